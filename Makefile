@@ -1,0 +1,45 @@
+# `make` alone runs what CI runs. `make demo` and `make test` do their own set-up in a fresh clone.
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := all
+.PHONY: all setup demo test test-slow lint format types docs bench clean
+
+all: lint types test
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/epoxy demo
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow and not needs_torch"
+
+test-slow: setup
+	$(BIN)/python -m pytest -m "slow or needs_torch"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

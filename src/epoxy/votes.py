@@ -1,0 +1,405 @@
+"""The two values everything else is a function of: `Votes`, and the row-aligned `Split`.
+
+Both are frozen and checked once, here. A column (one source over all rows) is the unit of work,
+of caching and of distribution, so the matrix is kept column-contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import AlignmentError, LabelError, UnknownName, VectorError, VoteError
+
+__all__ = ["ABSTAIN", "Split", "Votes"]
+
+ABSTAIN = -1
+"""What the matrix holds where a source does not vote."""
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Who said what about each row.
+
+    Parameters
+    ----------
+    matrix
+        One row per row, one column per source; −1 abstains, otherwise an index into `classes`.
+    sources
+        Names of the columns; `source_0`, `source_1`, … when not given.
+    classes
+        The user's own labels; `"0"`, `"1"`, … up to the largest vote when not given.
+    sequences
+        For rows that belong to sequences: one sequence id per row, rows of one sequence adjacent
+        and in order. `None` means that rows are independent.
+
+    Examples
+    --------
+    >>> votes = Votes([[0, -1], [1, 1], [-1, -1]], sources=["short", "link"], classes=["ham", "spam"])
+    >>> votes.coverage.round(2).tolist()
+    [0.67, 0.33]
+    """
+
+    matrix: np.ndarray  # (n_rows, n_sources) int8, Fortran order
+    sources: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    sequences: np.ndarray | None = None  # (n_rows,) or None
+
+    def __init__(
+        self,
+        matrix: Any,
+        sources: Iterable[str] | None = None,
+        classes: Iterable[str] | None = None,
+        *,
+        sequences: Any = None,
+    ) -> None:
+        raw = _as_matrix(matrix)
+        names = _source_names(sources, raw.shape[1])
+        labels = _class_names(classes, raw)
+        _check_range(raw, names, labels)
+        dtype = np.int8 if len(labels) <= 127 else np.int16
+        # a private copy unless nothing has to change: a frozen value must not alias a mutable input
+        stored = np.array(raw, dtype=dtype, order="F", copy=True)
+        stored.flags.writeable = False
+        object.__setattr__(self, "matrix", stored)
+        object.__setattr__(self, "sources", names)
+        object.__setattr__(self, "classes", labels)
+        object.__setattr__(self, "sequences", _sequence_ids(sequences, len(raw)))
+
+    @classmethod
+    def from_snorkel(
+        cls,
+        matrix: Any,
+        sources: Iterable[str] | None = None,
+        classes: Iterable[str] | None = None,
+    ) -> Votes:
+        """Read a Snorkel or WRENCH label matrix: −1 abstains, classes count from 0."""
+        return cls(matrix, sources, classes)
+
+    @classmethod
+    def from_signed(
+        cls,
+        matrix: Any,
+        sources: Iterable[str] | None = None,
+        classes: Iterable[str] = ("negative", "positive"),
+    ) -> Votes:
+        """Read FlyingSquid's or the paper's signed votes: 0 abstains, −1 and +1 are the two classes."""
+        raw = _as_matrix(matrix)
+        names = _source_names(sources, raw.shape[1])
+        wrong = np.argwhere(~np.isin(raw, (-1, 0, 1)))
+        if len(wrong):
+            row, column = wrong[0]
+            raise VoteError(
+                f"source {names[column]!r} holds {raw[row, column]} on row {row}; "
+                "signed votes are -1, 0 (abstain) or 1; use Votes(...) for votes that count from 0"
+            )
+        return cls(np.where(raw == 0, ABSTAIN, (raw + 1) // 2), names, classes)
+
+    def to_signed(self) -> np.ndarray:
+        """Return the votes as FlyingSquid wants them: int64, 0 abstains, −1 and +1."""
+        if len(self.classes) != 2:
+            raise VoteError(
+                f"signed votes know two classes, these have {len(self.classes)}; "
+                "take one class against the rest first"
+            )
+        wide = self.matrix.astype(np.int64)
+        return np.where(wide == ABSTAIN, 0, 2 * wide - 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self.sources)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def cast(self) -> np.ndarray:
+        """Where a source votes, True; (n_rows, n_sources)."""
+        return self.matrix != ABSTAIN
+
+    @property
+    def coverage(self) -> np.ndarray:
+        """Share of rows each source votes on; (n_sources,)."""
+        return np.asarray(self.cast.mean(axis=0)) if self.n_rows else np.zeros(self.n_sources)
+
+    @property
+    def covered(self) -> np.ndarray:
+        """Rows that at least one source votes on; (n_rows,) bool."""
+        return np.asarray(self.cast.any(axis=1))
+
+    @property
+    def polarity(self) -> tuple[tuple[str, ...], ...]:
+        """For each source, the classes it ever names."""
+        return tuple(
+            tuple(name for index, name in enumerate(self.classes) if (column == index).any())
+            for column in self.matrix.T
+        )
+
+    def index_of(self, source: str) -> int:
+        """Position of a source by name."""
+        try:
+            return self.sources.index(source)
+        except ValueError:
+            raise UnknownName.of("source", source, self.sources) from None
+
+    def column(self, source: str) -> np.ndarray:
+        """One source's votes over all rows."""
+        return np.asarray(self.matrix[:, self.index_of(source)])
+
+    def rows(self, index: Any) -> Votes:
+        """The same sources on a selection of rows (a mask, a slice or indices)."""
+        sequences = None if self.sequences is None else self.sequences[index]
+        return Votes(self.matrix[index], self.sources, self.classes, sequences=sequences)
+
+    def only(self, sources: Sequence[str]) -> Votes:
+        """The same rows with only the named sources, in the order named."""
+        keep = [self.index_of(source) for source in sources]
+        return Votes(self.matrix[:, keep], sources, self.classes, sequences=self.sequences)
+
+    def with_matrix(self, matrix: np.ndarray) -> Votes:
+        """Other votes by the same sources about the same rows."""
+        return Votes(matrix, self.sources, self.classes, sequences=self.sequences)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        density = float(self.cast.mean()) if self.matrix.size else 0.0
+        return (
+            f"Votes({self.n_rows} rows × {self.n_sources} sources, {self.n_classes} classes, "
+            f"{density:.1%} cast)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Votes, vectors and true labels of the same rows; alignment is checked once, here.
+
+    Parameters
+    ----------
+    votes
+        A `Votes`.
+    vectors
+        One finite vector per row, or None; kept as float32.
+    y
+        True labels, as class names or indices; None or −1 where unknown. Kept as indices.
+    ids
+        A name per row, kept for reports and exports; 0, 1, … when not given.
+    """
+
+    votes: Votes
+    vectors: np.ndarray | None = None  # (n_rows, dimension) float32
+    y: np.ndarray | None = None  # (n_rows,) int64, -1 unknown
+    ids: np.ndarray | None = None  # (n_rows,)
+
+    def __init__(self, votes: Votes, vectors: Any = None, y: Any = None, ids: Any = None) -> None:
+        if not isinstance(votes, Votes):
+            raise VoteError(
+                f"a Split needs Votes first, got {type(votes).__name__}; wrap it: Votes(matrix)"
+            )
+        lengths = {"votes": votes.n_rows}
+        named = {"vectors": vectors, "y": y, "ids": ids}
+        lengths |= {name: len(value) for name, value in named.items() if value is not None}
+        if len(set(lengths.values())) > 1:
+            raise AlignmentError(
+                f"a Split must be row-aligned, got {lengths}; "
+                "join by row id before you build it, never by position"
+            )
+        object.__setattr__(self, "votes", votes)
+        object.__setattr__(self, "vectors", None if vectors is None else _as_vectors(vectors))
+        object.__setattr__(self, "y", None if y is None else _as_labels(y, votes.classes))
+        object.__setattr__(self, "ids", np.arange(votes.n_rows) if ids is None else _as_ids(ids))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.votes.n_rows
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of the votes."""
+        return self.votes.classes
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Rows whose true label is known; (n_rows,) bool."""
+        if self.y is None:
+            return np.zeros(self.n_rows, dtype=bool)
+        return np.asarray(self.y != ABSTAIN)
+
+    def rows(self, index: Any) -> Split:
+        """The same split on a selection of rows (a mask, a slice or indices)."""
+        pick = {
+            name: None if value is None else value[index]
+            for name, value in (("vectors", self.vectors), ("y", self.y), ("ids", self.ids))
+        }
+        return Split(self.votes.rows(index), **pick)
+
+    def with_votes(self, votes: Votes) -> Split:
+        """Other votes about the same rows."""
+        return replace_votes(self, votes)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        vectors = "no vectors" if self.vectors is None else f"{self.vectors.shape[1]}-d vectors"
+        known = int(self.labelled.sum())
+        return f"Split({self.votes!r}, {vectors}, {known} true labels)"
+
+
+def replace_votes(split: Split, votes: Votes) -> Split:
+    """A split with other votes; vectors, labels and ids are shared, not checked again."""
+    if votes.n_rows != split.n_rows:
+        raise AlignmentError(
+            f"a Split must be row-aligned, got {{'votes': {votes.n_rows}, 'rows': {split.n_rows}}}"
+        )
+    other = object.__new__(Split)
+    for name in ("vectors", "y", "ids"):
+        object.__setattr__(other, name, getattr(split, name))
+    object.__setattr__(other, "votes", votes)
+    return other
+
+
+def _as_matrix(matrix: Any) -> np.ndarray:
+    raw = np.asarray(matrix)
+    if raw.ndim != 2:
+        raise VoteError(
+            f"votes are a matrix of rows × sources, got an array of shape {raw.shape}; "
+            "reshape one column with [:, None]"
+        )
+    if raw.dtype == bool or raw.dtype.kind not in "iuf":
+        raise VoteError(
+            f"votes are class indices with -1 for abstain, got dtype {raw.dtype}; "
+            "use apply(...) or from_column(...) for votes given as names"
+        )
+    if raw.dtype.kind == "f":
+        if not np.array_equal(raw, np.floor(raw)):  # false for NaN too
+            raise VoteError("votes are whole numbers, got fractions or NaN; write -1 for abstain")
+        raw = raw.astype(np.int64)
+    return raw
+
+
+def _source_names(sources: Iterable[str] | None, count: int) -> tuple[str, ...]:
+    if sources is None:
+        return tuple(f"source_{index}" for index in range(count))
+    names = tuple(str(name) for name in sources)
+    if len(names) != count:
+        raise AlignmentError(
+            f"the matrix has {count} columns and {len(names)} source names; give one name per column"
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise VoteError(f"source names must differ, got {twice} more than once; rename one of them")
+    return names
+
+
+def _class_names(classes: Iterable[str] | None, raw: np.ndarray) -> tuple[str, ...]:
+    if classes is None:
+        largest = int(raw.max()) if raw.size else 1
+        return tuple(str(index) for index in range(max(2, largest + 1)))
+    names = tuple(str(name) for name in classes)
+    if len(names) < 2:
+        raise LabelError(
+            f"labeling needs at least 2 classes, got {list(names)}; "
+            "name the class a row has when no source is right about it"
+        )
+    if len(set(names)) < len(names):
+        raise LabelError(f"class names must differ, got {list(names)}; rename one of them")
+    return names
+
+
+def _check_range(raw: np.ndarray, sources: Sequence[str], classes: Sequence[str]) -> None:
+    """Check before narrowing: astype(int8) would wrap 300 to 44 in silence."""
+    if not raw.size or (raw.min() >= ABSTAIN and raw.max() < len(classes)):
+        return
+    row, column = np.argwhere((raw < ABSTAIN) | (raw >= len(classes)))[0]
+    raise VoteError(
+        f"source {sources[column]!r} votes {raw[row, column]} on row {row}; "
+        f"expected -1 to abstain or 0 to {len(classes) - 1} for {list(classes)[:10]}"
+    )
+
+
+def _sequence_ids(sequences: Any, n_rows: int) -> np.ndarray | None:
+    if sequences is None:
+        return None
+    ids = np.asarray(sequences)
+    if ids.shape != (n_rows,):
+        raise AlignmentError(
+            f"sequences must name one sequence per row, got shape {ids.shape} for {n_rows} rows"
+        )
+    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n_rows else np.empty(0, int)
+    if len(np.unique(ids[starts])) < len(starts):
+        again = [each for each in ids[starts] if (ids[starts] == each).sum() > 1][0]
+        raise AlignmentError(
+            f"rows of sequence {again!r} are not adjacent; sort the rows by sequence and position"
+        )
+    return ids
+
+
+def _as_vectors(vectors: Any) -> np.ndarray:
+    raw = np.asarray(vectors)
+    if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
+        raise VectorError(
+            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}"
+        )
+    with np.errstate(over="ignore"):
+        stored = np.array(raw, dtype=np.float32, order="C", copy=True)
+    finite = np.isfinite(stored).all(axis=1)
+    if not finite.all():
+        bad = np.flatnonzero(~finite)
+        raise VectorError(
+            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
+            "embed those rows again or drop them from every split"
+        )
+    stored.flags.writeable = False
+    return stored
+
+
+def _as_labels(y: Any, classes: Sequence[str]) -> np.ndarray:
+    """Class names or indices to indices; None, NaN and −1 are unknown."""
+    position: Mapping[str, int] = {name: index for index, name in enumerate(classes)}
+    raw = np.asarray(y)
+    if raw.dtype.kind in "iu" or (raw.dtype.kind == "f" and np.isfinite(raw).all()):
+        found = raw.astype(np.int64)
+        wrong = (found < ABSTAIN) | (found >= len(classes)) | (found != raw)
+    else:
+        found = np.array([_label_index(value, position) for value in raw.tolist()], dtype=np.int64)
+        wrong = found < ABSTAIN
+    if raw.ndim != 1:
+        raise LabelError(f"y holds one label per row, got shape {raw.shape}")
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise LabelError(
+            f"y holds {raw.tolist()[row]!r} on row {row}; "
+            f"expected one of {list(classes)[:10]}, an index of it, or None where unknown"
+        )
+    return found
+
+
+def _label_index(value: Any, position: Mapping[str, int]) -> int:
+    if value is None or value != value:  # NaN is what pandas makes of a missing label
+        return ABSTAIN
+    if isinstance(value, str):
+        return position.get(value, -2)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value) if ABSTAIN <= value < len(position) else -2
+    return position.get(str(value), -2)
+
+
+def _as_ids(ids: Any) -> np.ndarray:
+    found = np.asarray(ids)
+    if found.ndim != 1:
+        raise AlignmentError(f"ids hold one name per row, got shape {found.shape}")
+    return found

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(
+    os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
+).resolve()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets; tests that need it skip where it is missing."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the real data sets are not on this machine (looked in {SHARED})")
+    return SHARED
