@@ -1,0 +1,221 @@
+"""Exact search without a graph: the nearest supporting row of every source, and all rows in a ball.
+
+Both work on nodes (distinct vectors) and expand to rows at the end. The matrix multiplication
+proposes in float32; whatever its error bound cannot exclude is measured in float64, so the answers
+follow the definition in `metrics` bit for bit, ties included: the lowest train row wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import AlignmentError, RadiusError
+from ..progress import Progress, silent
+from .space import Space
+
+__all__ = ["Nearest", "nearest", "within"]
+
+NONE = -1
+BUDGET = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """For each row and source: the nearest supporting train row, and its distance."""
+
+    row: np.ndarray  # (n_onto, n_sources) int32; −1 where there is none
+    distance: np.ndarray  # (n_onto, n_sources) float64; inf where there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """One source's supporting rows as nodes: each node speaks through its lowest supporting row."""
+
+    nodes: np.ndarray  # (n_candidates,) int32, ascending
+    rows: np.ndarray  # (n_candidates,) int32, the row each node speaks through
+
+    @classmethod
+    def of(cls, space: Space, mask: np.ndarray) -> Support:
+        """From a mask over the rows of `space`."""
+        rows = np.flatnonzero(mask).astype(np.int32)
+        nodes, at = np.unique(space.node[rows], return_index=True)
+        return cls(nodes, rows[at])
+
+
+def nearest(
+    train: Space,
+    support: Any,
+    onto: Space | None = None,
+    *,
+    wanted: Any = None,
+    progress: Progress = silent,
+) -> Nearest:
+    """Find each row's nearest supporting train row, for every source.
+
+    Parameters
+    ----------
+    train
+        The space the supporting rows live in.
+    support
+        (n_train, n_sources) bool: the rows each source votes on.
+    onto
+        The space of the rows that ask; None means `train` itself, where a supporting row finds
+        itself (or an equal row before it) at distance 0.
+    wanted
+        (n_onto, n_sources) bool: the pairs that need an answer; the others are left at −1 and inf.
+
+    Examples
+    --------
+    >>> space = Space([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    >>> found = nearest(space, [[True], [False], [True]])
+    >>> found.row.ravel().tolist(), found.distance.ravel().round(3).tolist()
+    ([0, 0, 2], [0.0, 0.005, 0.0])
+    """
+    asking = train if onto is None else onto
+    train.check_same_dimension(asking)
+    mask = _checked_mask(support, len(train), "support", "train row")
+    asked = None if wanted is None else _checked_mask(wanted, len(asking), "wanted", "asking row")
+    if asked is not None and asked.shape[1] != mask.shape[1]:
+        raise AlignmentError(
+            f"wanted has {asked.shape[1]} columns and support {mask.shape[1]}; "
+            "give both one column per source"
+        )
+    row = np.full((len(asking), mask.shape[1]), NONE, dtype=np.int32)
+    distance = np.full(row.shape, np.inf)
+    for source in range(mask.shape[1]):
+        backing = Support.of(train, mask[:, source])
+        rows = np.arange(len(asking)) if asked is None else np.flatnonzero(asked[:, source])
+        queries, back = np.unique(asking.node[rows], return_inverse=True)
+        found = search(train, backing, asking, queries)
+        row[rows, source] = found[0][back]
+        distance[rows, source] = found[1][back]
+        progress(source + 1, mask.shape[1])
+    return Nearest(row, distance)
+
+
+def search(
+    train: Space, support: Support, onto: Space, queries: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One source's nearest (row, distance) for each query node."""
+    row = np.full(len(queries), NONE, dtype=np.int32)
+    distance = np.full(len(queries), np.inf)
+    if not len(support.nodes):
+        return row, distance
+    candidates = train.right[support.nodes]
+    margin = 2 * train.slack(onto)
+    block = max(1, BUDGET // (4 * len(candidates)))
+    for start in range(0, len(queries), block):
+        part = queries[start : start + block]
+        score = onto.left[part] @ candidates.T
+        near = score >= score.max(axis=1, keepdims=True) - np.float32(margin)
+        which, candidate = np.nonzero(near)
+        exact = onto.node_distances(part[which], train, support.nodes[candidate])
+        order = np.lexsort((support.rows[candidate], exact, which))
+        winner = order[np.searchsorted(which[order], np.arange(len(part)))]
+        row[start : start + block] = support.rows[candidate[winner]]
+        distance[start : start + block] = exact[winner]
+    return row, distance
+
+
+def within(
+    train: Space,
+    support_rows: Any,
+    onto: Space | None = None,
+    rows: Any = None,
+    *,
+    radius: float,
+    budget: int = BUDGET,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Every pair (asking row, supporting row) no farther apart than `radius`, in chunks.
+
+    Yields flat arrays (asking rows, train rows, float64 distances), sorted by asking row and then
+    by train row. All pairs of one asking row come in the same chunk. `support_rows` is a mask or
+    row numbers of `train`; `rows` the same of `onto` (None: all); `budget` bounds a block of
+    scores, in bytes.
+    """
+    asking = train if onto is None else onto
+    train.check_same_dimension(asking)
+    if not radius >= 0:
+        raise RadiusError(f"a radius is a distance of at least 0, got {radius!r}; give 0 or more")
+    backing = _row_numbers(support_rows, len(train))
+    asked = _row_numbers(slice(None) if rows is None else rows, len(asking))
+    return _balls(train, backing, asking, asked, float(radius), budget)
+
+
+def _balls(
+    train: Space, backing: np.ndarray, asking: Space, asked: np.ndarray, radius: float, budget: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    if not len(backing):
+        return
+    nodes, node_of = np.unique(train.node[backing], return_inverse=True)
+    candidates = train.right[nodes]
+    # a float32 array compares as float32: round the bound down so that nothing is lost
+    bound = train.metric.score_of(np.float64(radius)) - train.slack(asking)
+    bound = np.nextafter(np.float32(bound), np.float32(-np.inf))
+    block = max(1, budget // (16 * len(nodes)))
+    for start in range(0, len(asked), block):
+        part = asked[start : start + block]
+        queries, query_of = np.unique(asking.node[part], return_inverse=True)
+        which, candidate = np.nonzero(asking.left[queries] @ candidates.T >= bound)
+        exact = asking.node_distances(queries[which], train, nodes[candidate])
+        near = exact <= radius
+        chunk = _expand(which[near], candidate[near], exact[near], query_of, node_of)
+        if len(chunk[0]):
+            yield part[chunk[0]], backing[chunk[1]], chunk[2]
+
+
+def _expand(
+    which: np.ndarray,
+    candidate: np.ndarray,
+    exact: np.ndarray,
+    query_of: np.ndarray,
+    node_of: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """From pairs of nodes to pairs of positions in the lists of asking and supporting rows."""
+    starts = np.searchsorted(which, np.arange(query_of.max() + 2))
+    per_row = starts[query_of + 1] - starts[query_of]
+    position = np.repeat(np.arange(len(query_of)), per_row)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
+    pair = starts[query_of[position]] + offset
+    members = np.argsort(node_of, kind="stable")
+    first = np.searchsorted(node_of[members], np.arange(node_of.max() + 2))
+    size = first[candidate[pair] + 1] - first[candidate[pair]]
+    asking = np.repeat(position, size)
+    offset = np.arange(len(asking)) - np.repeat(np.cumsum(size) - size, size)
+    backing = members[np.repeat(first[candidate[pair]], size) + offset]
+    order = np.lexsort((backing, asking))
+    return asking[order], backing[order], np.repeat(exact[pair], size)[order]
+
+
+def _row_numbers(rows: Any, count: int) -> np.ndarray:
+    """A mask, a slice or row numbers as ascending row numbers without repeats."""
+    if isinstance(rows, slice):
+        return np.arange(count)[rows]
+    given = np.asarray(rows)
+    if given.dtype == bool and given.shape != (count,):
+        raise AlignmentError(
+            f"a mask of rows has shape {given.shape} for {count} rows; give one entry per row"
+        )
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    numbers = np.unique(given).astype(np.int64)
+    if len(numbers) and (numbers[0] < 0 or numbers[-1] >= count):
+        raise AlignmentError(
+            f"row numbers run from {numbers[0]} to {numbers[-1]} for {count} rows; "
+            f"give numbers from 0 to {count - 1}"
+        )
+    return numbers
+
+
+def _checked_mask(mask: Any, count: int, name: str, per: str) -> np.ndarray:
+    given = np.asarray(mask)
+    if given.dtype != bool or given.ndim != 2 or len(given) != count:
+        raise AlignmentError(
+            f"{name} is True or False per {per} and source, got shape {given.shape} and dtype "
+            f"{given.dtype} for {count} rows; give a boolean array with one row per {per}"
+        )
+    return given

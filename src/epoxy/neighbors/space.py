@@ -1,0 +1,203 @@
+"""Vectors prepared once for every search that follows.
+
+Real data repeats itself (the same comment, the same tweet), so rows with identical vectors are one
+*node*: a search meets each distinct vector once, and "all rows equal" costs nothing special. Nodes
+are numbered by first appearance, so appending rows never renumbers them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import VectorError
+from . import kernels
+from .metrics import Metric, metric_named
+
+__all__ = ["Space"]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Row-aligned vectors under one metric, ready to be searched.
+
+    Parameters
+    ----------
+    vectors
+        Finite numbers, rows × dimension; kept as float32.
+    metric
+        `"cosine"` (1 − cosine similarity) or `"euclidean"`.
+
+    Examples
+    --------
+    >>> space = Space([[1, 0], [0, 1], [1, 0]])
+    >>> len(space), space.n_nodes, space.node.tolist()
+    (3, 2, [0, 1, 0])
+    """
+
+    vectors: np.ndarray  # (n_rows, dimension) float32, C order
+    metric: Metric
+    node: np.ndarray  # (n_rows,) int32, the node of each row
+    first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
+    squared_norm: np.ndarray  # (n_nodes,) float64
+    left: np.ndarray = field(repr=False)  # (n_nodes, d') float32, see Metric.operands
+    right: np.ndarray = field(repr=False)  # (n_nodes, d') float32; left[i]·right[j] is a score
+
+    def __init__(self, vectors: Any, metric: str = "cosine") -> None:
+        raw = _as_float32(vectors)
+        measure = metric_named(metric)
+        node, first = _group_equal_rows(raw)
+        distinct = raw if len(first) == len(raw) else raw[first]
+        squared_norm = kernels.squared_norms(distinct)
+        try:
+            left, right = measure.operands(distinct, squared_norm)
+        except VectorError:
+            if distinct is not raw:  # say it again with the user's row numbers
+                measure.operands(raw, squared_norm[node])
+            raise
+        for name, value in [
+            ("vectors", raw),
+            ("metric", measure),
+            ("node", node),
+            ("first", first),
+            ("squared_norm", squared_norm),
+            ("left", left),
+            ("right", right),
+        ]:
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers per vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def n_nodes(self) -> int:
+        """Distinct vectors."""
+        return len(self.first)
+
+    @cached_property
+    def members(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows grouped by node, ascending: rows `order[start[v]:start[v + 1]]` belong to node v."""
+        order = np.argsort(self.node, kind="stable").astype(np.int32)
+        counts = np.bincount(self.node, minlength=self.n_nodes)
+        return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that determines distances: the values, their shape, the metric."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(f"{self.metric.name} {self.vectors.shape}".encode())
+        digest.update(self.vectors.view(np.uint8).data)
+        return digest.hexdigest()
+
+    def slack(self, other: Space) -> float:
+        """How far a float32 score between the two spaces may be from the true one."""
+        largest = max(
+            (float(each.squared_norm.max()) for each in (self, other) if each.n_nodes), default=0.0
+        )
+        return self.metric.slack(self.dimension, largest)
+
+    def distances(self, rows: np.ndarray, other: Space, other_rows: np.ndarray) -> np.ndarray:
+        """The defined (float64) distances of pairs of rows."""
+        return self.node_distances(self.node[rows], other, other.node[other_rows])
+
+    def node_distances(self, nodes: np.ndarray, other: Space, others: np.ndarray) -> np.ndarray:
+        """The defined (float64) distances of pairs of nodes."""
+        return kernels.pair_distances(self, nodes, other, others)
+
+    def check_same_dimension(self, other: Space) -> None:
+        """Refuse to compare what cannot be compared."""
+        if self.dimension != other.dimension:
+            raise VectorError(
+                f"vectors of dimension {self.dimension} cannot be compared with vectors of "
+                f"dimension {other.dimension}; embed both splits with the same encoder"
+            )
+        if self.metric != other.metric:
+            raise VectorError(
+                f"one space measures {self.metric.name} distance and the other "
+                f"{other.metric.name}; build both with the same metric"
+            )
+
+    def append(self, vectors: Any) -> Space:
+        """The same rows followed by new ones; old rows and nodes keep their numbers."""
+        more = _as_float32(vectors)
+        if more.shape[1] != self.dimension:
+            raise VectorError(
+                f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
+                "embed the new rows with the same encoder"
+            )
+        return Space(np.concatenate([self.vectors, more]), self.metric.name)
+
+
+def _as_float32(vectors: Any) -> np.ndarray:
+    raw = np.asarray(vectors)
+    if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
+        raise VectorError(
+            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}; "
+            "give one vector per row"
+        )
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(raw, dtype=np.float32)
+    finite = np.isfinite(stored).all(axis=1)
+    if not finite.all():
+        bad = np.flatnonzero(~finite)
+        raise VectorError(
+            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
+            "embed those rows again or drop them from every split"
+        )
+    return stored
+
+
+def _group_equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's node, and each node's lowest row; equal means equal bytes."""
+    n = len(raw)
+    hashed = _row_hashes(raw)
+    order = np.argsort(hashed, kind="stable")  # stable: equal hashes stay in row order
+    fresh = np.ones(n, dtype=bool)
+    fresh[1:] = hashed[order[1:]] != hashed[order[:-1]]
+    group = np.cumsum(fresh) - 1
+    lowest = order[fresh]
+    repeated = np.flatnonzero(~fresh)
+    if len(repeated):
+        same = raw[order[repeated]].view(np.uint32) == raw[lowest[group[repeated]]].view(np.uint32)
+        if not same.all():  # two different rows share a hash: compare the bytes themselves
+            return _group_by_bytes(raw)
+    return _number_by_first_row(order, group, lowest)
+
+
+def _group_by_bytes(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    whole = raw.view(np.dtype((np.void, raw.shape[1] * 4))).ravel()
+    _, lowest, group = np.unique(whole, return_index=True, return_inverse=True)
+    return _number_by_first_row(np.arange(len(raw)), group, lowest)
+
+
+def _number_by_first_row(
+    rows: np.ndarray, group: np.ndarray, lowest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    by_first = np.argsort(lowest, kind="stable")
+    number = np.empty(len(lowest), dtype=np.int32)
+    number[by_first] = np.arange(len(lowest), dtype=np.int32)
+    node = np.empty(len(rows), dtype=np.int32)
+    node[rows] = number[group]
+    return node, lowest[by_first].astype(np.int32)
+
+
+def _row_hashes(raw: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of each row's bytes; equality is checked afterwards."""
+    factors = np.random.default_rng(20).integers(1, 2**63, raw.shape[1], dtype=np.uint64) | 1
+    hashed = np.empty(len(raw), dtype=np.uint64)
+    block = max(1, 2**20 // raw.shape[1])
+    for start in range(0, len(raw), block):
+        words = raw[start : start + block].view(np.uint32).astype(np.uint64)
+        words *= factors
+        words ^= words >> np.uint64(29)
+        hashed[start : start + block] = words.sum(axis=1, dtype=np.uint64)
+    return hashed
