@@ -1,0 +1,85 @@
+"""Why one row got its label: who spoke, from where, and how much it weighed."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["Explanation", "Voice"]
+
+
+@dataclass(frozen=True)
+class Voice:
+    """One source's part in a row's label."""
+
+    source: str
+    vote: str | None
+    """The class it names for this row, after extension; None for abstain."""
+    origin: str
+    """`own`, `lent` or `abstains`."""
+    lender: Any = None
+    """Id of the train row that lent the vote."""
+    distance: float | None = None
+    """How far away that row is."""
+    weight: float = 0.0
+    """What it adds to the log-odds of the label against all other classes."""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Every voice behind one row's probabilities; the weights and the start add up to `log_odds`."""
+
+    row: Any
+    label: str
+    probabilities: dict[str, float]
+    majority: dict[str, float]
+    """Vote shares of the majority vote over the same extended votes, beside the model."""
+    start: float
+    """Log-odds of the label before any source speaks."""
+    log_odds: float
+    voices: tuple[Voice, ...] = field(default=())
+    truth: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings and lists."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{name} {p:.1%}" for name, p in self.probabilities.items())
+        crowd = ", ".join(f"{name} {p:.0%}" for name, p in self.majority.items())
+        truth = "" if self.truth is None else f"  (truth: {self.truth})"
+        lines = [
+            f"row {self.row}: {self.label}{truth}",
+            f"  probabilities: {shares}",
+            f"  majority vote: {crowd}",
+            f"  {self.start:+.2f}  before any source speaks",
+        ]
+        lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in self.voices]
+        lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} in all")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f"<tr><td>{voice.weight:+.2f}</td><td>{html.escape(_sentence(voice))}</td></tr>"
+            for voice in self.voices
+        )
+        head = html.escape(str(self).splitlines()[0])
+        return f"<section class='epoxy-explanation'><h3>{head}</h3><table>{body}</table></section>"
+
+
+def _sentence(voice: Voice) -> str:
+    if voice.detail:
+        return f"{voice.source}: {voice.detail}"
+    if voice.origin == "own":
+        return f"{voice.source} votes {voice.vote!r}"
+    if voice.origin == "lent":
+        return (
+            f"{voice.source} votes {voice.vote!r}, lent by row {voice.lender} "
+            f"at distance {voice.distance:.3f}"
+        )
+    return f"{voice.source} abstains"

@@ -1,0 +1,21 @@
+"""From votes to probabilities: one protocol, one model per file."""
+
+from __future__ import annotations
+
+from .base import LabelModel, balance_of
+from .dawid_skene import DawidSkene
+from .majority import MajorityVote
+from .moments import Moments, moments
+from .snorkel import Snorkel
+from .triplet import Triplet
+
+__all__ = [
+    "DawidSkene",
+    "LabelModel",
+    "MajorityVote",
+    "Moments",
+    "Snorkel",
+    "Triplet",
+    "balance_of",
+    "moments",
+]

@@ -1,0 +1,96 @@
+"""Class balance from the votes alone, in closed form.
+
+Voters: Pr(λ = c | λ ≠ 0) = θ·Pr(Y = c) + (1 − θ)/K, one least-squares line through all voters.
+Detectors: second moments cannot tell a rare class from weak detectors; third ones can. With
+xᵢ = ±(uᵢ − E[uᵢ]) the sums over distinct pairs and triples obey E[e₂] = Σθᵢθⱼ and
+E[e₃] = γ·Σθᵢθⱼθₖ, where γ = (1 − 2p)/√(p(1 − p)) is the skewness of 1{Y = c}, hence p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import NotIdentifiable
+from ..votes import Votes
+from .moments import Moments
+from .readings import VOTER, Readings, read
+
+__all__ = ["learn_balance"]
+
+_ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
+
+
+def learn_balance(
+    votes: Votes, summary: Moments, solver: Callable[[Readings], np.ndarray]
+) -> np.ndarray:
+    """Estimate Pr(Y) from the votes; raises where neither voters nor detectors can tell."""
+    n_classes = votes.n_classes
+    balance = np.full(n_classes, 1 / n_classes)
+    for _ in range(_ROUNDS):
+        readings = read(summary, balance)
+        theta = np.nan_to_num(solver(readings)).clip(0, 1)
+        found = _from_voters(summary, readings, theta)
+        if found is None:
+            found = _from_detectors(votes, summary, readings, theta)
+        found = np.clip(found, 0.5 / (votes.n_rows + 1), None)
+        found /= found.sum()
+        if np.abs(found - balance).max() < 1e-6:
+            break
+        balance = found
+    return np.asarray(found)
+
+
+def _from_voters(summary: Moments, readings: Readings, theta: np.ndarray) -> np.ndarray | None:
+    voter = readings.named == VOTER
+    if voter.sum() < 3 or (theta[voter] > 0.1).sum() < 1:
+        return None
+    counts = summary.counts[readings.source[voter]]
+    weight = counts.sum(axis=1)
+    share = counts / weight[:, None]
+    t = theta[voter]
+    by_chance = (1 - t)[:, None] / share.shape[1]
+    return np.asarray(((weight * t) @ (share - by_chance)) / (weight @ t**2))
+
+
+def _from_detectors(
+    votes: Votes, summary: Moments, readings: Readings, theta: np.ndarray
+) -> np.ndarray:
+    n_classes = votes.n_classes
+    found = np.full(n_classes, np.nan)
+    for named in range(n_classes):
+        unit = readings.named == named
+        sign = np.ones(len(theta))
+        if n_classes == 2:  # "not spam" is as good a witness of spam, with the sign turned
+            unit = readings.named != VOTER
+            sign = np.where(readings.named == named, 1.0, -1.0)
+        if unit.sum() >= 3 and theta[unit].any():
+            x = (votes.matrix[:, readings.source[unit]] == readings.named[unit]) * 1.0
+            x = (x - x.mean(axis=0)) * sign[unit]
+            found[named] = _share_from_skewness(x, theta[unit])
+    if np.isnan(found).all():
+        raise NotIdentifiable(
+            "the class balance cannot be learned from these votes: no class has three sources that "
+            "name it; give class_balance, or a dev split to count it on"
+        )
+    rest = np.isnan(found)
+    if rest.any():
+        left = max(1 - np.nansum(found), 0.05)
+        cast = summary.counts.sum(axis=0)[rest] + 1
+        found[rest] = left * cast / cast.sum()
+    return found
+
+
+def _share_from_skewness(x: np.ndarray, theta: np.ndarray) -> float:
+    observed = _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)).mean()
+    unit = _triples(theta.sum(), (theta**2).sum(), (theta**3).sum())
+    if unit <= 0:
+        return float("nan")
+    skewness = observed / unit
+    return float(0.5 * (1 - skewness / np.sqrt(4 + skewness**2)))
+
+
+def _triples(first, second, third):  # type: ignore[no-untyped-def]
+    """Σ over i<j<k of xᵢxⱼxₖ from the power sums (Newton's identity)."""
+    return (first**3 - 3 * first * second + 2 * third) / 6

@@ -1,0 +1,159 @@
+"""What label models share: one protocol, and naive-Bayes posteriors read from a table.
+
+A label model is a function from votes to probabilities: `fit(votes)`, `predict_proba(votes)`, and
+nothing more; whatever else it needs is a constructor parameter, so that all are substitutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..errors import AlignmentError, LabelError, NotFitted, ParameterError
+from ..votes import ABSTAIN, Split, Votes
+
+__all__ = ["LabelModel", "TableModel", "as_votes", "balance_of", "posterior", "resolve_balance"]
+
+ClassBalance = Sequence[float] | np.ndarray | Split | None
+
+
+@runtime_checkable
+class LabelModel(Protocol):
+    """Anything that turns votes into probabilities."""
+
+    def fit(self, votes: Votes) -> Any:
+        """Learn from the votes alone."""
+
+    def predict_proba(self, votes: Votes) -> np.ndarray:
+        """Return one row of class probabilities per row; (n_rows, n_classes)."""
+
+
+class TableModel(BaseEstimator):  # type: ignore[misc]
+    """A label model whose sources speak independently given the class.
+
+    Subclasses learn `log_likelihood_`, log Pr(source says v | class), and `class_balance_`; the
+    posterior is then one sum of look-ups per row, and each look-up is that source's evidence.
+    """
+
+    classes_: tuple[str, ...]
+    """The classes of the votes it was fitted on."""
+    sources_: tuple[str, ...]
+    """The sources it was fitted on."""
+    class_balance_: np.ndarray
+    """Pr(class) as used; (n_classes,)."""
+    log_likelihood_: np.ndarray
+    """log Pr(vote | class); (n_sources, 1 + n_classes, n_classes), entry 0 is abstain."""
+    accuracy_: np.ndarray
+    """Pr(the vote is right | the source votes), NaN-free; (n_sources,)."""
+    findings_: list[str]
+    """What the model could not learn and how it answered instead."""
+
+    def fit(self, votes: Votes) -> Self:
+        """Learn from the votes alone."""
+        raise ParameterError(f"{type(self).__name__} does not learn; use one of its subclasses")
+
+    def predict_proba(self, votes: Votes) -> np.ndarray:
+        """Return one row of class probabilities per row; (n_rows, n_classes)."""
+        votes = self._check(votes)
+        return posterior(votes.matrix, self.log_likelihood_, self.log_prior())
+
+    def predict(self, votes: Votes) -> np.ndarray:
+        """Return the most probable class of each row, by name; ties go to the class listed first."""
+        return np.asarray(self.classes_)[self.predict_proba(votes).argmax(axis=1)]
+
+    def evidence(self, votes: Votes) -> np.ndarray:
+        """What each source adds to each class's log probability; (n_rows, n_sources, n_classes)."""
+        votes = self._check(votes)
+        sources = np.arange(votes.n_sources)
+        table = self.log_likelihood_ - self.log_likelihood_.mean(axis=2, keepdims=True)
+        return np.asarray(table[sources, votes.matrix.astype(np.intp) + 1])
+
+    def log_prior(self) -> np.ndarray:
+        """What a row starts with before any source speaks; (n_classes,)."""
+        return np.log(self.class_balance_)
+
+    def _check(self, votes: Votes) -> Votes:
+        if not hasattr(self, "log_likelihood_"):
+            raise NotFitted.of(self)
+        votes = as_votes(votes)
+        if votes.n_sources != len(self.sources_) or votes.n_classes > len(self.classes_):
+            raise AlignmentError(
+                f"{type(self).__name__} was fitted on {len(self.sources_)} sources and "
+                f"{len(self.classes_)} classes, got votes of {votes.n_sources} sources and "
+                f"{votes.n_classes} classes; apply the same labeling functions"
+            )
+        return votes
+
+
+def as_votes(votes: Any) -> Votes:
+    """Accept a Votes, or a plain matrix with −1 for abstain."""
+    return votes if isinstance(votes, Votes) else Votes(votes)
+
+
+def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+    """Pr(class | votes) for conditionally independent sources; (n_rows, n_classes)."""
+    n_classes = len(log_prior)
+    if n_classes == 2:  # one column of log-odds is half the work
+        odds = np.full(len(matrix), log_prior[1] - log_prior[0])
+        for column, table in zip(matrix.T, log_likelihood[:, :, 1] - log_likelihood[:, :, 0]):
+            odds += table.take(column.astype(np.intp) + 1)
+        return _from_odds(odds)
+    score = np.tile(log_prior, (len(matrix), 1))
+    for column, table in zip(matrix.T, log_likelihood):
+        score += table.take(column.astype(np.intp) + 1, axis=0)
+    score -= score.max(axis=1, keepdims=True)
+    np.exp(score, out=score)
+    score /= score.sum(axis=1, keepdims=True)
+    return score
+
+
+def _from_odds(odds: np.ndarray) -> np.ndarray:
+    """Both columns from log-odds, without overflow for |odds| in the thousands."""
+    small = np.exp(-np.abs(odds))
+    likely = 1 / (1 + small)
+    second = np.where(odds >= 0, likely, small * likely)
+    return np.stack([1 - second, second], axis=1)
+
+
+def balance_of(split: Split) -> np.ndarray:
+    """Class frequencies of a split's true labels, with one pseudo-row per class."""
+    known = split.y[split.labelled] if split.y is not None else np.empty(0, int)
+    if not len(known):
+        raise LabelError("class balance from a split needs true labels in it, got none; give y")
+    counts = np.bincount(known, minlength=len(split.classes)) + 1.0
+    return np.asarray(counts / counts.sum())
+
+
+def resolve_balance(balance: ClassBalance, n_classes: int, who: str) -> np.ndarray:
+    """A given class balance as checked probabilities; None is uniform, a Split is counted."""
+    if balance is None:
+        return np.full(n_classes, 1 / n_classes)
+    if isinstance(balance, Split):
+        return balance_of(balance)
+    given = np.asarray(balance, dtype=float)
+    if given.shape != (n_classes,) or not np.isfinite(given).all() or (given <= 0).any():
+        raise ParameterError(
+            f"{who} got class_balance={given.tolist()}; "
+            f"expected {n_classes} positive shares, one per class"
+        )
+    if not np.isclose(given.sum(), 1, atol=1e-3):
+        raise ParameterError(
+            f"{who} got a class_balance that sums to {given.sum():g}; shares must sum to 1"
+        )
+    return np.asarray(given / given.sum())
+
+
+def check_speaks(votes: Votes, who: str) -> None:
+    """Refuse votes from which nothing can be learned."""
+    from ..errors import NotIdentifiable
+
+    if not votes.n_rows:
+        raise NotIdentifiable(f"{who} got votes without rows; there is nothing to learn from")
+    if not (votes.matrix != ABSTAIN).any():
+        raise NotIdentifiable(
+            f"every row abstains: none of the {votes.n_sources} sources votes on any of "
+            f"{votes.n_rows} rows; check the labeling functions"
+        )

@@ -1,0 +1,182 @@
+"""How sources are read before triplets are solved: as voters, or class by class.
+
+Lemma 1 of the paper gives a source one accuracy whatever the class. That is right for a source that
+names every class (a *voter*), and meaningless for one that only ever says "spam": on the rows where
+two such sources both vote they always agree, so conditional agreement is ±1 whatever their quality.
+A source that (nearly) never names some class is therefore read as *detectors*, one per class it
+names, whose silence counts too:
+
+* two voters            M = (K·Pr(agree | both vote) − 1)/(K − 1) = θᵢθⱼ, with θ = (K·accuracy − 1)/(K − 1);
+                        for K = 2 this is the paper's E[λᵢλⱼ | λᵢ, λⱼ ≠ 0]
+* two detectors         Cov(uᵢ, uⱼ) = αᵢαⱼ·Cov(1{Y=c}, 1{Y=d}), with α = Pr(u | Y=c) − Pr(u | Y≠c)
+* a voter, a detector   Cov(1{λᵢ=c}, uⱼ | λᵢ ≠ 0) = θᵢαⱼ·Var(1{Y=c})
+
+With θ = α·sd(1{Y=c}) for detectors all three become one matrix with M = θθᵀ off the diagonal, which
+is all a triplet needs. The assumption is the paper's: independence given the class, and errors that
+do not depend on which other class is true.
+
+Rejected: the reference implementation's unconditional moments. They mix quality with coverage, so a
+95 % precise one-sided source is read half-way to the prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .moments import Moments
+
+__all__ = ["VOTER", "Readings", "read"]
+
+VOTER = -1
+"""In `Readings.named`: the unit is a whole source, not one class of it."""
+
+_RARE = 0.1  # a class named in under a tenth of an even share of a source's votes counts as not named
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """One rank-one matrix over all units, with what is needed to judge its entries."""
+
+    source: np.ndarray  # (n_units,) index of the source
+    named: np.ndarray  # (n_units,) class of a detector, VOTER for a voter
+    moment: np.ndarray  # (n_units, n_units) M, zero where not observed
+    observed: np.ndarray  # (n_units, n_units) bool: two sources that can be compared
+    overlap: np.ndarray  # (n_units, n_units) rows that carry the comparison
+    spread: np.ndarray  # (n_units, n_units) standard error of `moment`, inf where not observed
+    rate: np.ndarray  # (n_units,) how often a unit fires, as a share of all rows
+    votes: np.ndarray  # (n_units,) how often it fires
+
+    def without(self, pairs: set[tuple[int, int]]) -> Readings:
+        """The same readings with some pairs of sources not compared (they depend on each other)."""
+        if not pairs:
+            return self
+        linked = np.zeros((self.source.max() + 1,) * 2, dtype=bool)
+        for a, b in pairs:
+            linked[a, b] = linked[b, a] = True
+        keep = self.observed & ~linked[np.ix_(self.source, self.source)]
+        return Readings(
+            self.source,
+            self.named,
+            np.where(keep, self.moment, 0.0),
+            keep,
+            np.where(keep, self.overlap, 0.0),
+            np.where(keep, self.spread, np.inf),
+            self.rate,
+            self.votes,
+        )
+
+
+def read(moments: Moments, balance: np.ndarray) -> Readings:
+    """Choose a reading for each source and fill the matrix for the given class balance."""
+    source, named, group = _units(moments)
+    joint = group @ moments.joint @ group.T  # co-firing counts of units
+    detector = named != VOTER
+    by_voter = ~detector
+
+    M = np.zeros_like(joint)
+    spread = np.full_like(joint, np.inf)
+    overlap = joint.copy()
+    n = max(1, moments.n_rows)
+    fires = np.diagonal(joint).copy()
+
+    pair = np.ix_(by_voter, by_voter)
+    M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
+
+    pair = np.ix_(detector, detector)
+    sd = np.sqrt(balance * (1 - balance))
+    M[pair], spread[pair], expected = _covariance(joint[pair], n, named[detector], balance)
+    overlap[pair] = np.maximum(overlap[pair], expected)
+
+    mixed = _voter_with_detector(moments, group, source, named)
+    pair = np.ix_(by_voter, detector)
+    M[pair] = mixed[0] / sd[named[detector]]
+    spread[pair] = mixed[1] / sd[named[detector]]
+    overlap[pair] = np.maximum(overlap[pair], mixed[2])
+    back = np.ix_(detector, by_voter)
+    M[back], spread[back], overlap[back] = M[pair].T, spread[pair].T, overlap[pair].T
+
+    observed = np.isfinite(spread) & (source[:, None] != source)
+    M[~observed] = 0.0
+    spread[~observed] = np.inf
+    overlap[~observed] = 0.0
+    return Readings(source, named, M, observed, overlap, spread, fires / n, fires)
+
+
+def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sources and classes of the units, and which detectors of the moments make up each."""
+    counts = moments.counts
+    total = counts.sum(axis=1)
+    even = total / len(moments.classes)
+    is_voter = (total > 0) & (counts.min(axis=1) >= _RARE * even)
+    key = np.where(is_voter[moments.source], VOTER, moments.named)
+    units = sorted(set(zip(moments.source.tolist(), key.tolist())))
+    place = {unit: index for index, unit in enumerate(units)}
+    group = np.zeros((len(units), len(moments.source)))
+    for column, unit in enumerate(zip(moments.source.tolist(), key.tolist())):
+        group[place[unit], column] = 1
+    pairs = np.array(units, dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1], group
+
+
+def _agreement(
+    moments: Moments, sources: np.ndarray, both: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """M of two voters, from the rows on which both vote."""
+    k = len(moments.classes)
+    agree = np.zeros((len(moments.sources),) * 2)
+    for named in range(k):
+        rows = np.flatnonzero(moments.named == named)
+        at = moments.source[rows]
+        agree[np.ix_(at, at)] += moments.joint[np.ix_(rows, rows)]
+    agree = agree[np.ix_(sources, sources)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = agree / both
+        moment = (k * share - 1) / (k - 1)
+    # one pseudo-row in the variance of the share, so that unanimity is not certainty
+    smooth = (agree + 0.5) / (both + 1)
+    error = k / (k - 1) * np.sqrt(smooth * (1 - smooth) / (both + 1))
+    seen = both > 0
+    return np.where(seen, moment, 0.0), np.where(seen, error, np.inf)
+
+
+def _covariance(
+    joint: np.ndarray, n: int, named: np.ndarray, balance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """M of two detectors, from all rows; and the co-firing expected if they knew nothing."""
+    rate = np.diagonal(joint) / n
+    p = balance[named]
+    sd = np.sqrt(p * (1 - p))
+    same = named[:, None] == named
+    scale = np.outer(sd, sd) / np.where(same, (p * (1 - p))[:, None], -np.outer(p, p))
+    chance = np.outer(rate, rate)
+    # with few co-firings the observed count is the better guess of its own variance
+    error = np.sqrt(np.maximum(chance * np.outer(1 - rate, 1 - rate), joint / n / n) / n)
+    fires = np.outer(rate > 0, rate > 0)
+    return (
+        (joint / n - chance) * scale,
+        np.where(fires, error * np.abs(scale), np.inf),
+        chance * n,
+    )
+
+
+def _voter_with_detector(
+    moments: Moments, group: np.ndarray, source: np.ndarray, named: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cov(1{voter names c}, detector of c | the voter votes), its error, and expected co-firings."""
+    voters, detectors = np.flatnonzero(named == VOTER), np.flatnonzero(named != VOTER)
+    counts = moments.counts[source[voters]]  # (voters, classes)
+    n = np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    fired = (group[voters] @ moments.joint @ group[detectors].T) / n  # detector fires, voter votes
+    by_class = np.zeros_like(fired)
+    for named_class in range(len(moments.classes)):
+        columns = np.flatnonzero(named[detectors] == named_class)
+        rows = np.flatnonzero(moments.named == named_class)
+        of_voter = moments.source[rows][None, :] == source[voters][:, None]
+        joint = moments.joint[rows] @ group[detectors[columns]].T
+        by_class[:, columns] = of_voter @ joint / n
+    names = counts[:, named[detectors]] / n
+    error = np.sqrt(np.maximum(names * (1 - names) * fired * (1 - fired), 1 / n**2) / n)
+    seen = (fired > 0) & (names > 0) & (names < 1)
+    return by_class - names * fired, np.where(seen, error, np.inf), names * fired * n

@@ -1,0 +1,275 @@
+"""The closed-form triplet label model (Algorithm 2 of the paper), for any number of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Self
+
+import numpy as np
+
+from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..votes import Votes
+from . import flyingsquid
+from .balance import learn_balance
+from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
+from .moments import Moments, moments
+from .readings import VOTER, Readings, read
+from .solvers import SOLVERS, pooled
+
+__all__ = ["Triplet"]
+
+_ENOUGH = 10  # rows a comparison must rest on before its triplets are trusted one by one
+_CERTAIN = 3.0  # standard errors before a source is read as worse than chance
+
+
+class Triplet(TableModel):
+    """Sources' accuracies from their agreements alone, then naive Bayes; nothing is iterated.
+
+    For sources that are independent given the class, agreement factors: with
+    θᵢ = (K·Pr(λᵢ = Y | λᵢ ≠ 0) − 1)/(K − 1), any two satisfy Mᵢⱼ = θᵢθⱼ for an observable M, so
+    three sources give |θᵢ| = √|MᵢⱼMᵢₖ/Mⱼₖ| (for K = 2, θ is the paper's E[λY | λ ≠ 0]). Then
+
+        Pr(Y = y | λ) ∝ Pr(Y = y) · Πᵢ Pr(λᵢ | Y = y)
+
+    where an abstaining voter says nothing (Lemma 2) and the prior enters once. A source that never
+    names some class is read class by class instead, and its silence counts: see `readings`.
+
+    Parameters
+    ----------
+    class_balance
+        Pr(Y): one share per class; a `Split` whose true labels are counted; `"learn"` to estimate it
+        from the votes alone; None for uniform.
+    solve
+        How triplets are combined: their `"median"` or `"mean"`, or the one with the largest minimum
+        `"overlap"` (the paper's Algorithm 2).
+    dependencies
+        Pairs of sources that are *not* independent given the class; they never share a triplet.
+    compat
+        `"flyingsquid"` follows the reference implementation's arithmetic, quirks included (two
+        classes, unconditional moments, the prior entering twice), to check published numbers.
+
+    References
+    ----------
+    Chen, Fu et al., "Train and You'll Miss It" (2020), Algorithm 2, Lemmas 1 and 2;
+    Fu et al., "Fast and Three-rious" (ICML 2020).
+
+    Examples
+    --------
+    >>> votes = Votes([[1, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, -1], [0, 1, 0], [1, -1, 1]] * 50)
+    >>> Triplet().fit(votes).accuracy_.round(2).tolist()
+    [1.0, 0.8, 0.8]
+    """
+
+    identified_: np.ndarray
+    """Whether triplets answered for each source; where not, its votes carry no weight."""
+
+    def __init__(
+        self,
+        class_balance: ClassBalance | Literal["learn"] = None,
+        *,
+        solve: str = "median",
+        dependencies: Iterable[tuple[str, str]] = (),
+        compat: str | None = None,
+    ) -> None:
+        self.class_balance = class_balance
+        self.solve = solve
+        self.dependencies = dependencies
+        self.compat = compat
+
+    def fit(self, votes: Votes) -> Self:
+        """Learn accuracies (and, if asked, the class balance) from the votes alone."""
+        votes = as_votes(votes)
+        check_speaks(votes, "Triplet")
+        summary = moments(votes)
+        balance = self.class_balance
+        if isinstance(balance, str):
+            if balance != "learn":
+                raise UnknownName.of("class balance", balance, ["learn"])
+            return self._finish(summary, learn_balance(votes, summary, self._solver()))
+        return self._finish(summary, resolve_balance(balance, votes.n_classes, "Triplet"))
+
+    def fit_moments(self, summary: Moments) -> Self:
+        """Learn from summed moments (shards of a cluster, an edited session) instead of rows."""
+        if isinstance(self.class_balance, str):
+            raise ParameterError(
+                "learning the class balance needs the rows, not only their moments; "
+                "give class_balance or call fit(votes)"
+            )
+        balance = resolve_balance(self.class_balance, len(summary.classes), "Triplet")
+        return self._finish(summary, balance)
+
+    def log_prior(self) -> np.ndarray:
+        """What a row starts with before any source speaks; (n_classes,)."""
+        if self.compat == "flyingsquid":
+            return flyingsquid.log_prior(self.class_balance_)
+        return super().log_prior()
+
+    def _finish(self, summary: Moments, balance: np.ndarray) -> Self:
+        self.sources_, self.classes_ = summary.sources, summary.classes
+        self.class_balance_ = balance
+        self.findings_: list[str] = []
+        if self.compat == "flyingsquid":
+            self.log_likelihood_, self.accuracy_ = flyingsquid.fit(summary, balance, self.solve)
+            self.identified_ = np.ones(len(summary.sources), dtype=bool)
+            return self
+        if self.compat is not None:
+            raise UnknownName.of("compat", self.compat, ["flyingsquid"])
+        _check_identifiable(summary)
+        readings = read(summary, balance).without(self._linked(summary.sources))
+        theta, weak = solve_units(readings, self._solver())
+        theta = _with_signs(theta, readings)
+        self._tabulate(summary, readings, theta)
+        self._note(summary, readings, theta, weak)
+        return self
+
+    def _solver(self):  # type: ignore[no-untyped-def]
+        if self.solve not in SOLVERS:
+            raise UnknownName.of("solve", self.solve, SOLVERS)
+        return SOLVERS[self.solve]
+
+    def _linked(self, sources: tuple[str, ...]) -> set[tuple[int, int]]:
+        position = {name: index for index, name in enumerate(sources)}
+        linked = set()
+        for pair in self.dependencies:
+            for name in pair:
+                if name not in position:
+                    raise UnknownName.of("source", name, sources)
+            linked.add((position[pair[0]], position[pair[1]]))
+        return linked
+
+    def _tabulate(self, summary: Moments, readings: Readings, theta: np.ndarray) -> None:
+        n_sources, n_classes = len(summary.sources), len(summary.classes)
+        prob = np.ones((n_sources, 1 + n_classes, n_classes))
+        right = np.zeros(n_sources)
+        total = np.maximum(summary.counts.sum(axis=1), 1)
+        known = np.nan_to_num(theta, nan=0.0)
+        silent = np.ones((n_sources, n_classes))
+        for unit, (source, named) in enumerate(zip(readings.source, readings.named)):
+            if named == VOTER:
+                accuracy = _accuracy(known[unit], readings.votes[unit], n_classes)
+                prob[source, 1:] = (1 - accuracy) / (n_classes - 1)
+                prob[source, 1 + np.arange(n_classes), np.arange(n_classes)] = accuracy
+                right[source] = accuracy
+                continue
+            share = self.class_balance_[named]
+            hit, false = _rates(
+                known[unit], readings.rate[unit], share, max(1, summary.n_rows)
+            )
+            prob[source, 1 + named] = false
+            prob[source, 1 + named, named] = hit
+            silent[source] -= prob[source, 1 + named]
+            precision = hit * share / (hit * share + false * (1 - share))
+            right[source] += precision * readings.votes[unit] / total[source]
+        by_class = np.isin(np.arange(n_sources), readings.source[readings.named != VOTER])
+        prob[by_class, 0] = np.maximum(silent[by_class], 1 / (max(1, summary.n_rows) + 2))
+        self.log_likelihood_ = np.log(prob)
+        voting = np.isin(np.arange(n_sources), readings.source)
+        # a source that never voted has no accuracy to report: chance
+        self.accuracy_ = np.where(voting, right, 1 / n_classes)
+
+    def _note(
+        self, summary: Moments, readings: Readings, theta: np.ndarray, weak: np.ndarray
+    ) -> None:
+        names = np.asarray(summary.sources)
+        silent = [name for name, n in zip(names, summary.counts.sum(axis=1)) if n == 0]
+        unknown = np.unique(readings.source[np.isnan(theta)])
+        pooled_units = np.unique(readings.source[weak & ~np.isnan(theta)])
+        turned = np.unique(readings.source[np.nan_to_num(theta) < 0])
+        self.identified_ = np.ones(len(names), dtype=bool)
+        self.identified_[unknown] = False
+        self.identified_[[list(names).index(name) for name in silent]] = False
+        for which, text in (
+            (silent, "never vote"),
+            (names[unknown], "share too few rows with others for any triplet; their votes are ignored"),
+            (names[pooled_units], "rest on few shared rows; their triplets were pooled"),
+            (names[turned], "disagree with the others more than chance; their votes count reversed"),
+        ):
+            if len(which):
+                shown = ", ".join(map(str, which[:8])) + (" …" if len(which) > 8 else "")
+                self.findings_.append(f"{len(which)} of {len(names)} sources {text}: {shown}")
+
+
+def solve_units(readings: Readings, solver) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+    """|θ| of each unit, and which units had to be pooled because their overlaps are small."""
+    enough = readings.observed & (readings.overlap >= _ENOUGH)
+    trusted = Readings(
+        readings.source,
+        readings.named,
+        readings.moment,
+        enough,
+        readings.overlap,
+        readings.spread,
+        readings.rate,
+        readings.votes,
+    )
+    theta = solver(trusted)
+    weak = np.isnan(theta)
+    if weak.any():
+        theta = np.where(weak, pooled(readings), theta)
+        still = np.isnan(theta)
+        if still.any():
+            theta = np.where(still, solver(readings), theta)
+    if np.isnan(theta).all():
+        raise NotIdentifiable(
+            "no three sources overlap, so agreement says nothing about accuracy; "
+            "add a labeling function that votes where others do, extend the votes, or use MajorityVote"
+        )
+    return np.minimum(theta, 1.0), weak
+
+
+def _check_identifiable(summary: Moments) -> None:
+    counts = summary.counts
+    voting = [name for name, n in zip(summary.sources, counts.sum(axis=1)) if n > 0]
+    if len(voting) < 3:
+        raise NotIdentifiable(
+            f"Triplet needs at least 3 sources that vote, got {len(voting)} {voting}; "
+            "add a labeling function or use MajorityVote"
+        )
+    named = np.flatnonzero(counts.sum(axis=0))
+    if len(named) == 1:
+        raise NotIdentifiable(
+            f"every vote names {summary.classes[named[0]]!r}, so sources cannot disagree and agreement "
+            "says nothing about accuracy; add a labeling function for another class or use MajorityVote"
+        )
+
+
+def _with_signs(theta: np.ndarray, readings: Readings) -> np.ndarray:
+    """Give voters that contradict the rest, beyond chance, a negative θ.
+
+    Detectors keep θ ≥ 0: a person who lets a function say only "spam" means spam, and mutually
+    exclusive keywords make same-class detectors look contradictory when they are not.
+    """
+    sign = np.ones(len(theta))
+    voter = readings.named == VOTER
+    known = np.nan_to_num(theta)
+    weight = np.where(readings.observed, 1 / readings.spread**2, 0.0)
+    for _ in range(int(voter.sum())):
+        pull = (weight * readings.moment) @ (sign * known)
+        error = np.sqrt(weight @ known**2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            score = np.where((error > 0) & voter, sign * pull / error, np.inf)
+        worst = int(score.argmin())
+        if score[worst] >= -_CERTAIN:
+            break
+        sign[worst] *= -1
+    if (known * sign)[voter].sum() < 0:  # on the whole, sources know better than chance
+        sign[voter] *= -1
+    return theta * sign
+
+
+def _accuracy(theta: float, votes: float, n_classes: int) -> float:
+    """θ back to a probability, never more certain than so many votes can make us."""
+    accuracy = (1 + (n_classes - 1) * theta) / n_classes
+    edge = 1 / (votes + 2)
+    return float(np.clip(accuracy, edge, 1 - edge))
+
+
+def _rates(theta: float, rate: float, share: float, n_rows: int) -> tuple[float, float]:
+    """Pr(fires | Y = c) and Pr(fires | Y ≠ c) of a detector with the observed firing rate."""
+    alpha = theta / np.sqrt(share * (1 - share))
+    widest = min(rate / share, (1 - rate) / (1 - share))
+    alpha = min(alpha, widest)
+    edge = 0.5 / (n_rows + 1)  # half a row: the likeliest event is never certain, nor the rarest zero
+    hit = float(np.clip(rate + (1 - share) * alpha, edge, 1 - edge))
+    false = float(np.clip(rate - share * alpha, min(edge, rate / 2), 1 - edge))
+    return hit, false
