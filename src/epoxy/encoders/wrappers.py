@@ -1,0 +1,178 @@
+"""Encoders made of what the user already has: any function, any scikit-learn transformer.
+
+Neither can be asked what decides its vectors (a function's globals, a pipeline's lambdas), so they
+are stored on disk only under an identity the user gives, and the user changes it with the
+function. A hash of the source was rejected: it misses the weights the function closes over.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import NotFitted, ParameterError
+from ..progress import Progress, silent
+from .rows import Rows, fingerprint, listed
+from .vectors import as_vectors
+
+__all__ = ["Function", "Transformer"]
+
+
+class Function:
+    """Any function from a list of rows to one vector per row.
+
+    Parameters
+    ----------
+    function
+        Called with all rows at once; or, where the vectors are cached, with up to 1,024 new rows
+        at a time, so a row's vector must not depend on the other rows.
+    identity
+        A name of your own for what the function does, changed whenever it changes. Given one,
+        vectors are kept on disk; without, they are computed on every call.
+
+    Examples
+    --------
+    >>> lengths = Function(lambda rows: [[len(row), 1.0] for row in rows])
+    >>> lengths.encode(["a", "three"]).tolist()
+    [[1.0, 1.0], [5.0, 1.0]]
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, identity: str | None = None) -> None:
+        if not callable(function):
+            raise ParameterError(
+                f"Function got a {type(function).__name__}; expected a function of a list of rows"
+            )
+        if identity is not None and not identity:
+            raise ParameterError("Function got an empty identity; give it a name, or leave it out")
+        self.function = function
+        self._identity = identity
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    @property
+    def identity(self) -> str | None:
+        """What the user called it, if anything."""
+        return None if self._identity is None else f"function {self._identity}"
+
+    @property
+    def slow(self) -> bool:
+        """True once there is an identity: the user asked for storing by giving it."""
+        return self._identity is not None
+
+    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
+        """Nothing to learn."""
+        return self
+
+    def prepare(self, rows: Any) -> Rows:
+        """Return the rows as a sequence."""
+        return listed(rows)
+
+    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
+        """Call the function and check what comes back."""
+        wanted = self.prepare(rows)
+        if not len(wanted):
+            return np.zeros((0, 0), dtype=np.float32)
+        vectors = as_vectors(self.function(wanted), f"encoder {self.name!r}", len(wanted))
+        progress(len(wanted), len(wanted))
+        return vectors
+
+    def __repr__(self) -> str:
+        return f"Function({self.name}, identity={self._identity!r})"
+
+
+class Transformer:
+    """Any scikit-learn transformer or pipeline: fitted on the train rows, applied to all.
+
+    `fit` works on a copy, so the object given stays as it is. One that is fitted already can
+    encode at once; to keep its fit in a pipeline that calls `fit`, wrap it in
+    `sklearn.frozen.FrozenEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> counts = Transformer(CountVectorizer()).fit(["red green", "green"])
+    >>> counts.encode(["green green red"]).tolist()
+    [[2.0, 1.0]]
+    """
+
+    def __init__(self, transformer: Any, *, identity: str | None = None) -> None:
+        if isinstance(transformer, type) or not hasattr(transformer, "transform"):
+            raise ParameterError(
+                f"Transformer got {transformer!r}; expected an object with fit and transform, "
+                "such as CountVectorizer()"
+            )
+        self.transformer = transformer
+        self._identity = identity
+        self._fitted: Any = None
+        self._fitted_on = "as given"
+
+    @property
+    def name(self) -> str:
+        """The class of the transformer."""
+        return type(self.transformer).__name__
+
+    @property
+    def identity(self) -> str | None:
+        """What the user called it, and the rows it was fitted on."""
+        if self._identity is None:
+            return None
+        return f"transformer {self._identity} rows={self._fitted_on}"
+
+    @property
+    def slow(self) -> bool:
+        """True once there is an identity: the user asked for storing by giving it."""
+        return self._identity is not None
+
+    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
+        """Fit a copy of the transformer on the train rows."""
+        train = self.prepare(rows)
+        fresh = _copy(self.transformer)
+        self._fitted = fresh.fit(train)
+        if self._identity is not None:
+            self._fitted_on = fingerprint(train)
+        progress(1, 1)
+        return self
+
+    def prepare(self, rows: Any) -> Rows:
+        """Return the rows as a sequence."""
+        return listed(rows)
+
+    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
+        """Transform the rows with what was fitted."""
+        fitted = self._fitted if self._fitted is not None else self._given()
+        wanted = self.prepare(rows)
+        if not len(wanted):
+            return np.zeros((0, 0), dtype=np.float32)
+        vectors = as_vectors(fitted.transform(wanted), f"encoder {self.name!r}", len(wanted))
+        progress(len(wanted), len(wanted))
+        return vectors
+
+    def _given(self) -> Any:
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        try:
+            check_is_fitted(self.transformer)
+        except (NotFittedError, TypeError) as error:
+            raise NotFitted(
+                f"encoder {self.name!r} is not fitted yet; "
+                "call fit(train_rows) first, then encode every split with it"
+            ) from error
+        return self.transformer
+
+    def __repr__(self) -> str:
+        return f"Transformer({self.name}, identity={self._identity!r})"
+
+
+def _copy(transformer: Any) -> Any:
+    if hasattr(transformer, "get_params"):
+        from sklearn.base import clone
+
+        return clone(transformer)
+    return copy.deepcopy(transformer)
