@@ -1,0 +1,349 @@
+"""How far each source may speak when no row has a true label.
+
+Four criteria give the lift of extending one source as a function of its radius; the radius chosen
+is the one with the largest lift, the smaller one of equals, and none where no lift is positive.
+
+`"theorem"`
+    The lower bound of Theorem 1 as the paper sketches it. Proposition 1 divides by p_i², so with
+    the coverages of real sources (a few per cent) it is almost always negative and says "none".
+`"tight"`
+    The same proof without the relaxations that can be measured: Pr(X' ∈ supp λ | d ≤ r) and L(r)
+    instead of p_i² (1 + L p_d), the newly covered share itself instead of its lower bound, and the
+    exact expectation over what the other sources say instead of ½ (C + 1).
+`"smooth"`
+    No bound but an estimate: where a source votes is taken to be independent of where labels change
+    (the paper's coverage lemma assumes as much), so a lender at distance d disagrees with
+    probability m_Y(d) = Pr(Y ≠ Y' | distance d), read off M_Y at each row's own nearest distance.
+`"agreement"`
+    Ours. Extended votes are compared with what the *other* sources say about the same rows. Given Y
+    the two are independent, so their agreement, corrected for how unsure the others are, is an
+    estimate of ã(r) itself rather than a bound on it. It needs no smoothness, no pairs and works
+    for any number of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ..errors import AlignmentError, ParameterError
+from ..votes import Split, Votes
+from .bounds import (
+    binary,
+    coverage_gain,
+    extended_accuracy,
+    extended_accuracy_tight,
+    new_accuracy,
+    new_accuracy_tight,
+)
+from .lift import (
+    Others,
+    lift_bound,
+    others_without,
+    posterior,
+    single_lift,
+    softmax,
+)
+from .pairs import DEFAULT, Curve, Scan, as_radii
+from .smoothness import Neighbourhood, default_radii, model_smoothness, neighbourhoods, smoothness
+
+__all__ = [
+    "Criterion",
+    "LiftCurve",
+    "RadiusChoice",
+    "Surroundings",
+    "choose_radius",
+    "new_accuracy_by_agreement",
+    "surroundings",
+]
+
+Criterion = Literal["agreement", "smooth", "tight", "theorem"]
+
+_GRID = 64  # candidate radii per source: finer ones differ by less than the estimate's error
+
+
+class Nearest(Protocol):
+    """What a radius is chosen from: votes, and each row's nearest vote of each source."""
+
+    @property
+    def votes(self) -> Votes:
+        """The votes before extension."""
+
+    @property
+    def nearest(self) -> np.ndarray:
+        """(n_rows, n_sources) the nearest vote."""
+
+    @property
+    def distance(self) -> np.ndarray:
+        """(n_rows, n_sources) how far it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Pair statistics of a data set on one grid of radii: what the two bounds are made of."""
+
+    radii: np.ndarray  # (n_radii,)
+    smoothness: np.ndarray  # (n_radii,) M_Y(r)
+    origin: str  # where M_Y comes from
+    sources: Mapping[str, Neighbourhood]
+
+
+@dataclass(frozen=True, eq=False)
+class LiftCurve:
+    """What extending one source is expected to do, per radius."""
+
+    radii: np.ndarray  # (n_radii,)
+    reached: np.ndarray  # (n_radii,) newly covered share
+    extended: np.ndarray  # (n_radii,) ā
+    new: np.ndarray  # (n_radii,) ã
+    lift: np.ndarray  # (n_radii,)
+
+    @property
+    def best(self) -> int | None:
+        """Position of the largest positive lift, the smaller radius of equals; None if none is."""
+        found = int(np.argmax(np.nan_to_num(self.lift, nan=-np.inf))) if len(self.lift) else 0
+        return found if len(self.lift) and self.lift[found] > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusChoice:
+    """The radius chosen per source, None where extension promises nothing, and why."""
+
+    radius: Mapping[str, float | None]
+    curves: Mapping[str, LiftCurve]
+    criterion: Criterion
+    origin: str
+
+    def __repr__(self) -> str:
+        extended = sum(radius is not None for radius in self.radius.values())
+        return f"RadiusChoice({extended} of {len(self.radius)} sources, by {self.criterion})"
+
+
+def surroundings(
+    train: Split,
+    labels: Any,
+    *,
+    radii: Any = None,
+    via: Literal["labels", "model"] = "labels",
+    scan: Scan = DEFAULT,
+) -> Surroundings:
+    """Measure what the bounds need on `train`.
+
+    Parameters
+    ----------
+    labels
+        M_Y(r) as a `Curve` (measured on dev rows), or one label per row, −1 unknown: a label
+        model's own labels of the rows it covers.
+    via
+        `"labels"` takes the labels' own smoothness; `"model"` fits a simple model to them and takes
+        Proposition 2's M_f(r) + 2 R(f).
+    """
+    if train.vectors is None:
+        raise AlignmentError("surroundings need vectors; build the split as Split(votes, vectors)")
+    if isinstance(labels, Curve):
+        grid = labels.radii if radii is None else as_radii(radii)
+        rough, origin = labels.at(grid), "given curve"
+    else:
+        grid = default_radii(train.vectors, scan) if radii is None else as_radii(radii)
+        if via == "model":
+            rough, origin = model_smoothness(labels, train.vectors, grid, scan)[2], "Proposition 2"
+        else:
+            rough, origin = smoothness(labels, train.vectors, grid, scan).value, "given labels"
+    return Surroundings(grid, rough, origin, neighbourhoods(train, grid, scan))
+
+
+def choose_radius(
+    reach: Nearest,
+    accuracies: Any,
+    *,
+    criterion: Criterion = "agreement",
+    balance: Any = None,
+    radii: Any = None,
+    around: Surroundings | None = None,
+) -> RadiusChoice:
+    """The radius of each source with the largest expected lift, without any true label.
+
+    Parameters
+    ----------
+    reach
+        Each row's nearest vote per source, on the train rows themselves.
+    accuracies
+        Of the original sources, as a label model estimates them.
+    criterion
+        `"agreement"`, `"smooth"`, `"tight"` or `"theorem"`; see the module.
+    balance
+        Class prior; even when None. The two bounds are stated for even classes.
+    radii
+        Candidates; None takes the 64 quantiles of the distances at which some vote changes
+        (`"agreement"`) or the grid of `around`.
+    around
+        `surroundings(...)` of the train split, for every criterion but `"agreement"`.
+    """
+    votes = reach.votes
+    known = np.asarray(accuracies, dtype=np.float64)
+    if known.shape != (votes.n_sources,):
+        raise AlignmentError(
+            f"one accuracy per source: got shape {known.shape} for {votes.n_sources} sources"
+        )
+    curves = {}
+    for index, name in enumerate(votes.sources):
+        if criterion == "agreement":
+            curves[name] = _by_agreement(reach, index, known, balance, radii)
+        else:
+            curves[name] = _by_bound(reach, index, known, around, criterion)
+    radius: dict[str, float | None] = {}
+    for name, curve in curves.items():
+        best = curve.best
+        radius[name] = None if best is None else float(curve.radii[best])
+    origin = "other sources" if around is None else f"M_Y from {around.origin}"
+    return RadiusChoice(radius, curves, criterion, origin)
+
+
+def new_accuracy_by_agreement(
+    reach: Nearest, source: int, accuracies: Any, radii: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """An estimate of ã(r), accuracy on newly covered rows, and its standard error; no labels.
+
+    Over rows newly covered within r that other sources vote on, with q their posterior under even
+    classes and v the extended vote: E[q_v] = ã R + (1 − ã) W, where R = E[Σ q_k²] is what a vote
+    that is always right would meet and W = E[Σ q_k (1 − q_k)]/(K − 1) one that is always wrong. So
+    ã = (E[q_v] − W) / (R − W). For two classes this regresses the votes on 2q − 1. Assumes that the
+    other sources' votes are independent of the extended one given Y, and their accuracies known.
+    NaN where no other source says anything about the rows.
+    """
+    votes, grid = reach.votes, as_radii(radii)
+    rest = _without(votes, source)
+    q = posterior(rest, np.delete(np.asarray(accuracies, dtype=np.float64), source))
+    fresh = ~votes.cast[:, source] & np.isfinite(reach.distance[:, source]) & rest.covered
+    rows = np.flatnonzero(fresh)
+    order = rows[np.argsort(reach.distance[rows, source], kind="stable")]
+    vote = reach.nearest[order, source].astype(np.intp)
+    right = (q[order] ** 2).sum(axis=1)
+    wrong = (1 - right) / (votes.n_classes - 1)
+    met, span = q[order, vote] - wrong, right - wrong
+    upto = np.searchsorted(reach.distance[order, source], grid, side="right")
+    sums = [
+        np.concatenate([[0.0], np.cumsum(each)])[upto]
+        for each in (met, span, met**2, met * span, span**2)
+    ]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        estimate = np.where(sums[1] > 1e-9, sums[0] / sums[1], np.nan)
+        residual = sums[2] - 2 * estimate * sums[3] + estimate**2 * sums[4]
+        error = np.sqrt(np.maximum(residual, 0)) / sums[1]
+    return np.clip(estimate, 0, 1), error
+
+
+def _without(votes: Votes, source: int) -> Votes:
+    keep = [name for index, name in enumerate(votes.sources) if index != source]
+    if not keep:
+        raise ParameterError(
+            "agreement needs at least 2 sources, got 1; add a labeling function or give dev labels"
+        )
+    return votes.only(keep)
+
+
+def _by_agreement(
+    reach: Nearest, source: int, accuracies: np.ndarray, balance: Any, radii: Any
+) -> LiftCurve:
+    votes = reach.votes
+    distance = reach.distance[:, source]
+    silent = ~votes.cast[:, source] & np.isfinite(distance)
+    grid = _candidates(distance[silent]) if radii is None else as_radii(radii)
+    if not len(grid) or not silent.any():
+        return _flat(grid, float(accuracies[source]))
+    estimate, error = new_accuracy_by_agreement(reach, source, accuracies, grid)
+    # one standard error below: a few agreeing rows should not buy a large radius
+    new = np.clip(estimate - np.nan_to_num(error), 0, 1)
+    reached = (distance[silent][:, None] <= grid).mean(axis=0) * silent.mean()
+    support = float(votes.cast[:, source].mean())
+    extended = (support * accuracies[source] + reached * new) / np.maximum(support + reached, 1e-12)
+    q = posterior(_without(votes, source), np.delete(accuracies, source), balance)
+    lift = np.full(len(grid), np.nan)
+    for at in np.flatnonzero(np.isfinite(new)):
+        rows = np.flatnonzero(silent & (distance <= grid[at]))
+        vote = reach.nearest[rows, source].astype(np.intp)
+        gain = _row_gain(q[rows], vote, float(extended[at]), float(new[at]))
+        lift[at] = gain.sum() / votes.n_rows
+    return LiftCurve(grid, reached, extended, new, lift)
+
+
+def _row_gain(before: np.ndarray, vote: np.ndarray, extended: float, new: float) -> np.ndarray:
+    """Expected gain in probability of the truth when each row gets its extended vote."""
+    after, truth = _updated(before, vote, extended), _updated(before, vote, new)
+    return np.asarray((truth * (after - before)).sum(axis=1))
+
+
+def _updated(before: np.ndarray, vote: np.ndarray, accuracy: float) -> np.ndarray:
+    n_classes = before.shape[1]
+    a = min(max(accuracy, 1e-6), 1 - 1e-6)
+    score = np.log(np.maximum(before, 1e-300))
+    score[np.arange(len(vote)), vote] += np.log(a) - np.log((1 - a) / (n_classes - 1))
+    return softmax(score)
+
+
+def _by_bound(
+    reach: Nearest,
+    source: int,
+    accuracies: np.ndarray,
+    around: Surroundings | None,
+    criterion: Criterion,
+) -> LiftCurve:
+    votes = reach.votes
+    if around is None:
+        raise ParameterError(
+            f"criterion {criterion!r} needs pair statistics; pass around=theory.surroundings(...)"
+        )
+    binary(votes, "Theorem 1")
+    place = around.sources[votes.sources[source]]
+    a, rough = float(accuracies[source]), np.nan_to_num(around.smoothness, nan=0.5)
+    p = posterior(_without(votes, source), np.delete(accuracies, source))[:, 1]
+    if criterion == "theorem":
+        args = (rough, place.support, place.crossing, place.near)
+        extended, new = extended_accuracy(a, *args), new_accuracy(a, *args)
+        reached = coverage_gain(place.crossing, place.near, place.support)
+        others = Others(others_without(p).performance)
+        lift = lift_bound(extended, new, reached=reached, others=others)
+        return LiftCurve(around.radii, reached, extended, new, lift)
+    silent = ~votes.cast[:, source]
+    distance = np.where(silent, reach.distance[:, source], np.inf)
+    reached = (distance[:, None] <= around.radii).mean(axis=0)
+    if criterion == "tight":
+        extended = extended_accuracy_tight(a, rough, place.support_near)
+        new = new_accuracy_tight(a, rough, place.crossing)
+    else:
+        new = _smooth_accuracy(a, rough, place, distance)
+        extended = (place.support * a + reached * new) / np.maximum(place.support + reached, 1e-12)
+    gains = [
+        single_lift(p[distance <= radius], whole, fresh).sum() / votes.n_rows
+        for radius, whole, fresh in zip(around.radii, extended, new, strict=True)
+    ]
+    return LiftCurve(around.radii, reached, extended, new, np.array(gains))
+
+
+def _smooth_accuracy(
+    accuracy: float, rough: np.ndarray, place: Neighbourhood, distance: np.ndarray
+) -> np.ndarray:
+    """ã(r) = mean over B_r of a − (2a − 1) m_Y(d), m_Y read from the rings between the radii."""
+    pairs = np.diff(place.near, prepend=0.0)
+    differ = np.diff(rough * place.near, prepend=0.0)
+    ring = np.where(pairs > 0, differ / np.maximum(pairs, 1e-300), rough)  # (n_radii,)
+    fresh = np.sort(distance[np.isfinite(distance)])
+    at = np.minimum(np.searchsorted(place.radii, fresh), len(ring) - 1)
+    total = np.concatenate([[0.0], np.cumsum(np.clip(ring, 0, 1)[at])])
+    upto = np.searchsorted(fresh, place.radii, side="right")
+    return accuracy - (2 * accuracy - 1) * total[upto] / np.maximum(upto, 1)
+
+
+def _candidates(distances: np.ndarray) -> np.ndarray:
+    if not len(distances):
+        return np.empty(0)
+    found = np.quantile(distances, np.linspace(1 / _GRID, 1, _GRID), method="higher")
+    return np.unique(found.astype(np.float64))
+
+
+def _flat(grid: np.ndarray, accuracy: float) -> LiftCurve:
+    still = np.zeros(len(grid))
+    return LiftCurve(grid, still, still + accuracy, still + accuracy, still)
