@@ -14,20 +14,46 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ABSTAIN": "votes",
-    "Split": "votes",
-    "Votes": "votes",
+    "DawidSkene": "label_models",
+    "Epoxy": "model",
     "EpoxyError": "errors",
+    "MajorityVote": "label_models",
     "NotIdentifiable": "errors",
+    "Reach": "extension",
+    "Report": "diagnostics",
+    "Snorkel": "label_models",
+    "Split": "votes",
+    "Triplet": "label_models",
+    "Votes": "votes",
+    "load": "persistence",
+    "reach": "extension",
 }
 
-_MODULES = ("datasets", "errors")
+_MODULES = ("datasets", "encoders", "errors", "label_models", "neighbors", "weighting")
 
 __all__ = sorted([*_HOME, *_MODULES])
 
 if TYPE_CHECKING:
-    from . import datasets, errors
-    from .errors import EpoxyError, NotIdentifiable
-    from .votes import ABSTAIN, Split, Votes
+    from . import datasets as datasets
+    from . import encoders as encoders
+    from . import errors as errors
+    from . import label_models as label_models
+    from . import neighbors as neighbors
+    from . import weighting as weighting
+    from .diagnostics import Report as Report
+    from .errors import EpoxyError as EpoxyError
+    from .errors import NotIdentifiable as NotIdentifiable
+    from .extension import Reach as Reach
+    from .extension import reach as reach
+    from .label_models import DawidSkene as DawidSkene
+    from .label_models import MajorityVote as MajorityVote
+    from .label_models import Snorkel as Snorkel
+    from .label_models import Triplet as Triplet
+    from .model import Epoxy as Epoxy
+    from .persistence import load as load
+    from .votes import ABSTAIN as ABSTAIN
+    from .votes import Split as Split
+    from .votes import Votes as Votes
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from .progress import Progress, silent
 from .votes import ABSTAIN, Split, Votes
 from .weighting import Nearest, Pairs, Weighting, resolve_weighting
 
-__all__ = ["Extended", "Radius", "Reach", "as_radii", "reach"]
+__all__ = ["Extended", "Radius", "Reach", "as_radii", "reach", "typical_distance"]
 
 Radius = float | Sequence[float | None] | np.ndarray | Mapping[str, float | None]
 """One radius for all sources, one per source, or a {source: radius} mapping.
@@ -164,7 +164,7 @@ def as_radii(radius: Radius, sources: Sequence[str]) -> np.ndarray:
             if name not in sources:
                 raise UnknownName.of("source", name, sources)
         given: Any = [radius.get(name) for name in sources]
-    elif isinstance(radius, int | float | np.number) or np.ndim(radius) == 0:
+    elif isinstance(radius, int | float | np.number):
         if radius != radius:
             raise RadiusError("a radius is a distance of at least 0, got nan; give 0 or more")
         given = [radius] * len(sources)
@@ -183,6 +183,28 @@ def as_radii(radius: Radius, sources: Sequence[str]) -> np.ndarray:
             "a radius is a distance of at least 0; use None to leave a source as it is"
         )
     return radii
+
+
+def typical_distance(split: Split, metric: str = "cosine", sample: int = 2000) -> float:
+    """The median distance from a row to its nearest other row (from at most `sample` rows)."""
+    if split.vectors is None:
+        raise VectorError(
+            "radius=None looks at how near rows are to each other, and the train split has no "
+            "vectors; embed the rows, or give radius={} to extend nothing"
+        )
+    space = neighbors.Space(split.vectors, metric)
+    if space.n_nodes < 2:
+        return 0.0
+    rows = np.unique(np.linspace(0, len(space) - 1, min(sample, len(space))).astype(int))
+    alone = np.bincount(space.node)[space.node[rows]] == 1  # a row with an equal twin is at 0
+    nodes = np.unique(space.node[rows[alone]])
+    distance = np.zeros(space.n_nodes)
+    for start in range(0, len(nodes), 256):
+        part = nodes[start : start + 256]
+        score = space.left[part] @ space.right.T
+        score[np.arange(len(part)), part] = -np.inf
+        distance[part] = space.node_distances(part, space, score.argmax(axis=1))
+    return float(np.median(distance[space.node[rows]]))
 
 
 def _vectors_of(split: Split, who: str) -> np.ndarray:

@@ -110,11 +110,14 @@ def unnest(state: State, name: str) -> Any:
 def _write(folder: Path, kind: str, state: State) -> None:
     for name, array in state.arrays.items():
         if array.dtype == object:
-            raise StoreError(f"array {name!r} of {kind} holds Python objects; only numbers are saved")
+            raise StoreError(
+                f"array {name!r} of {kind} holds Python objects; only numbers are saved"
+            )
     buffer = io.BytesIO()
     # names may contain '/', which np.savez would take for folders: number the members instead
     names = list(state.arrays)
-    np.savez(buffer, **{f"a{i}": state.arrays[name] for i, name in enumerate(names)})
+    numbered: dict[str, Any] = {f"a{i}": state.arrays[name] for i, name in enumerate(names)}
+    np.savez(buffer, **numbered)
     data = buffer.getvalue()
     about = {
         "format": FORMAT,
@@ -165,7 +168,9 @@ def _read_json(folder: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         raise StoreError(f"{folder} is not a saved model: no model.json in it") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} is truncated or damaged ({error}); save the model again") from error
+        raise StoreError(
+            f"{path} is truncated or damaged ({error}); save the model again"
+        ) from error
     if not isinstance(about, dict):
         raise StoreError(f"{path} does not describe a model; save the model again")
     return about

@@ -126,7 +126,7 @@ class Votes:
     @property
     def cast(self) -> np.ndarray:
         """Where a source votes, True; (n_rows, n_sources)."""
-        return self.matrix != ABSTAIN
+        return np.asarray(self.matrix != ABSTAIN)
 
     @property
     def coverage(self) -> np.ndarray:
@@ -341,7 +341,7 @@ def _sequence_ids(sequences: Any, n_rows: int) -> np.ndarray | None:
         )
     starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n_rows else np.empty(0, int)
     if len(np.unique(ids[starts])) < len(starts):
-        again = [each for each in ids[starts] if (ids[starts] == each).sum() > 1][0]
+        again = next(each for each in ids[starts] if (ids[starts] == each).sum() > 1)
         raise AlignmentError(
             f"rows of sequence {again!r} are not adjacent; sort the rows by sequence and position"
         )

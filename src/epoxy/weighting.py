@@ -62,7 +62,7 @@ class Pairs:
     @property
     def rank(self) -> np.ndarray:
         """Place of each pair among its row's, the nearest 0; (n_pairs,)."""
-        return np.arange(len(self.asks)) - self.start[self.group]
+        return np.asarray(np.arange(len(self.asks)) - self.start[self.group])
 
     def heaviest(self, weight: np.ndarray, margin: float = 0.0) -> np.ndarray:
         """For each asking row, the first pair of the class with most weight; −1 below the margin.
@@ -165,7 +165,7 @@ class RandomNeighbor:
         """Give every pair a random key and take the smallest of each row."""
         key = _mix(_mix(pairs.asks.astype(np.uint64), self.seed) ^ pairs.lends.astype(np.uint64), 1)
         order = np.lexsort((key, pairs.asks))
-        return order[pairs.start]
+        return np.asarray(order[pairs.start])
 
 
 def _mix(value: np.ndarray, seed: int) -> np.ndarray:
@@ -174,7 +174,7 @@ def _mix(value: np.ndarray, seed: int) -> np.ndarray:
         z = value + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) & 0xFFFFFFFFFFFFFFFF)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 _RULES: dict[str, type[Weighting]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .explanation import Explanation, Voice
 from .report import Column, Report
+from .scores import calibration_error, scores
 from .sources import SOURCE_COLUMNS, interval, source_rows
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Explanation",
     "Report",
     "Voice",
+    "calibration_error",
     "interval",
+    "scores",
     "source_rows",
 ]

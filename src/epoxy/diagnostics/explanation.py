@@ -23,16 +23,22 @@ class Voice:
     distance: float | None = None
     """How far away that row is."""
     weight: float = 0.0
-    """What it adds to the log-odds of the label against all other classes."""
+    """What it adds to the log-odds of the label against the runner-up."""
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Every voice behind one row's probabilities; the weights and the start add up to `log_odds`."""
+    """Every voice behind one row's probabilities.
+
+    Where the model lets sources speak independently (`additive`), the start and the weights add up
+    to `log_odds`; otherwise a weight is what changes when that source alone falls silent.
+    """
 
     row: Any
     label: str
+    against: str
+    """The most probable other class, which log-odds compare with."""
     probabilities: dict[str, float]
     majority: dict[str, float]
     """Vote shares of the majority vote over the same extended votes, beside the model."""
@@ -41,6 +47,7 @@ class Explanation:
     log_odds: float
     voices: tuple[Voice, ...] = field(default=())
     truth: str | None = None
+    additive: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -57,7 +64,7 @@ class Explanation:
             f"  {self.start:+.2f}  before any source speaks",
         ]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in self.voices]
-        lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} in all")
+        lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -77,7 +77,9 @@ class Report:
         )
         head = "".join(f"<th scope='col'>{cell(column.title)}</th>" for column in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{cell(column.write(row))}</td>" for column in self.columns) + "</tr>"
+            "<tr>"
+            + "".join(f"<td>{cell(column.write(row))}</td>" for column in self.columns)
+            + "</tr>"
             for row in self.rows
         )
         notes = "".join(f"<li>{cell(str(each))}</li>" for each in self.findings)
@@ -101,7 +103,10 @@ def _plain(value: Any) -> str:
 
 
 def _text_table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    cells = [[column.title for column in columns], *([c.write(row) for c in columns] for row in rows)]
+    cells = [
+        [column.title for column in columns],
+        *([c.write(row) for c in columns] for row in rows),
+    ]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     lines = []
     for line in cells:

@@ -80,7 +80,7 @@ def source_rows(
                 "conflicts": float((mine & disagree).sum() / n),
                 "accuracy_original": _right(votes.matrix[:, index], mine, y),
                 "accuracy_extended": _right(after.matrix[:, index], lent[:, index], y),
-                "accuracy_learned": None if learned is None else float(learned[index]),
+                "accuracy_learned": _number(learned, index),
                 "radius": _number(radii, index),
             }
         )

@@ -9,6 +9,7 @@ E[e₃] = γ·Σθᵢθⱼθₖ, where γ = (1 − 2p)/√(p(1 − p)) is the sk
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,6 @@ def _share_from_skewness(x: np.ndarray, theta: np.ndarray) -> float:
     return float(0.5 * (1 - skewness / np.sqrt(4 + skewness**2)))
 
 
-def _triples(first, second, third):  # type: ignore[no-untyped-def]
+def _triples(first: Any, second: Any, third: Any) -> Any:
     """Σ over i<j<k of xᵢxⱼxₖ from the power sums (Newton's identity)."""
     return (first**3 - 3 * first * second + 2 * third) / 6

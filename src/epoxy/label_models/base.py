@@ -12,10 +12,20 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..errors import AlignmentError, LabelError, NotFitted, ParameterError
+from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
+from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
 
-__all__ = ["LabelModel", "TableModel", "as_votes", "balance_of", "posterior", "resolve_balance"]
+__all__ = [
+    "LabelModel",
+    "TableModel",
+    "as_votes",
+    "balance_of",
+    "check_speaks",
+    "plain_params",
+    "posterior",
+    "resolve_balance",
+]
 
 ClassBalance = Sequence[float] | np.ndarray | Split | None
 
@@ -62,7 +72,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""
-        return np.asarray(self.classes_)[self.predict_proba(votes).argmax(axis=1)]
+        best = self.predict_proba(votes).argmax(axis=1)
+        return np.asarray(np.asarray(self.classes_)[best])
 
     def evidence(self, votes: Votes) -> np.ndarray:
         """What each source adds to each class's log probability; (n_rows, n_sources, n_classes)."""
@@ -73,7 +84,33 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def log_prior(self) -> np.ndarray:
         """What a row starts with before any source speaks; (n_classes,)."""
-        return np.log(self.class_balance_)
+        return np.asarray(np.log(self.class_balance_))
+
+    def to_state(self) -> State:
+        """Describe the fitted model for `epoxy.persistence`."""
+        if not hasattr(self, "log_likelihood_"):
+            raise NotFitted.of(self)
+        arrays = ("class_balance_", "log_likelihood_", "accuracy_", "identified_")
+        return State(
+            {
+                "params": plain_params(self),
+                "classes": list(self.classes_),
+                "sources": list(self.sources_),
+                "findings": list(self.findings_),
+            },
+            {name: getattr(self, name) for name in arrays if hasattr(self, name)},
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted model again."""
+        model = cls(**state.values["params"])
+        model.classes_ = tuple(state.values["classes"])
+        model.sources_ = tuple(state.values["sources"])
+        model.findings_ = list(state.values["findings"])
+        for name, value in state.arrays.items():
+            setattr(model, name, value)
+        return model
 
     def _check(self, votes: Votes) -> Votes:
         if not hasattr(self, "log_likelihood_"):
@@ -86,6 +123,17 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
                 f"{votes.n_classes} classes; apply the same labeling functions"
             )
         return votes
+
+
+def plain_params(model: Any) -> dict[str, Any]:
+    """Constructor parameters as JSON values; a balance counted on a split becomes its shares."""
+    params = dict(model.get_params(deep=False))
+    balance = params.get("class_balance")
+    if balance is not None and not isinstance(balance, str):
+        params["class_balance"] = model.class_balance_.tolist()
+    if "dependencies" in params:
+        params["dependencies"] = [list(pair) for pair in params["dependencies"]]
+    return params
 
 
 def as_votes(votes: Any) -> Votes:
@@ -148,8 +196,6 @@ def resolve_balance(balance: ClassBalance, n_classes: int, who: str) -> np.ndarr
 
 def check_speaks(votes: Votes, who: str) -> None:
     """Refuse votes from which nothing can be learned."""
-    from ..errors import NotIdentifiable
-
     if not votes.n_rows:
         raise NotIdentifiable(f"{who} got votes without rows; there is nothing to learn from")
     if not (votes.matrix != ABSTAIN).any():

@@ -68,7 +68,9 @@ class DawidSkene(TableModel):
         rows, times = np.unique(np.ascontiguousarray(votes.matrix), axis=0, return_counts=True)
         proba = _start(rows, balance)
         counted = self._counted(votes)
-        for round_ in range(1, self.max_iter + 1):
+        self.n_iter_ = 0
+        while self.n_iter_ < self.max_iter:
+            self.n_iter_ += 1
             weight = proba * times[:, None]
             if not fixed:
                 balance = (weight.sum(axis=0) + 1) / (times.sum() + votes.n_classes)
@@ -78,7 +80,6 @@ class DawidSkene(TableModel):
             proba = new
             if moved < self.tol:
                 break
-        self.n_iter_ = round_
         self.class_balance_, self.log_likelihood_ = balance, table
         self.accuracy_ = _accuracies(rows, proba * times[:, None])
         return self
@@ -102,7 +103,7 @@ def _table(rows: np.ndarray, weight: np.ndarray, counted: np.ndarray) -> np.ndar
     table = np.empty((n_sources, 1 + n_classes, n_classes))
     for source in range(n_sources):
         said = rows[:, source].astype(np.intp) + 1
-        counts = np.stack(
+        counts: np.ndarray = np.stack(
             [np.bincount(said, weight[:, k], minlength=1 + n_classes) for k in range(n_classes)], 1
         )
         counts[1:] += 0.1 + 0.1 * np.eye(n_classes)

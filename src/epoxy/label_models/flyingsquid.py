@@ -39,7 +39,9 @@ def fit(summary: Moments, balance: np.ndarray, solve: str) -> tuple[np.ndarray, 
     signed = np.where(summary.named == 1, 1.0, -1.0)
     moment = np.zeros((len(summary.sources),) * 2)
     at = (summary.source[:, None], summary.source[None, :])
-    np.add.at(moment, at, np.outer(signed, signed) * summary.joint)  # whole numbers: zeros stay zero
+    np.add.at(
+        moment, at, np.outer(signed, signed) * summary.joint
+    )  # whole numbers: zeros stay zero
     accuracy = _expectations(moment / n, solve)
     table = _tables(summary.counts / n, accuracy, balance)
     return np.log(np.maximum(table, _TINY)) - np.log(balance), (1 + accuracy) / 2
@@ -47,7 +49,7 @@ def fit(summary: Moments, balance: np.ndarray, solve: str) -> tuple[np.ndarray, 
 
 def log_prior(balance: np.ndarray) -> np.ndarray:
     """Twice the prior: tables are divided by Pr(y) once each, the reference by m − 2 of them."""
-    return 2 * np.log(balance)
+    return np.asarray(2 * np.log(balance))
 
 
 def _expectations(moment: np.ndarray, solve: str) -> np.ndarray:

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..errors import AlignmentError, NotFitted
+from ..persistence import State
 from ..votes import Votes
-from .base import ClassBalance, as_votes, check_speaks, resolve_balance
+from .base import ClassBalance, as_votes, check_speaks, plain_params, resolve_balance
 
 __all__ = ["MajorityVote"]
 
@@ -66,4 +67,24 @@ class MajorityVote(BaseEstimator):  # type: ignore[misc]
         """Return the class with most votes, by name; ties go to the more frequent class."""
         tie = 1e-9 * self.class_balance_ if hasattr(self, "class_balance_") else 0.0
         best = (self.predict_proba(votes) + tie).argmax(axis=1)
-        return np.asarray(self.classes_)[best]
+        return np.asarray(np.asarray(self.classes_)[best])
+
+    def to_state(self) -> State:
+        """Describe the fitted model for `epoxy.persistence`."""
+        if not hasattr(self, "classes_"):
+            raise NotFitted.of(self)
+        values = {
+            "params": plain_params(self),
+            "classes": list(self.classes_),
+            "sources": list(self.sources_),
+        }
+        return State(values, {"class_balance_": self.class_balance_})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted model again."""
+        model = cls(**state.values["params"])
+        model.classes_ = tuple(state.values["classes"])
+        model.sources_ = tuple(state.values["sources"])
+        model.class_balance_ = state.arrays["class_balance_"]
+        return model

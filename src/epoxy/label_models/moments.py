@@ -28,7 +28,9 @@ class Moments:
     classes: tuple[str, ...]
     source: np.ndarray  # (n_detectors,) index of the source
     named: np.ndarray  # (n_detectors,) index of the class
-    joint: np.ndarray  # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
+    joint: (
+        np.ndarray
+    )  # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
 
     @property
     def counts(self) -> np.ndarray:

@@ -32,7 +32,9 @@ __all__ = ["VOTER", "Readings", "read"]
 VOTER = -1
 """In `Readings.named`: the unit is a whole source, not one class of it."""
 
-_RARE = 0.1  # a class named in under a tenth of an even share of a source's votes counts as not named
+_RARE = (
+    0.1  # a class named in under a tenth of an even share of a source's votes counts as not named
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .readings import Readings
 
-__all__ = ["SOLVERS", "candidates", "pooled"]
+__all__ = ["SOLVERS", "Solver", "candidates", "pooled"]
 
 _CHUNK = 1 << 21  # candidates held at once
 
@@ -116,7 +116,10 @@ def pooled(readings: Readings) -> np.ndarray:
         return np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
 
 
-SOLVERS: dict[str, Callable[[Readings], np.ndarray]] = {
+Solver = Callable[[Readings], np.ndarray]
+"""From readings to θ ≥ 0 per unit, NaN where no triplet answers."""
+
+SOLVERS: dict[str, Solver] = {
     "median": by_median,
     "mean": by_mean,
     "overlap": by_overlap,

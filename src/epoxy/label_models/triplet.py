@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from .balance import learn_balance
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
 from .readings import VOTER, Readings, read
-from .solvers import SOLVERS, pooled
+from .solvers import SOLVERS, Solver, pooled
 
 __all__ = ["Triplet"]
 
@@ -55,9 +56,11 @@ class Triplet(TableModel):
 
     Examples
     --------
-    >>> votes = Votes([[1, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, -1], [0, 1, 0], [1, -1, 1]] * 50)
-    >>> Triplet().fit(votes).accuracy_.round(2).tolist()
-    [1.0, 0.8, 0.8]
+    Sources b and c are each wrong once, on rows where the other two agree:
+
+    >>> votes = Votes([[1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 1, 0]] * 50, sources=["a", "b", "c"])
+    >>> Triplet(solve="overlap").fit(votes).predict(votes)[:4].tolist()
+    ['1', '0', '1', '0']
     """
 
     identified_: np.ndarray
@@ -122,7 +125,7 @@ class Triplet(TableModel):
         self._note(summary, readings, theta, weak)
         return self
 
-    def _solver(self):  # type: ignore[no-untyped-def]
+    def _solver(self) -> Solver:
         if self.solve not in SOLVERS:
             raise UnknownName.of("solve", self.solve, SOLVERS)
         return SOLVERS[self.solve]
@@ -152,9 +155,7 @@ class Triplet(TableModel):
                 right[source] = accuracy
                 continue
             share = self.class_balance_[named]
-            hit, false = _rates(
-                known[unit], readings.rate[unit], share, max(1, summary.n_rows)
-            )
+            hit, false = _rates(known[unit], readings.rate[unit], share, max(1, summary.n_rows))
             prob[source, 1 + named] = false
             prob[source, 1 + named, named] = hit
             silent[source] -= prob[source, 1 + named]
@@ -180,29 +181,25 @@ class Triplet(TableModel):
         self.identified_[[list(names).index(name) for name in silent]] = False
         for which, text in (
             (silent, "never vote"),
-            (names[unknown], "share too few rows with others for any triplet; their votes are ignored"),
+            (
+                names[unknown],
+                "share too few rows with others for any triplet; their votes are ignored",
+            ),
             (names[pooled_units], "rest on few shared rows; their triplets were pooled"),
-            (names[turned], "disagree with the others more than chance; their votes count reversed"),
+            (
+                names[turned],
+                "disagree with the others more than chance; their votes count reversed",
+            ),
         ):
             if len(which):
                 shown = ", ".join(map(str, which[:8])) + (" …" if len(which) > 8 else "")
                 self.findings_.append(f"{len(which)} of {len(names)} sources {text}: {shown}")
 
 
-def solve_units(readings: Readings, solver) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndarray]:
     """|θ| of each unit, and which units had to be pooled because their overlaps are small."""
     enough = readings.observed & (readings.overlap >= _ENOUGH)
-    trusted = Readings(
-        readings.source,
-        readings.named,
-        readings.moment,
-        enough,
-        readings.overlap,
-        readings.spread,
-        readings.rate,
-        readings.votes,
-    )
-    theta = solver(trusted)
+    theta = solver(replace(readings, observed=enough))
     weak = np.isnan(theta)
     if weak.any():
         theta = np.where(weak, pooled(readings), theta)
@@ -269,7 +266,9 @@ def _rates(theta: float, rate: float, share: float, n_rows: int) -> tuple[float,
     alpha = theta / np.sqrt(share * (1 - share))
     widest = min(rate / share, (1 - rate) / (1 - share))
     alpha = min(alpha, widest)
-    edge = 0.5 / (n_rows + 1)  # half a row: the likeliest event is never certain, nor the rarest zero
+    edge = 0.5 / (
+        n_rows + 1
+    )  # half a row: the likeliest event is never certain, nor the rarest zero
     hit = float(np.clip(rate + (1 - share) * alpha, edge, 1 - edge))
     false = float(np.clip(rate - share * alpha, min(edge, rate / 2), 1 - edge))
     return hit, false

@@ -1,0 +1,67 @@
+"""How good probabilities are where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import UnknownName
+from ..votes import ABSTAIN
+
+__all__ = ["calibration_error", "scores"]
+
+
+def scores(
+    proba: np.ndarray,
+    y: np.ndarray | None,
+    classes: Sequence[str],
+    *,
+    positive: str | None = None,
+) -> dict[str, float]:
+    """Accuracy, precision, recall, F1, log loss and calibration error on the rows with truth.
+
+    Precision, recall and F1 are those of `positive` (for two classes the second one unless told
+    otherwise), and the mean over classes when there are more. Empty where nothing is known.
+    """
+    if y is None:
+        return {}
+    known = y != ABSTAIN
+    if not known.any():
+        return {}
+    if positive is not None and positive not in classes:
+        raise UnknownName.of("class", positive, classes)
+    truth, proba = y[known], proba[known]
+    guess = proba.argmax(axis=1)
+    named = positive if positive is not None else (classes[1] if len(classes) == 2 else None)
+    which = range(len(classes)) if named is None else [list(classes).index(named)]
+    parts = np.array([_precision_recall_f1(guess == k, truth == k) for k in which])
+    precision, recall, f1 = parts.mean(axis=0)
+    said = proba[np.arange(len(truth)), truth]
+    return {
+        "rows": int(known.sum()),
+        "accuracy": float((guess == truth).mean()),
+        "precision": float(precision),
+        "recall": float(recall),
+        "f1": float(f1),
+        "log_loss": float(-np.log(np.maximum(said, 1e-15)).mean()),
+        "calibration_error": calibration_error(proba, truth),
+    }
+
+
+def calibration_error(proba: np.ndarray, truth: np.ndarray, bins: int = 15) -> float:
+    """Expected calibration error of the most probable class, over equally wide bins."""
+    sure = proba.max(axis=1)
+    right = proba.argmax(axis=1) == truth
+    at = np.minimum((sure * bins).astype(int), bins - 1)
+    gap = np.abs(np.bincount(at, right, bins) - np.bincount(at, sure, bins))
+    return float(gap.sum() / len(truth))
+
+
+def _precision_recall_f1(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
+    both, said, is_so = (guess & truth).sum(), guess.sum(), truth.sum()
+    return (
+        float(both / said) if said else 0.0,
+        float(both / is_so) if is_so else 0.0,
+        float(2 * both / (said + is_so)) if said + is_so else 0.0,
+    )
