@@ -1,0 +1,342 @@
+"""Run labeling functions over rows and get `Votes`.
+
+Functions over whole columns run once each. Row-at-a-time functions share the rows they read, run in
+blocks (so that long work can report), and run in processes when asked. Processes are joblib's:
+functions travel by value, so that those of a script, a notebook or a closure work like those of a
+module; one that cannot travel runs here instead, and the result says so.
+
+A function that raises is contained: the row abstains, the failure is kept, the other columns
+survive. A wrong *answer* (a label that is no class) is not contained, because a typing error would
+then look like an abstention.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from .columns import check_declared, encode, settle_classes
+from .errors import EpoxyError, ParameterError, VoteError
+from .lfs import LabelingFunction, RowFunction, SnorkelFunction, as_labeling_function
+from .progress import Progress, bar
+from .rows import Rows
+from .votes import Votes
+
+__all__ = ["Applied", "Failure", "LabelingWarning", "apply", "apply_report"]
+
+OnError = Literal["warn", "raise", "collect"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One labeling function raised: on which rows, and what it said first."""
+
+    name: str
+    rows: tuple[int, ...]
+    error: str
+    traceback: str = field(repr=False)
+
+    def __str__(self) -> str:
+        count = f"{len(self.rows)} row{'s' if len(self.rows) > 1 else ''}"
+        return (
+            f"labeling function {self.name!r} raised on {count}, "
+            f"first on row {self.rows[0]}: {self.error}"
+        )
+
+
+class LabelingWarning(UserWarning):
+    """Labeling functions raised, and the rows concerned abstain; `failures` has the details."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        self.failures = tuple(failures)
+        super().__init__(
+            "; ".join(map(str, failures)) + "; these rows abstain, "
+            "see failures of apply_report(...) for the tracebacks"
+        )
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The votes, what went wrong on the way, and how long each function took."""
+
+    votes: Votes
+    failures: tuple[Failure, ...]
+    seconds: Mapping[str, float]
+    serial: tuple[str, ...] = ()
+    """Functions that could not travel to another process and ran in this one."""
+
+
+def apply(
+    lfs: Sequence[Any],
+    frame: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+    on_error: OnError = "warn",
+) -> Votes:
+    """Ask every labeling function about every row.
+
+    Parameters
+    ----------
+    lfs
+        Labeling functions of any kind, Snorkel's objects and plain functions of a row among them.
+    frame
+        A pandas or polars DataFrame, a pyarrow Table, or a list of dicts.
+    classes
+        Your labels, in the order of their indices. When not given they are the labels the
+        functions declare or return on these rows, sorted; give them whenever you apply the same
+        functions to more than one split, so that both count alike.
+    processes
+        Run row-at-a-time functions in this many processes.
+    progress
+        Called with (done, total) votes; a bar on a terminal when not given.
+    on_error
+        Where a function raises, the row abstains and there is one `LabelingWarning` ("warn") or
+        none ("collect"); "raise" stops with a `VoteError`.
+
+    Examples
+    --------
+    >>> from epoxy.declarative import keywords
+    >>> rows = [{"text": "free money"}, {"text": "lovely song"}]
+    >>> votes = apply([keywords("spam", "money"), keywords("ham", "song")], rows)
+    >>> votes.classes, votes.matrix.tolist()
+    (('ham', 'spam'), [[1, -1], [-1, 0]])
+    """
+    done = apply_report(lfs, frame, classes=classes, processes=processes, progress=progress)
+    _settle(done.failures, on_error)
+    return done.votes
+
+
+def apply_report(
+    lfs: Sequence[Any],
+    frame: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Applied:
+    """Do what `apply` does and return the failures beside the votes, without a warning."""
+    functions = _functions(lfs)
+    rows = Rows.of(frame)
+    _check_columns(functions, rows)
+    check_declared(functions, classes)
+    if processes is not None and processes < 1:
+        raise ParameterError(f"processes is at least 1, got {processes}; None runs in this one")
+    report = _Counter(bar("voting") if progress is None else progress, len(functions) * rows.n_rows)
+    alone = {lf.name: lf for lf in functions if isinstance(lf, RowFunction | SnorkelFunction)}
+    tallies = {lf.name: _whole(lf, rows, report) for lf in functions if lf.name not in alone}
+    away, here = _travellers(alone, processes)
+    tallies |= _in_processes(away, rows, processes or 1, report)
+    tallies |= _in_blocks(here, rows, report)
+    columns = [tallies[lf.name].answers for lf in functions]
+    names = settle_classes(functions, columns, classes)
+    matrix = np.column_stack(
+        [encode(lf, column, names) for lf, column in zip(functions, columns, strict=True)]
+    )
+    return Applied(
+        votes=Votes(matrix, [lf.name for lf in functions], names),
+        failures=tuple(t.failure(lf.name) for lf in functions if (t := tallies[lf.name]).rows),
+        seconds={lf.name: tallies[lf.name].seconds for lf in functions},
+        serial=tuple(here) if away or (processes or 1) > 1 else (),
+    )
+
+
+@dataclass
+class _Tally:
+    """What one function answered so far."""
+
+    answers: list[Any] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)  # where it raised
+    error: str = ""
+    trace: str = ""
+    seconds: float = 0.0
+
+    def failed(self, row: int, error: BaseException) -> None:
+        if not self.rows:
+            self.error = f"{type(error).__name__}: {error}"
+            inner = error.__traceback__.tb_next if error.__traceback__ else None
+            self.trace = "".join(traceback.format_exception(type(error), error, inner))
+        self.rows.append(row)
+        self.answers.append(None)
+
+    def add(self, later: _Tally) -> None:
+        if not self.rows:
+            self.error, self.trace = later.error, later.trace
+        self.answers += later.answers
+        self.rows += later.rows
+        self.seconds += later.seconds
+
+    def failure(self, name: str) -> Failure:
+        return Failure(name, tuple(self.rows), self.error, self.trace)
+
+
+class _Counter:
+    """Turns "that many more votes" into the (done, total) that a progress callback wants."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, more: int) -> None:
+        self.done += more
+        self.progress(self.done, self.total)
+
+
+def _functions(lfs: Sequence[Any]) -> list[LabelingFunction]:
+    if isinstance(lfs, LabelingFunction) or not isinstance(lfs, Sequence):
+        raise ParameterError(
+            f"apply takes a list of labeling functions, got {type(lfs).__name__}; "
+            "put it in a list, even if it is only one"
+        )
+    if not lfs:
+        raise ParameterError("apply got no labeling function; give at least one")
+    functions = [as_labeling_function(lf) for lf in lfs]
+    names = [lf.name for lf in functions]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise VoteError(
+            f"labeling functions must have different names, got {twice} more than once; "
+            "give one of them name=…"
+        )
+    return functions
+
+
+def _check_columns(functions: Sequence[LabelingFunction], rows: Rows) -> None:
+    """Before any work: a column that is not there is a mistake in the call, not in the rows."""
+    for lf in functions:
+        named = getattr(lf, "columns", getattr(lf, "column", None))
+        for column in [named] if isinstance(named, str) else named or ():
+            rows.require(column)
+
+
+def _settle(failures: Sequence[Failure], on_error: OnError) -> None:
+    if on_error not in ("warn", "raise", "collect"):
+        raise ParameterError(
+            f"on_error is 'warn', 'raise' or 'collect', got {on_error!r}; choose one of them"
+        )
+    if failures and on_error == "raise":
+        raise VoteError(f"{failures[0]}\n\n{failures[0].traceback}")
+    if failures and on_error == "warn":
+        warnings.warn(LabelingWarning(failures), stacklevel=3)
+
+
+def _whole(lf: LabelingFunction, rows: Rows, report: _Counter) -> _Tally:
+    start = time.perf_counter()
+    tally = _Tally()
+    try:
+        tally.answers = list(lf.vote(rows))
+    except EpoxyError:
+        raise  # our own: a wrong answer or a wrong column, already explained
+    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        for row in range(rows.n_rows):
+            tally.failed(row, error)
+    tally.seconds = time.perf_counter() - start
+    report(rows.n_rows)
+    return tally
+
+
+def _in_blocks(
+    functions: Mapping[str, RowFunction | SnorkelFunction], rows: Rows, report: _Counter
+) -> dict[str, _Tally]:
+    tallies = {name: _Tally() for name in functions}
+    if not functions:
+        return tallies
+    for start, block in _blocks(rows):
+        for name, lf in functions.items():
+            tallies[name].add(_ask(lf, block, start))
+            report(len(block))
+    return tallies
+
+
+def _blocks(rows: Rows) -> Iterator[tuple[int, list[Any]]]:
+    """Rows in blocks of about a tenth of a second, however slow the functions are."""
+    start, size, block = 0, 16, []
+    clock = time.perf_counter()
+    for row in rows:
+        block.append(row)
+        if len(block) == size:
+            yield start, block
+            start, block = start + size, []
+            now = time.perf_counter()
+            size = min(2 * size, 8192) if now - clock < 0.1 else max(size // 2, 1)
+            clock = now
+    if block:
+        yield start, block
+
+
+def _ask(lf: RowFunction | SnorkelFunction, block: Sequence[Any], start: int) -> _Tally:
+    clock = time.perf_counter()
+    tally = _Tally()
+    answer, keep = lf.answer, tally.answers.append
+    for row, values in enumerate(block, start):
+        try:
+            keep(answer(values))
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+            tally.failed(row, error)
+    tally.seconds = time.perf_counter() - clock
+    return tally
+
+
+def _travellers(
+    functions: Mapping[str, RowFunction | SnorkelFunction], processes: int | None
+) -> tuple[dict[str, bytes], dict[str, RowFunction | SnorkelFunction]]:
+    """Functions that can be sent to another process, as bytes, and those that cannot."""
+    if processes is None or processes == 1:
+        return {}, dict(functions)
+    import joblib  # type: ignore[import-untyped]
+
+    away: dict[str, bytes] = {}
+    here: dict[str, RowFunction | SnorkelFunction] = {}
+    for name, lf in functions.items():
+        try:
+            away[name] = pickle.dumps(joblib.wrap_non_picklable_objects(lf, keep_wrapper=False))
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
+            here[name] = lf  # it holds a lock, a file, a connection
+    return away, here
+
+
+def _in_processes(
+    functions: Mapping[str, bytes], rows: Rows, processes: int, report: _Counter
+) -> dict[str, _Tally]:
+    tallies = {name: _Tally() for name in functions}
+    if not functions:
+        return tallies
+    from concurrent.futures.process import BrokenProcessPool
+
+    import joblib
+
+    size = max(1, -(-rows.n_rows // (4 * processes)))  # four parts each, so that none idles long
+    parts = [(start, rows.slice(start, start + size)) for start in range(0, rows.n_rows, size)]
+    payload = tuple(functions.values())
+    run = joblib.Parallel(n_jobs=processes, return_as="generator")
+    try:
+        for part in run(joblib.delayed(_ask_all)(payload, each, start) for start, each in parts):
+            for name, tally in zip(functions, part, strict=True):
+                tallies[name].add(tally)
+                report(len(tally.answers))
+    except BrokenProcessPool:
+        raise VoteError(
+            f"a process died while it ran {list(functions)}; "
+            "one of them ends the process or runs out of memory: run without processes to find it"
+        ) from None
+    return tallies
+
+
+def _ask_all(payload: tuple[bytes, ...], rows: Rows, start: int) -> list[_Tally]:
+    block = list(rows)
+    return [_ask(_unpack(each), block, start) for each in payload]
+
+
+@functools.lru_cache(maxsize=256)
+def _unpack(payload: bytes) -> RowFunction | SnorkelFunction:
+    """The function, once per process: it may carry a model."""
+    function: RowFunction | SnorkelFunction = pickle.loads(payload)  # our own bytes, just sent
+    return function

@@ -1,0 +1,379 @@
+"""Labeling functions written as data: words, a pattern, a trained model, a column of labels.
+
+They run over whole columns. Patterns have two engines and one answer: Python's `re` defines what a
+pattern means, and Arrow's RE2, some twenty times as fast, answers for the rows and patterns on
+which the two agree (`_odd` says which). The rest goes through `re`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import ParameterError, UnknownName, VoteError
+from .rows import Row, Rows
+
+__all__ = [
+    "ColumnLabels",
+    "ModelVotes",
+    "TextPattern",
+    "from_column",
+    "from_model",
+    "keywords",
+    "regex",
+]
+
+
+@dataclass(frozen=True)
+class TextPattern:
+    """Votes one label wherever a pattern is found in a text; made by `keywords` and `regex`."""
+
+    name: str
+    label: str
+    pattern: str
+    column: str = "text"
+    flags: int = 0
+
+    def __post_init__(self) -> None:
+        _check_label(self.label, self.name)
+        try:
+            self._compiled()
+        except re.error as error:
+            raise ParameterError(
+                f"pattern {self.pattern!r} of {self.name!r} is not a regular expression: {error}; "
+                "escape special characters with a backslash"
+            ) from None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The one label it gives."""
+        return (self.label,)
+
+    def __call__(self, row: Any) -> str | None:
+        """The label on one row, or None."""
+        text = _read(row, self.column)
+        return self.label if text is not None and self._compiled().search(text) else None
+
+    def vote(self, frame: Any) -> list[str | None]:
+        """The label on each row whose text matches, in one pass over the column."""
+        found = _search(Rows.of(frame), self.column, self.pattern, self.flags)
+        return [self.label if hit else None for hit in found.tolist()]
+
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, self.flags)  # re keeps compiled patterns itself
+
+
+@dataclass(frozen=True, eq=False)
+class ModelVotes:
+    """Votes a classifier's prediction where it is confident enough; made by `from_model`."""
+
+    name: str
+    model: Any
+    columns: str | tuple[str, ...]
+    confidence: float
+    answers: tuple[str | None, ...]  # what to vote for each of the model's classes
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels the model's classes stand for."""
+        return tuple(dict.fromkeys(answer for answer in self.answers if answer is not None))
+
+    def __call__(self, row: Any) -> str | None:
+        """The label on one row, or None."""
+        record = Row.of(row)
+        names = [self.columns] if isinstance(self.columns, str) else self.columns
+        return self.vote([{name: _read(record, name) for name in names}])[0]
+
+    def vote(self, frame: Any) -> list[str | None]:
+        """The model's answer on each row, None below the confidence."""
+        proba = np.asarray(self.model.predict_proba(self._inputs(Rows.of(frame))))
+        best = proba.argmax(axis=1)
+        sure = proba[np.arange(len(best)), best] >= self.confidence
+        return [self.answers[k] if s else None for k, s in zip(best, sure, strict=True)]
+
+    def _inputs(self, rows: Rows) -> Any:
+        if isinstance(self.columns, str):
+            values = rows.values(self.columns)
+            # a column of vectors is a matrix to a classifier, a column of texts is a list
+            vectors = values and isinstance(values[0], list | tuple | np.ndarray)
+            return np.asarray(values, dtype=float) if vectors else values
+        for column in self.columns:
+            rows.require(column)
+        if hasattr(
+            self.model, "feature_names_in_"
+        ):  # scikit-learn warns when names it saw are gone
+            return rows.frame.select(list(self.columns)).to_native()
+        return rows.matrix(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLabels:
+    """Votes what a column already says; made by `from_column`."""
+
+    name: str
+    column: str
+    mapping: Mapping[Any, str | None] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the mapping, where there is one."""
+        given = [] if self.mapping is None else self.mapping.values()
+        return tuple(dict.fromkeys(label for label in given if label is not None))
+
+    def __call__(self, row: Any) -> Any:
+        """The label on one row, or None."""
+        return self.vote([{self.column: _read(row, self.column)}])[0]
+
+    def vote(self, frame: Any) -> list[Any]:
+        """The column's labels, through the mapping; missing values abstain."""
+        values = Rows.of(frame).values(self.column)
+        if self.mapping is None:
+            return list(values)
+        table: dict[Any, Any] = {None: None, **self.mapping}
+        unknown = next((row for row, value in enumerate(values) if value not in table), None)
+        if unknown is not None:
+            raise VoteError(
+                f"column {self.column!r} holds {values[unknown]!r} on row {unknown}; "
+                f"the mapping knows {list(self.mapping)[:10]}; add it, with None to abstain"
+            )
+        return [table[value] for value in values]
+
+
+def keywords(
+    label: str,
+    *words: str,
+    column: str = "text",
+    ignore_case: bool = True,
+    whole_words: bool = False,
+    name: str | None = None,
+) -> TextPattern:
+    r"""Vote `label` on every row whose text holds one of the words.
+
+    Parameters
+    ----------
+    words
+        Words or phrases, taken literally.
+    ignore_case
+        "Free" is found for "free".
+    whole_words
+        "cat" is not found in "category". An edge of a word that is itself no letter or digit
+        ("c++", "#tag") needs no boundary there.
+
+    Examples
+    --------
+    >>> money = keywords("spam", "money", "gift card")
+    >>> money({"text": "Get MONEY now"}), money({"text": "nice song"})
+    ('spam', None)
+    >>> money.name
+    'keywords_money_gift_card'
+    """
+    if not words or not all(isinstance(word, str) and word for word in words):
+        raise ParameterError(
+            f"keywords needs at least one word and no empty one, got {list(words)}; "
+            'write keywords("spam", "money", "gift")'
+        )
+    parts = [_whole(word) if whole_words else re.escape(word) for word in words]
+    return TextPattern(
+        name=_slug("keywords", words) if name is None else name,
+        label=label,
+        pattern="|".join(parts),
+        column=column,
+        flags=int(re.IGNORECASE) if ignore_case else 0,
+    )
+
+
+def regex(
+    label: str,
+    pattern: str | re.Pattern[str],
+    *,
+    column: str = "text",
+    flags: int = 0,
+    name: str | None = None,
+) -> TextPattern:
+    r"""Vote `label` on every row in whose text `re.search(pattern, text, flags)` finds something.
+
+    Examples
+    --------
+    >>> check = regex("spam", r"check\s+out", flags=re.IGNORECASE)
+    >>> check({"text": "Check  out my channel"}), check.name
+    ('spam', 'regex_check_s_out')
+    """
+    if isinstance(pattern, re.Pattern):
+        # a compiled pattern always carries UNICODE; compiling again adds it by itself
+        flags |= pattern.flags & ~re.UNICODE
+        pattern = pattern.pattern
+    found = _slug("regex", [pattern]) if name is None else name
+    return TextPattern(name=found, label=label, pattern=pattern, column=column, flags=int(flags))
+
+
+def from_model(
+    model: Any,
+    columns: str | Sequence[str],
+    *,
+    confidence: float = 0.8,
+    mapping: Mapping[Any, str | None] | None = None,
+    name: str | None = None,
+) -> ModelVotes:
+    """Vote what a fitted scikit-learn classifier says, where it is confident enough.
+
+    Parameters
+    ----------
+    model
+        Anything with `predict_proba` and `classes_`.
+    columns
+        One column (texts, or vectors) as it is, or several numeric columns as a matrix.
+    confidence
+        Abstain where the largest probability is smaller.
+    mapping
+        From the model's classes to your labels, where they differ; None to abstain.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit([[0], [1], [9], [10]], ["ham", "ham", "spam", "spam"])
+    >>> links = from_model(model, ["links"], confidence=0.9)
+    >>> links({"links": 12}), links({"links": 5})
+    ('spam', None)
+    """
+    kind = type(model).__name__
+    if not hasattr(model, "predict_proba"):
+        raise ParameterError(
+            f"from_model needs predict_proba, which {kind} does not have; "
+            "wrap it in sklearn.calibration.CalibratedClassifierCV"
+        )
+    if not hasattr(model, "classes_"):
+        raise ParameterError(
+            f"from_model needs a fitted model, {kind} has no classes_; fit it first"
+        )
+    if not 0 <= confidence <= 1:
+        raise ParameterError(f"confidence is a probability, got {confidence!r}; write 0.8 for 80 %")
+    own = np.asarray(model.classes_).tolist()
+    found = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower() if name is None else name
+    kept = columns if isinstance(columns, str) else tuple(columns)
+    return ModelVotes(found, model, kept, float(confidence), _answers(own, mapping, kind))
+
+
+def from_column(
+    column: str, mapping: Mapping[Any, str | None] | None = None, *, name: str | None = None
+) -> ColumnLabels:
+    """Vote what a column already says: a crowd worker, an old weak label, another system.
+
+    Parameters
+    ----------
+    mapping
+        From the column's values to labels, None to abstain; without it the values are the labels.
+        Missing values abstain in any case.
+
+    Examples
+    --------
+    >>> worker = from_column("worker_7", {1: "spam", 0: "ham", -1: None})
+    >>> worker({"worker_7": 1}), worker({"worker_7": -1}), worker({"worker_7": None})
+    ('spam', None, None)
+    """
+    return ColumnLabels(column if name is None else name, column, mapping)
+
+
+def _answers(
+    own: list[Any], mapping: Mapping[Any, str | None] | None, kind: str
+) -> tuple[str | None, ...]:
+    if mapping is None:
+        if not all(isinstance(each, str) for each in own):
+            raise ParameterError(
+                f"{kind} predicts {own[:10]}, which are not labels; "
+                f"pass mapping={{{own[0]!r}: 'your label', …}}"
+            )
+        return tuple(own)
+    missing = [each for each in own if each not in mapping]
+    if missing:
+        raise UnknownName.of(f"mapping entry for {kind}'s class", missing[0], mapping)
+    return tuple(mapping[each] for each in own)
+
+
+def _check_label(label: Any, name: str) -> None:
+    if not isinstance(label, str) or not label:
+        raise ParameterError(
+            f"labeling function {name!r} votes {label!r}; a label is your own text, such as 'spam'"
+        )
+
+
+def _read(row: Any, column: str) -> Any:
+    row = Row.of(row)
+    if isinstance(row, Row):
+        return row[column]
+    return getattr(row, column) if hasattr(row, column) else row[column]
+
+
+def _slug(kind: str, words: Sequence[str]) -> str:
+    joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")
+    return f"{kind}_{joined[:40].rstrip('_')}" if joined else kind
+
+
+def _whole(word: str) -> str:
+    left = r"\b" if re.match(r"\w", word[0]) else ""
+    right = r"\b" if re.match(r"\w", word[-1]) else ""
+    return left + re.escape(word) + right
+
+
+def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
+    """Where `re.search` finds the pattern; (n_rows,) bool, False where the text is missing."""
+    import pyarrow as pa
+
+    texts = rows.texts(column)
+    found = np.zeros(rows.n_rows, dtype=bool)
+    left = texts.is_valid().to_numpy(zero_copy_only=False)
+    odd = _odd(pattern, flags)
+    if odd is not None:
+        inline = "(?i)" * bool(flags & re.IGNORECASE) + "(?m)" * bool(flags & re.MULTILINE)
+        inline += "(?s)" * bool(flags & re.DOTALL)
+        try:
+            hits = rows.matches(column, inline + pattern)
+        except pa.ArrowInvalid:  # look-around, back-references: RE2 says that it has none
+            pass
+        else:
+            suspect = rows.matches(column, odd, keep=True) if odd else np.zeros_like(left)
+            found, left = hits & ~suspect, left & suspect
+    search = re.compile(pattern, flags).search
+    where = np.flatnonzero(left)
+    if len(where):
+        rest = texts.take(pa.array(where)).to_pylist()
+        found[where] = [search(text) is not None for text in rest]
+    return found
+
+
+def _odd(pattern: str, flags: int) -> str | None:
+    r"""What a text must hold for RE2 and `re` to differ about this pattern, as a pattern for RE2.
+
+    Empty when they never differ; None when RE2 cannot be trusted with the pattern at all: it is
+    not ASCII (case folding differs), holds `{,n}` (a count to one, literal to the other) or `[:` (a
+    POSIX class to one), or has a flag, a group or an escape not looked into here.
+    """
+    flags = re.compile(pattern, flags).flags  # with those written inside the pattern, as in (?i)
+    known = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE
+    escapes = set(re.findall(r"\\([A-Za-z0-9])", pattern))
+    special = re.search(r"\{,|\[:|\(\?(?!:|P<)", re.sub(r"^\(\?[ims]+\)", "", pattern))
+    if special or not pattern.isascii() or flags & ~known or escapes - set("AbdDnrsStwW"):
+        return None
+    odd = []
+    if "$" in pattern:
+        odd.append(r"\n\z")  # only re's $ matches before a last newline
+    if flags & re.IGNORECASE:
+        odd.append("[\u0130\u0131]")  # only to re are these two an i
+    if escapes & set("sS"):
+        odd.append(_ODD_SPACE)
+    if escapes & set("bdDwW"):
+        odd.append(_MAYBE_WORD)
+    return "|".join(odd)
+
+
+_ODD_SPACE = (
+    r"[\v\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+)
+"""White space to `re` and not to RE2."""
+
+_MAYBE_WORD = r"[^\x00-\x7f\x{2010}-\x{2027}\x{fe0f}\x{feff}\x{1f300}-\x{1f6ff}]"
+"""Letters and digits beyond ASCII are words to `re` only; typographic punctuation and emoji, the
+most common characters beyond ASCII in English text, are words to neither."""

@@ -1,0 +1,441 @@
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+
+from epoxy.declarative import from_column, from_model, keywords, regex
+from epoxy.errors import (
+    AlignmentError,
+    FrameError,
+    ParameterError,
+    UnknownName,
+    VoteError,
+)
+from epoxy.lfs import LabelingFunction, as_labeling_function, labeling_function
+from epoxy.rows import Row, Rows
+
+COMMENTS = [
+    {"text": "Subscribe to my channel", "likes": 0},
+    {"text": "moved to tears", "likes": 12},
+    {"text": None, "likes": 3},
+]
+
+
+@labeling_function
+def asks_to_subscribe(row):
+    """Say spam to beggars."""
+    return "spam" if row.text and "subscribe" in row.text.lower() else None
+
+
+@labeling_function(name="liked")
+def _liked(row):
+    return "ham" if row["likes"] > 10 else None
+
+
+@labeling_function(batch=True)
+def popular(rows):
+    return np.where(rows["likes"].to_numpy() > 10, "ham", None)
+
+
+EVERY_KIND = [
+    asks_to_subscribe,
+    _liked,
+    popular,
+    keywords("spam", "subscribe"),
+    regex("ham", r"to\s+tears"),
+    from_column("likes", {0: "spam", 12: "ham", 3: None}),
+    from_model(
+        LogisticRegression().fit([[0], [1], [11], [12]], ["spam", "spam", "ham", "ham"]),
+        ["likes"],
+        confidence=0.9,
+    ),
+]
+
+
+@pytest.mark.parametrize("lf", EVERY_KIND, ids=lambda lf: lf.name)
+def test_every_kind_has_a_name_and_votes_once_per_row(lf):
+    votes = lf.vote(COMMENTS)
+
+    assert isinstance(lf, LabelingFunction)
+    assert isinstance(lf.name, str)
+    assert len(votes) == 3
+    assert set(votes) <= {"spam", "ham", None}
+
+
+@pytest.mark.parametrize("lf", [lf for lf in EVERY_KIND if lf is not popular], ids=lambda f: f.name)
+def test_every_kind_says_of_one_row_what_it_says_of_a_table(lf):
+    assert [lf(row) for row in COMMENTS] == lf.vote(COMMENTS)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"text": "subscribe"},
+        Row({"text": "subscribe"}),
+        SimpleNamespace(text="subscribe"),
+        namedtuple("Comment", ["text"])("subscribe"),
+        pd.Series({"text": "subscribe"}),
+    ],
+    ids=["dict", "Row", "namespace", "namedtuple", "Series"],
+)
+@pytest.mark.parametrize("lf", [asks_to_subscribe, keywords("spam", "subscribe")])
+def test_a_labeling_function_is_callable_on_any_kind_of_row(lf, row):
+    assert lf(row) == "spam"
+
+
+def test_a_decorated_function_keeps_its_name_and_docstring():
+    assert (asks_to_subscribe.name, asks_to_subscribe.__name__, asks_to_subscribe.__doc__) == (
+        "asks_to_subscribe",
+        "asks_to_subscribe",
+        "Say spam to beggars.",
+    )
+    assert _liked.name == "liked"
+    assert repr(asks_to_subscribe) == "labeling_function(asks_to_subscribe)"
+
+
+def test_a_batch_function_can_take_one_column():
+    @labeling_function(batch=True, column="text")
+    def shouts(texts):
+        return ["spam" if text and text.isupper() else None for text in texts]
+
+    assert shouts.vote([{"text": "HELLO"}, {"text": "hello"}]) == ["spam", None]
+    assert shouts(["HELLO", None]) == ["spam", None]
+
+
+@pytest.mark.parametrize("make", [pd.Series, pl.Series, pa.array, np.array, list, tuple])
+def test_a_batch_function_may_answer_in_any_kind_of_column(make):
+    @labeling_function(batch=True)
+    def any_kind(rows):
+        return make(["spam", None])
+
+    assert any_kind.vote([{"n": 1}, {"n": 2}]) == ["spam", None]
+
+
+def test_a_batch_function_that_answers_too_little_is_refused():
+    @labeling_function(batch=True)
+    def lazy(rows):
+        return ["spam"]
+
+    with pytest.raises(
+        AlignmentError, match=r"'lazy' returned 1 votes for 3 rows; return one label"
+    ):
+        lazy.vote(COMMENTS)
+
+
+def test_a_batch_function_that_answers_one_label_is_refused():
+    @labeling_function(batch=True)
+    def lazy(rows):
+        return "spam"
+
+    with pytest.raises(VoteError, match=r"'lazy' returned 'spam' for a whole batch; expected one"):
+        lazy.vote(COMMENTS)
+
+
+def test_a_column_without_batch_is_refused():
+    with pytest.raises(ParameterError, match=r"column='text' is for batch=True"):
+        labeling_function(column="text")
+
+
+def test_a_lambda_needs_a_name():
+    with pytest.raises(
+        ParameterError, match=r"needs a name, got <function .*lambda.* use labeling_"
+    ):
+        labeling_function(lambda row: None)
+
+    assert labeling_function(name="never")(lambda row: None).name == "never"
+
+
+def test_a_plain_function_is_taken_as_a_function_of_a_row():
+    def plain(row):
+        return row.text
+
+    assert as_labeling_function(plain).vote([{"text": "a"}]) == ["a"]
+
+
+def test_what_is_no_labeling_function_is_refused():
+    with pytest.raises(ParameterError, match=r"made by @labeling_function.* got int 3"):
+        as_labeling_function(3)
+
+
+# rows
+
+
+def test_a_row_reads_both_ways_and_prefers_its_columns_to_its_methods():
+    row = Row({"text": "a", "keys": "b", "first name": "c"})
+
+    assert (row.text, row["text"], row.keys, row["first name"]) == ("a", "a", "b", "c")
+    assert dict(**Row({"a": 1})) == {"a": 1}
+    assert repr(row) == "Row({'text': 'a', 'keys': 'b', 'first name': 'c'})"
+
+
+def test_a_row_suggests_the_column_that_was_meant():
+    row = Row({"text": "a"})
+
+    with pytest.raises(UnknownName, match=r"no column named 'txt'; did you mean 'text'"):
+        row["txt"]
+    with pytest.raises(AttributeError, match=r"no column named 'txt'; did you mean 'text'"):
+        row.txt  # noqa: B018
+    assert row.get("txt") is None
+
+
+def test_a_row_cannot_be_changed():
+    with pytest.raises(AttributeError, match=r"a row cannot be changed, got 'text' = "):
+        Row({"text": "a"}).text = "b"
+
+
+# keywords and patterns
+
+
+@pytest.mark.parametrize(
+    ("lf", "text", "found"),
+    [
+        (keywords("a", "free"), "FREE money", True),
+        (keywords("a", "free", ignore_case=False), "FREE money", False),
+        (keywords("a", "cat"), "category", True),
+        (keywords("a", "cat", whole_words=True), "category", False),
+        (keywords("a", "cat", whole_words=True), "a cat!", True),
+        (keywords("a", "c++", whole_words=True), "I write C++11", True),
+        (keywords("a", "straße", whole_words=True), "in der Straße.", True),
+        (keywords("a", "a.c"), "abc", False),
+        (keywords("a", "one", "two words"), "these Two words", True),
+        (regex("a", r"check\s+out"), "check \n out", True),
+        (regex("a", r"CHECK", flags=re.IGNORECASE), "check", True),
+        (regex("a", re.compile(r"^b$", re.MULTILINE)), "a\nb\nc", True),
+        (regex("a", r"(?<!not )good"), "not good", False),
+        (regex("a", r"(\w)\1"), "good", True),
+    ],
+)
+def test_words_and_patterns_are_found_as_re_finds_them(lf, text, found):
+    expected = "a" if found else None
+
+    assert lf({"text": text}) == expected
+    assert lf.vote([{"text": text}, {"text": None}]) == [expected, None]
+
+
+# characters on which two regular expression engines are apt to differ
+TROUBLE = "aAkKsSiI\u212a\u017f\u0130\u0131 \n\t\v\f\r\x1c\x1f\x85\xa0\u2003\u2028’é߀中٣²①🎉_9.$-"
+PATTERNS = [
+    r"k", r"s", r"i", r"[^i]", r"[a-z]", r"^a", r"a$", r"^$", r"$", r"a\s", r"\S", r"\s$", r"\bk\b",
+    r"\w", r"\W", r"\d", r"\D", r"\B", r".", r"a.k", r"a{,2}k", r"[9[:alpha:]]", r"(?i)k", r"(?i:s)",
+    r"(?m)^s$", r"(?s)a.b", r"(?:a|k)+s", r"(?P<x>a)k", r"(?=a)", r"é", r"\x41", r"\.", r"\$",
+    r"[\s]a", r"\Aa", r"a\Z", r"\ta", r"\\s",
+]  # fmt: skip
+
+
+@given(
+    st.lists(st.text(alphabet=TROUBLE, max_size=6), min_size=1, max_size=8),
+    st.sampled_from(PATTERNS),
+    st.sampled_from([0, re.I, re.M, re.S, re.I | re.M, re.A, re.X]),
+)
+@example(["a\n"], r"a$", 0)
+@example(["\u0130", "\u0131", "\u212a", "\u017f"], r"i", re.I)
+@example(["\u00a0", "\v", "\x1c"], r"\s", 0)
+@settings(deadline=None, max_examples=200)
+def test_the_vectorised_search_agrees_with_re(texts, pattern, flags):
+    lf = regex("a", pattern, flags=flags)
+
+    found = lf.vote([{"text": text} for text in texts])
+
+    assert found == ["a" if re.search(pattern, text, flags) else None for text in texts]
+
+
+@given(
+    st.lists(st.text(alphabet=TROUBLE, max_size=8), min_size=1, max_size=6),
+    st.lists(st.text(alphabet=TROUBLE, min_size=1, max_size=3), min_size=1, max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=100)
+def test_keywords_say_of_a_column_what_they_say_of_each_row(texts, words, whole, ignore_case):
+    lf = keywords("a", *words, whole_words=whole, ignore_case=ignore_case)
+    rows = [{"text": text} for text in texts]
+
+    assert lf.vote(rows) == [lf(row) for row in rows]
+
+
+def test_declarative_names_tell_what_is_looked_for():
+    assert keywords("spam", "gift card", "free!").name == "keywords_gift_card_free"
+    assert regex("spam", r"check\s+out").name == "regex_check_s_out"
+    assert regex("spam", r"\$+").name == "regex"
+    assert keywords("spam", "x", name="mine").name == "mine"
+
+
+def test_keywords_without_words_are_refused():
+    with pytest.raises(
+        ParameterError, match=r"at least one word and no empty one, got \[\]; write"
+    ):
+        keywords("spam")
+    with pytest.raises(ParameterError, match=r"at least one word and no empty one, got \[''\]"):
+        keywords("spam", "")
+
+
+def test_a_label_that_is_no_text_is_refused():
+    with pytest.raises(ParameterError, match=r"'keywords_a' votes 1; a label is your own text"):
+        keywords(1, "a")
+
+
+def test_a_pattern_that_does_not_compile_is_refused():
+    with pytest.raises(
+        ParameterError, match=r"pattern '\(' of 'regex' is not a regular expression"
+    ):
+        regex("spam", "(")
+
+
+def test_a_pattern_over_numbers_is_refused():
+    with pytest.raises(FrameError, match=r"column 'likes' holds int64, expected text; name a text"):
+        keywords("spam", "1", column="likes").vote(COMMENTS)
+
+
+def test_an_unknown_column_is_named_with_the_nearest_known():
+    with pytest.raises(
+        UnknownName, match=r"no column named 'txt'; did you mean 'text'\? known: text"
+    ):
+        keywords("spam", "a", column="txt").vote(COMMENTS)
+
+
+# models and columns
+
+
+def test_a_model_votes_only_where_it_is_confident():
+    texts = ["free money", "free gift", "lovely song", "great song"]
+    model = make_pipeline(CountVectorizer(), MultinomialNB())
+    model.fit(texts, ["spam", "spam", "ham", "ham"])
+
+    lf = from_model(model, "text", confidence=0.75, name="bayes")
+    votes = lf.vote([{"text": "free song"}, {"text": "free free money"}, {"text": "lovely song"}])
+
+    assert votes == [None, "spam", "ham"]
+    assert (lf.name, lf.labels) == ("bayes", ("ham", "spam"))
+    assert lf({"text": "free free money"}) == "spam"
+
+
+def test_a_model_with_other_classes_needs_a_mapping():
+    model = LogisticRegression().fit([[0], [1], [9], [10]], [0, 0, 1, 1])
+
+    with pytest.raises(
+        ParameterError, match=r"predicts \[0, 1\], which are not labels; pass mapping"
+    ):
+        from_model(model, ["n"])
+    with pytest.raises(
+        UnknownName, match=r"no mapping entry for LogisticRegression's class named 1"
+    ):
+        from_model(model, ["n"], mapping={0: "ham"})
+    lf = from_model(model, ["n"], mapping={0: None, 1: "spam"})
+
+    assert lf.vote([{"n": 0}, {"n": 10}]) == [None, "spam"]
+    assert lf.name == "logistic_regression"
+    assert lf.labels == ("spam",)
+
+
+def test_a_model_reads_a_column_of_vectors():
+    model = LogisticRegression().fit(np.eye(2).repeat(9, axis=0) * 9, ["a"] * 9 + ["b"] * 9)
+
+    lf = from_model(model, "vector")
+
+    assert lf.vote([{"vector": [9.0, 0.0]}, {"vector": [0.0, 9.0]}]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist, list])
+def test_a_model_fitted_on_named_columns_gets_them_by_name(make):
+    frame = pd.DataFrame({"n": [0.0, 1.0, 9.0, 10.0], "m": [0.0, 0.0, 1.0, 1.0]})
+    model = LogisticRegression().fit(frame, ["ham", "ham", "spam", "spam"])
+
+    lf = from_model(model, ["n", "m"])
+
+    rows = [{"id": 7, "m": 0.0, "n": 0.0}, {"id": 8, "m": 1.0, "n": 10.0}]
+    assert lf.vote(make(rows)) == ["ham", "spam"]
+
+
+def test_models_that_cannot_be_used_are_refused():
+    with pytest.raises(
+        ParameterError, match=r"needs predict_proba, which RidgeClassifier does not"
+    ):
+        from_model(RidgeClassifier(), "n")
+    with pytest.raises(ParameterError, match=r"LogisticRegression has no classes_; fit it"):
+        from_model(LogisticRegression(), "n")
+    model = LogisticRegression().fit([[0], [1]], ["a", "b"])
+    with pytest.raises(ParameterError, match=r"confidence is a probability, got 80; write 0.8"):
+        from_model(model, "n", confidence=80)
+    with pytest.raises(FrameError, match=r"columns \['text'\] are not all numbers; name numeric"):
+        from_model(model, ["text"]).vote(COMMENTS)
+
+
+def test_a_column_votes_what_it_says_and_abstains_where_it_says_nothing():
+    frame = pd.DataFrame({"worker": ["spam", None, "ham"]})
+
+    assert from_column("worker").vote(frame) == ["spam", None, "ham"]
+    assert from_column("worker").name == "worker"
+
+
+def test_a_value_outside_the_mapping_is_refused():
+    lf = from_column("worker", {1: "spam"})
+
+    with pytest.raises(
+        VoteError, match=r"column 'worker' holds 2 on row 1; the mapping knows \[1\]"
+    ):
+        lf.vote([{"worker": 1}, {"worker": 2}])
+
+
+def test_an_integer_column_with_gaps_still_finds_its_mapping():
+    frame = pd.DataFrame({"worker": [1, None, 0]})  # pandas makes these floats
+
+    assert from_column("worker", {1: "spam", 0: "ham"}).vote(frame) == ["spam", None, "ham"]
+
+
+# frames
+
+
+def test_missing_values_are_none_in_every_frame():
+    rows = [{"text": "a", "n": 1.5}, {"text": None, "n": None}]
+    frames = [rows, pd.DataFrame(rows), pl.DataFrame(rows), pa.Table.from_pylist(rows)]
+
+    assert [list(Rows.of(frame).records()) for frame in frames] == [rows] * 4
+
+
+def test_rows_of_a_list_may_lack_columns():
+    assert list(Rows.of([{"a": 1}, {"b": 2}]).records()) == [
+        {"a": 1, "b": None},
+        {"a": None, "b": 2},
+    ]
+
+
+def test_rows_may_hold_any_object_as_long_as_only_row_functions_read_it():
+    thing = object()
+    rows = Rows.of([{"image": thing}])
+
+    assert [row.image for row in rows] == [thing]
+    with pytest.raises(
+        FrameError, match=r"column 'image' is not of one kind .* only a row-at-a-time"
+    ):
+        rows.frame  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([], r"the frame has no rows; give at least one row"),
+        (pd.DataFrame({"text": []}), r"the frame has no rows; give at least one row"),
+        ([{}], r"the frame has rows but no columns"),
+        (["free"], r"a list of rows holds dicts, got str on row 0; write each row as"),
+        ("rows.csv", r"rows come as a pandas or polars DataFrame.* got str; convert it"),
+        (pl.LazyFrame({"a": [1]}), r"got LazyFrame; convert it, or collect it if it is lazy"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"column names must differ"),
+        (pa.table([[1], [2]], names=["a", "a"]), r"column names must differ"),
+    ],
+)
+def test_what_is_no_table_of_rows_is_refused(frame, message):
+    with pytest.raises(FrameError, match=message):
+        Rows.of(frame)
