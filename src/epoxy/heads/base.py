@@ -1,0 +1,161 @@
+"""What all heads share: the protocol, and targets read once into probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from ..errors import AlignmentError, LabelError, VectorError
+
+__all__ = ["Head", "Targets", "as_inputs"]
+
+_SUM_TOLERANCE = 1e-3  # float16 and printed probabilities still count as distributions
+
+
+@runtime_checkable
+class Head(Protocol):
+    """Anything that learns targets from inputs and then answers for new inputs."""
+
+    classes_: np.ndarray
+
+    def fit(self, inputs: Any, targets: Any) -> Any:
+        """Learn from labels, or from one row of probabilities per row."""
+
+    def predict_proba(self, inputs: Any) -> np.ndarray:
+        """Return one row of class probabilities per row; (n_rows, n_classes)."""
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """Return the most probable class of each row."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted head to a folder, without pickle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What a head learns from: one distribution over the classes per row."""
+
+    probabilities: np.ndarray  # (n_rows, n_classes) float64, rows sum to 1
+    classes: np.ndarray  # (n_classes,) the labels themselves
+    hard: np.ndarray | None  # (n_rows,) class indices where labels were given, else None
+
+    @classmethod
+    def read(cls, targets: Any, *, n_rows: int, classes: Sequence[Any] | None = None) -> Self:
+        """Read labels (names, or indices into `classes`) or an (n_rows, K) matrix."""
+        given = np.asarray(targets)
+        if given.ndim not in (1, 2):
+            raise LabelError(
+                f"targets are one label per row or rows × classes of probabilities, "
+                f"got shape {given.shape}"
+            )
+        if len(given) != n_rows:
+            raise AlignmentError(
+                f"a head needs one target per row, got {n_rows} rows and {len(given)} targets"
+            )
+        if not n_rows:
+            raise LabelError("a head cannot learn from no rows; give at least one row per class")
+        if given.ndim == 2:
+            return cls(*_read_soft(given, classes), None)
+        index, names = _read_hard(given, classes)
+        return cls(np.eye(len(names))[index], names, index)
+
+    @property
+    def present(self) -> np.ndarray:
+        """Indices of the classes that carry any weight."""
+        return np.flatnonzero(self.probabilities.sum(axis=0) > 0)
+
+    def need_two_classes(self, who: str) -> None:
+        """Refuse rows of one class: whatever is learned from them is a constant."""
+        if len(self.present) < 2:
+            only = self.classes[self.present[0]]
+            raise LabelError(
+                f"{who} needs rows of at least 2 classes, all {len(self)} are {str(only)!r}; "
+                "label a row of another class"
+            )
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+
+def as_inputs(vectors: Any, who: str, dimension: int | None = None) -> np.ndarray:
+    """Vectors as a checked float array; float64 stays, everything else becomes float32."""
+    given = np.asarray(vectors)
+    if given.ndim != 2 or given.dtype.kind not in "fiu":
+        raise VectorError(
+            f"{who} takes vectors, numbers of rows × dimension, got shape {given.shape} and dtype "
+            f"{given.dtype}; embed the rows first"
+        )
+    if dimension is not None and given.shape[1] != dimension:
+        raise VectorError(
+            f"{who} was fitted on vectors of dimension {dimension}, got {given.shape[1]}; "
+            "use the encoder it was fitted with"
+        )
+    found = given if given.dtype == np.float64 else given.astype(np.float32)
+    finite = np.isfinite(found).all(axis=1)
+    if not finite.all():
+        raise VectorError(
+            f"{who} got NaN or infinity on row {int(np.flatnonzero(~finite)[0])}; "
+            "embed that row again or drop it"
+        )
+    return found
+
+
+def _read_soft(given: np.ndarray, classes: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    names = np.arange(given.shape[1]) if classes is None else np.asarray(classes)
+    if len(names) != given.shape[1]:
+        raise LabelError(
+            f"targets have {given.shape[1]} columns for the {len(names)} classes "
+            f"{names.tolist()[:10]}; "
+            "give one column per class"
+        )
+    if given.dtype.kind not in "fiub":
+        raise LabelError(f"probabilities are numbers, got dtype {given.dtype}")
+    shares = given.astype(np.float64)
+    right = np.isfinite(shares).all(axis=1) & (shares >= 0).all(axis=1)
+    right &= np.abs(shares.sum(axis=1) - 1) <= _SUM_TOLERANCE
+    if not right.all():
+        row = int(np.flatnonzero(~right)[0])
+        raise LabelError(
+            f"targets hold {shares[row].round(4).tolist()} on row {row}; expected probabilities "
+            "that sum to 1; leave out the rows without a label"
+        )
+    return shares / shares.sum(axis=1, keepdims=True), names
+
+
+def _read_hard(given: np.ndarray, classes: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    if given.dtype.kind == "f":
+        if not np.array_equal(given, np.floor(given)):  # false for NaN too
+            raise LabelError("labels are names or whole numbers, got fractions or NaN")
+        given = given.astype(np.int64)
+    if given.dtype.kind == "O" and any(value is None for value in given):
+        row = next(index for index, value in enumerate(given) if value is None)
+        raise LabelError(f"the label of row {row} is unknown; leave out the rows without a label")
+    if given.dtype.kind in "iu" and given.min() < 0:
+        row = int(np.flatnonzero(given < 0)[0])
+        raise LabelError(
+            f"the label of row {row} is {given[row]}, unknown; leave out the rows without a label"
+        )
+    if classes is None:
+        names, index = np.unique(given, return_inverse=True)
+        return index, names
+    return _positions(given, np.asarray(classes)), np.asarray(classes)
+
+
+def _positions(given: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Labels as positions in `names`; whole numbers are positions unless the names are numbers."""
+    if given.dtype.kind in "iu" and names.dtype.kind not in "iu":
+        index = np.where(given < len(names), given, -1).astype(np.int64)
+    else:
+        place = {name: position for position, name in enumerate(names.tolist())}
+        index = np.array([place.get(label, -1) for label in given.tolist()], dtype=np.int64)
+    if (index < 0).any():
+        row = int(np.flatnonzero(index < 0)[0])
+        raise LabelError(
+            f"the label of row {row} is {given.tolist()[row]!r}; "
+            f"expected one of {names.tolist()[:10]}"
+        )
+    return index

@@ -1,0 +1,319 @@
+"""Heads: one contract over all of them, and scikit-learn as the oracle."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from epoxy import heads
+from epoxy.errors import (
+    AlignmentError,
+    LabelError,
+    MissingExtra,
+    NotFitted,
+    ParameterError,
+    StoreError,
+    VectorError,
+)
+from epoxy.heads import FineTuned, Head, LinearHead, NearestNeighbors
+
+HEADS = [
+    LinearHead(),
+    LinearHead(C=(0.1, 10.0)),
+    NearestNeighbors(k=3),
+    NearestNeighbors(k=(1, 3, 5)),
+]
+each_head = pytest.mark.parametrize("head", HEADS, ids=repr)
+
+
+def blobs(n_classes: int = 2, n_rows: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows around one direction per class, and their classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_rows) % n_classes
+    centres = np.eye(6)[:n_classes] * 3
+    return (centres[y] + rng.normal(size=(n_rows, 6))).astype(np.float32), y
+
+
+def softened(y: np.ndarray, n_classes: int, seed: int = 1) -> np.ndarray:
+    noise = np.random.default_rng(seed).dirichlet(np.ones(n_classes), size=len(y))
+    return 0.7 * np.eye(n_classes)[y] + 0.3 * noise
+
+
+@each_head
+def test_a_head_learns_labels_and_answers_with_probabilities(head):
+    vectors, y = blobs(n_classes=3)
+    names = np.array(["bird", "cat", "dog"])
+
+    fitted = clone(head).fit(vectors, names[y])
+
+    answer = fitted.predict_proba(vectors)
+    assert isinstance(fitted, Head)
+    assert answer.shape == (90, 3)
+    np.testing.assert_allclose(answer.sum(axis=1), 1)
+    assert fitted.classes_.tolist() == ["bird", "cat", "dog"]
+    assert (fitted.predict(vectors) == names[y]).mean() > 0.85
+
+
+@each_head
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_one_hot_probabilities_teach_the_same_head_as_labels(head, n_classes):
+    vectors, y = blobs(n_classes)
+
+    hard = clone(head).fit(vectors, y).predict_proba(vectors)
+    soft = clone(head).fit(vectors, np.eye(n_classes)[y]).predict_proba(vectors)
+
+    np.testing.assert_allclose(soft, hard, atol=2e-3)
+
+
+@each_head
+def test_a_saved_head_answers_the_same_after_loading(head, tmp_path):
+    vectors, y = blobs(3)
+    fitted = clone(head).fit(vectors, softened(y, 3))
+
+    fitted.save(tmp_path / "head")
+    again = heads.load(tmp_path / "head")
+
+    np.testing.assert_array_equal(again.predict_proba(vectors), fitted.predict_proba(vectors))
+    assert type(again) is type(fitted)
+    assert not list((tmp_path / "head").glob("*.pkl"))
+
+
+@each_head
+def test_a_class_without_rows_keeps_its_column_with_probability_zero(head):
+    vectors, y = blobs(2)
+
+    fitted = clone(head).set_params(classes=["a", "b", "never"]).fit(vectors, y)
+
+    answer = fitted.predict_proba(vectors)
+    assert answer.shape == (90, 3)
+    assert (answer[:, 2] == 0).all()
+    assert set(fitted.predict(vectors)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("C", [0.3, 1.0, 20.0])
+def test_labels_give_scikit_learns_logistic_regression(n_classes, C):
+    vectors, y = blobs(n_classes)
+    by_hand = LogisticRegression(C=C, max_iter=1000).fit(vectors, y)
+
+    head = LinearHead(C=C).fit(vectors, y)
+
+    np.testing.assert_allclose(head.coef_, by_hand.coef_)
+    np.testing.assert_allclose(
+        head.predict_proba(vectors), by_hand.predict_proba(vectors), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_probabilities_give_the_head_of_weighted_copies(n_classes):
+    vectors, y = blobs(n_classes)
+    soft = softened(y, n_classes)
+    copies = LogisticRegression(C=0.7, max_iter=1000, tol=1e-7).fit(
+        np.tile(vectors.astype(float), (n_classes, 1)),
+        np.repeat(np.arange(n_classes), len(y)),
+        sample_weight=soft.T.ravel(),
+    )
+
+    head = LinearHead(C=0.7).fit(vectors.astype(float), soft)
+
+    np.testing.assert_allclose(
+        head.predict_proba(vectors), copies.predict_proba(vectors), atol=2e-3
+    )
+
+
+def test_of_several_penalties_the_one_with_the_best_held_out_loss_is_taken():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(60, 40)).astype(np.float32)
+    y = np.arange(60) % 2
+
+    # the labels are independent of the vectors, so the strongest penalty predicts best
+    head = LinearHead(C=(1e-4, 1.0, 1e4)).fit(noise, y)
+
+    assert head.C_ == 1e-4
+
+
+def test_logistic_regression_with_a_chosen_penalty_is_that_of_the_penalty_alone():
+    vectors, y = blobs(3)
+
+    chosen = LinearHead(C=(0.01, 1.0, 100.0)).fit(vectors, y)
+
+    alone = LinearHead(C=chosen.C_).fit(vectors, y)
+    np.testing.assert_array_equal(chosen.coef_, alone.coef_)
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_labels_give_scikit_learns_nearest_neighbours(k):
+    vectors, y = blobs(3)
+    new, _ = blobs(3, seed=7)
+    by_hand = KNeighborsClassifier(n_neighbors=k, metric="cosine").fit(vectors, y)
+
+    head = NearestNeighbors(k=k).fit(vectors, y)
+
+    np.testing.assert_allclose(head.predict_proba(new), by_hand.predict_proba(new))
+
+
+def test_neighbours_average_the_probabilities_they_carry():
+    vectors = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    soft = np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]])
+
+    head = NearestNeighbors(k=2).fit(vectors, soft)
+
+    assert head.predict_proba(np.array([[1.0, 0.05]])).round(6).tolist() == [[0.7, 0.3]]
+
+
+def test_leave_one_out_never_asks_the_row_itself():
+    vectors = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+    y = [0, 1, 0, 1]  # every row's nearest other row has the other class
+
+    head = NearestNeighbors(k=1).fit(vectors, y)
+
+    assert head.leave_one_out().argmax(axis=1).tolist() == [1, 0, 1, 0]
+    assert head.predict(vectors).tolist() == y
+
+
+def test_of_several_k_the_best_left_out_answer_wins():
+    vectors, y = blobs(2, n_rows=80)
+    flipped = np.where(np.random.default_rng(0).random(80) < 0.3, 1 - y, y)
+
+    head = NearestNeighbors(k=(1, 15)).fit(vectors, flipped)
+
+    assert head.k_ == 15  # one neighbour repeats the noise, fifteen average it away
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(12)))
+def test_the_order_of_the_rows_does_not_matter(order):
+    vectors, y = blobs(2, n_rows=12)
+    soft = softened(y, 2)
+    order = np.array(order)
+
+    for head in (LinearHead(), NearestNeighbors(k=3)):
+        plain = clone(head).fit(vectors, soft).predict_proba(vectors)
+        mixed = clone(head).fit(vectors[order], soft[order]).predict_proba(vectors)
+        np.testing.assert_allclose(mixed, plain, atol=1e-3)
+
+
+VECTORS = np.eye(3)
+
+
+@each_head
+@pytest.mark.parametrize(
+    ("vectors", "targets", "error", "message"),
+    [
+        (VECTORS, [0, 1], AlignmentError, "got 3 rows and 2 targets"),
+        (VECTORS, [0, 1, -1], LabelError, "row 2 is -1, unknown; leave out the rows"),
+        (VECTORS, ["a", None, "b"], LabelError, "label of row 1 is unknown"),
+        (VECTORS, [0.5, 1, 2], LabelError, "names or whole numbers"),
+        (VECTORS, np.full((3, 2), 0.9), LabelError, r"hold \[0.9, 0.9\] on row 0"),
+        (VECTORS, np.full((3, 2), "a"), LabelError, "probabilities are numbers"),
+        (VECTORS, np.ones((3, 1, 1)), LabelError, r"got shape \(3, 1, 1\)"),
+        (VECTORS[0], [0], VectorError, r"takes vectors.* shape \(3,\)"),
+        (VECTORS * np.nan, [0, 1, 1], VectorError, "NaN or infinity on row 0"),
+        (VECTORS[:0], [], LabelError, "cannot learn from no rows"),
+    ],
+)
+def test_unusable_rows_or_targets_get_a_sentence(head, vectors, targets, error, message):
+    with pytest.raises(error, match=message):
+        clone(head).fit(vectors, targets)
+
+
+@pytest.mark.parametrize(
+    ("classes", "targets", "message"),
+    [
+        (["a", "b"], ["a", "c", "b"], r"row 1 is 'c'; expected one of \['a', 'b'\]"),
+        (["a", "b"], [0, 1, 2], "row 2 is 2"),
+        (["a", "b", "c"], np.full((3, 2), 0.5), "2 columns for the 3 classes"),
+        ([3, 7], [3, 7, 1], "row 2 is 1"),
+    ],
+)
+def test_labels_outside_the_classes_get_a_sentence(classes, targets, message):
+    with pytest.raises(LabelError, match=message):
+        LinearHead(classes=classes).fit(VECTORS, targets)
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (LinearHead(C=-1.0), "got C=-1.0; expected positive"),
+        (LinearHead(C=(1.0, 2.0), folds=1), "folds=1; expected at least 2"),
+        (NearestNeighbors(k=0), "k=0; expected at least 1"),
+        (NearestNeighbors(k=4), "k=4 for 3 rows"),
+        (NearestNeighbors(k=(3, 4)), r"k=\(3, 4\) for 3 rows"),
+    ],
+)
+def test_parameters_out_of_range_get_a_sentence(head, message):
+    with pytest.raises(ParameterError, match=message):
+        head.fit(VECTORS, [0, 1, 1])
+
+
+def test_rows_of_one_class_cannot_teach_a_linear_head():
+    with pytest.raises(LabelError, match="at least 2 classes, all 3 are 'spam'; label a row"):
+        LinearHead().fit(VECTORS, ["spam"] * 3)
+
+
+@each_head
+def test_vectors_of_another_dimension_are_refused(head):
+    fitted = clone(head).fit(*blobs())
+
+    with pytest.raises(VectorError, match="dimension 6, got 3; use the encoder"):
+        fitted.predict_proba(VECTORS)
+
+
+@pytest.mark.parametrize("head", [*HEADS, FineTuned()], ids=repr)
+@pytest.mark.parametrize("ask", ["predict_proba", "save"])
+def test_a_head_that_was_not_fitted_says_so(head, ask, tmp_path):
+    with pytest.raises(NotFitted, match="is not fitted yet; call fit first"):
+        getattr(clone(head), ask)(tmp_path)
+
+
+def test_a_folder_without_a_head_gets_a_sentence(tmp_path):
+    with pytest.raises(StoreError, match=r"no head in .*head.json is missing"):
+        heads.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ("{", "is damaged"),
+        ("[]", "is damaged"),
+        ('{"format": 1}', "is damaged"),
+        ('{"format": 9, "kind": "linear"}', "has format 9, this version reads 1"),
+        ('{"format": 1, "kind": "forest"}', "is of kind 'forest'; known: finetuned, linear"),
+        ('{"format": 1, "kind": "linear", "C": 1.0}', r"is damaged \(no 'classes'\)"),
+    ],
+)
+def test_a_damaged_head_gets_a_sentence(tmp_path, record, message):
+    (tmp_path / "head.json").write_text(record)
+
+    with pytest.raises(StoreError, match=message):
+        heads.load(tmp_path)
+
+
+def test_the_record_of_a_head_is_legible(tmp_path):
+    vectors, y = blobs()
+    LinearHead(C=2.0).fit(vectors, np.array(["ham", "spam"])[y]).save(tmp_path)
+
+    record = json.loads((tmp_path / "head.json").read_text())
+
+    assert record == {"format": 1, "kind": "linear", "classes": ["ham", "spam"], "C": 2.0}
+
+
+def test_fine_tuning_without_torch_names_the_cure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    with pytest.raises(MissingExtra, match=r"FineTuned needs torch.*epoxy-ws\[torch\]"):
+        FineTuned().fit(["a", "b"], [0, 1])
+
+
+def test_the_heads_load_lazily_and_list_their_names():
+    assert dir(heads) == heads.__all__
+    with pytest.raises(AttributeError, match="no attribute 'Forest'"):
+        heads.Forest  # noqa: B018
