@@ -29,12 +29,21 @@ _HOME = {
     "reach": "extension",
 }
 
-_MODULES = ("datasets", "encoders", "errors", "label_models", "neighbors", "weighting")
+_MODULES = (
+    "datasets",
+    "diagnostics",
+    "encoders",
+    "errors",
+    "label_models",
+    "neighbors",
+    "weighting",
+)
 
 __all__ = sorted([*_HOME, *_MODULES])
 
 if TYPE_CHECKING:
     from . import datasets as datasets
+    from . import diagnostics as diagnostics
     from . import encoders as encoders
     from . import errors as errors
     from . import label_models as label_models

@@ -114,7 +114,8 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, split: Split) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        return self.label_model_.predict_proba(self.extend(split))
+        extended = self.extend(split)
+        return self.label_model_.predict_proba(extended)
 
     def predict(self, split: Split) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""

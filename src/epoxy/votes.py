@@ -370,15 +370,16 @@ def _as_vectors(vectors: Any) -> np.ndarray:
 def _as_labels(y: Any, classes: Sequence[str]) -> np.ndarray:
     """Class names or indices to indices; None, NaN and −1 are unknown."""
     position: Mapping[str, int] = {name: index for index, name in enumerate(classes)}
-    raw = np.asarray(y)
+    # a list of names and NaN would become an array of strings, "nan" among them
+    raw = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
+    if raw.ndim != 1:
+        raise LabelError(f"y holds one label per row, got shape {raw.shape}")
     if raw.dtype.kind in "iu" or (raw.dtype.kind == "f" and np.isfinite(raw).all()):
         found = raw.astype(np.int64)
         wrong = (found < ABSTAIN) | (found >= len(classes)) | (found != raw)
     else:
         found = np.array([_label_index(value, position) for value in raw.tolist()], dtype=np.int64)
         wrong = found < ABSTAIN
-    if raw.ndim != 1:
-        raise LabelError(f"y holds one label per row, got shape {raw.shape}")
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise LabelError(
@@ -393,8 +394,8 @@ def _label_index(value: Any, position: Mapping[str, int]) -> int:
         return ABSTAIN
     if isinstance(value, str):
         return position.get(value, -2)
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value) if ABSTAIN <= value < len(position) else -2
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return int(value) if value == int(value) and ABSTAIN <= value < len(position) else -2
     return position.get(str(value), -2)
 
 

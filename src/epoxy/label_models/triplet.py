@@ -56,11 +56,11 @@ class Triplet(TableModel):
 
     Examples
     --------
-    Sources b and c are each wrong once, on rows where the other two agree:
+    The second and third source are each wrong once, where the other two agree:
 
-    >>> votes = Votes([[1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 1, 0]] * 50, sources=["a", "b", "c"])
+    >>> votes = Votes([[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]] * 50)
     >>> Triplet(solve="overlap").fit(votes).predict(votes)[:4].tolist()
-    ['1', '0', '1', '0']
+    ['1', '1', '0', '0']
     """
 
     identified_: np.ndarray
@@ -206,10 +206,16 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
         still = np.isnan(theta)
         if still.any():
             theta = np.where(still, solver(readings), theta)
-    if np.isnan(theta).all():
+    seen = readings.observed.astype(int)
+    if not ((seen @ seen) * seen).any():
         raise NotIdentifiable(
             "no three sources overlap, so agreement says nothing about accuracy; "
             "add a labeling function that votes where others do, extend the votes, or use MajorityVote"
+        )
+    if not np.nan_to_num(theta).any():
+        raise NotIdentifiable(
+            "the sources agree no more than chance, so every triplet answers zero; "
+            "check what they vote, add a labeling function, or use MajorityVote"
         )
     return np.minimum(theta, 1.0), weak
 

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils import estimator_checks
+
+import epoxy
+from epoxy.errors import AlignmentError, NotFitted, ParameterError, StoreError
+from epoxy.weighting import KNearest
+
+
+def make(n_rows=600, seed=0, n_classes=2, one_sided=False) -> epoxy.Split:
+    """Clusters of one class each; sources see a fifth of the rows and are right four times in five."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(8, 6))
+    cluster = rng.integers(0, 8, n_rows)
+    y = cluster % n_classes
+    vectors = centres[cluster] + rng.normal(scale=0.15, size=(n_rows, 6))
+    right = rng.random((n_rows, 5)) < 0.8
+    wrong = (y[:, None] + rng.integers(1, n_classes, (n_rows, 5))) % n_classes
+    matrix = np.where(right, y[:, None], wrong)
+    matrix[rng.random((n_rows, 5)) > 0.2] = -1
+    ids = [f"row-{i}" for i in range(n_rows)]
+    votes = epoxy.Votes(matrix, sources="abcde", classes=["ham", "spam", "eggs"][:n_classes])
+    return epoxy.Split(votes, vectors, y=y, ids=ids)
+
+
+@pytest.fixture(scope="module")
+def train() -> epoxy.Split:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def test_split() -> epoxy.Split:
+    return make(200, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model(train) -> epoxy.Epoxy:
+    return epoxy.Epoxy(radius=0.1).fit(train)
+
+
+def test_extension_covers_more_rows_and_labels_them_better(train, test_split, model):
+    plain = epoxy.Epoxy(radius={}).fit(train)
+
+    assert model.votes_.covered.mean() > train.votes.covered.mean()
+    assert model.score(test_split) > plain.score(test_split) + 0.05
+
+
+def test_truth_is_never_read_by_fit(train):
+    poisoned = epoxy.Split(train.votes, train.vectors, y=1 - train.y)
+
+    a = epoxy.Epoxy(radius=0.1).fit(train).predict_proba(train)
+    b = epoxy.Epoxy(radius=0.1).fit(poisoned).predict_proba(poisoned)
+
+    assert (a == b).all()
+
+
+def test_predictions_are_the_users_own_class_names(model, test_split):
+    labels = model.predict(test_split)
+
+    assert set(labels) == {"ham", "spam"}
+    assert model.classes_.tolist() == ["ham", "spam"]
+    assert labels.shape == (200,)
+
+
+def test_any_label_model_any_rule_any_metric_fit_together(train, test_split):
+    for label_model in (epoxy.MajorityVote(), epoxy.DawidSkene(), epoxy.Triplet(solve="mean")):
+        made = epoxy.Epoxy(label_model, 1.0, KNearest(3), metric="euclidean").fit(train)
+        assert made.score(test_split) > 0.8
+        assert not hasattr(label_model, "classes_")  # the one given is left as it was
+
+
+def test_three_classes_work_end_to_end():
+    train, test = make(900, n_classes=3), make(200, seed=1, n_classes=3)
+
+    made = epoxy.Epoxy(radius=0.1).fit(train)
+
+    assert made.predict_proba(test).shape == (200, 3)
+    assert made.score(test) > 0.6
+    assert "eggs" in made.explain(test, 0).probabilities
+
+
+def test_without_a_radius_the_typical_distance_is_used(train):
+    made = epoxy.Epoxy().fit(train)
+
+    assert (made.radius_ == made.radius_[0]).all()
+    assert 0 < made.radius_[0] < 0.1
+
+
+def test_splits_without_vectors_work_when_nothing_is_extended(train):
+    bare = epoxy.Split(train.votes, y=train.y)
+
+    made = epoxy.Epoxy(radius={}).fit(bare)
+
+    assert (made.extend(bare).matrix == train.votes.matrix).all()
+    assert made.report(bare).summary["covered after"] == made.report(bare).summary["covered before"]
+
+
+def test_the_report_shows_every_source_before_and_after(model, test_split):
+    report = model.report(test_split)
+    row = report.rows[0]
+
+    assert [each["source"] for each in report.rows] == list("abcde")
+    assert row["polarity"] == ["ham", "spam"]
+    assert row["coverage"] < row["coverage_extended"]
+    assert row["radius"] == 0.1
+    assert row["accuracy_original"]["low"] < row["accuracy_original"]["value"]
+    assert row["accuracy_extended"]["n"] > row["accuracy_original"]["n"]
+    assert 0 <= row["conflicts"] <= row["overlaps"] <= row["coverage"]
+    assert report.summary["scores"]["accuracy"] == model.score(test_split)
+    assert "majority vote" in report.summary
+
+
+def test_the_report_prints_renders_and_turns_into_a_dict(model, test_split):
+    report = model.report(test_split)
+
+    text, page, data = str(report), report._repr_html_(), json.dumps(report.to_dict())
+
+    for name in ("right (own votes)", "learned", "radius"):
+        assert name in text
+        assert name in page
+    assert '"coverage_extended"' in data
+    assert repr(report) == text
+
+
+def test_the_report_of_rows_without_truth_has_no_scores(model, test_split):
+    blind = epoxy.Split(test_split.votes, test_split.vectors)
+
+    report = model.report(blind)
+
+    assert "scores" not in report.summary
+    assert report.rows[0]["accuracy_original"] is None
+    assert "–" in str(report)
+
+
+def test_html_is_escaped():
+    votes = epoxy.Votes([[0, 1, 0], [1, 1, 1], [0, 0, 0]] * 9, sources=["<b>", "b", "c"])
+    split = epoxy.Split(votes, np.eye(27))
+
+    page = epoxy.Epoxy(radius=0.0).fit(split).report(split)._repr_html_()
+
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+
+
+def test_an_explanation_adds_up_and_names_the_lenders(model, train, test_split):
+    row = int(np.flatnonzero(~test_split.votes.covered & model.extend(test_split).covered)[0])
+
+    why = model.explain(test_split, f"row-{row}")
+    proba = model.predict_proba(test_split)[row]
+
+    assert why.row == f"row-{row}"
+    assert why.label == model.predict(test_split)[row]
+    assert why.log_odds == pytest.approx(why.start + sum(v.weight for v in why.voices))
+    assert why.log_odds == pytest.approx(abs(np.log(proba[1] / proba[0])))
+    lent = [voice for voice in why.voices if voice.origin == "lent"]
+    assert lent
+    for voice in lent:
+        at = int(voice.lender.removeprefix("row-"))
+        assert train.classes[train.votes.column(voice.source)[at]] == voice.vote
+        assert voice.distance <= 0.1
+    assert why.truth == test_split.classes[test_split.y[row]]
+
+
+def test_an_explanation_prints_renders_and_turns_into_a_dict(model, test_split):
+    why = model.explain(test_split, 0)
+
+    assert "majority vote:" in str(why)
+    assert "before any source speaks" in str(why)
+    assert repr(why) == str(why)
+    assert "<table>" in why._repr_html_()
+    assert json.loads(json.dumps(why.to_dict()))["label"] == why.label
+
+
+def test_models_without_a_table_are_explained_by_silencing_each_source(train, test_split):
+    made = epoxy.Epoxy(epoxy.MajorityVote(), 0.1).fit(train)
+    row = int(np.flatnonzero(test_split.votes.cast.sum(axis=1) > 1)[0])
+
+    why = made.explain(test_split, row)
+
+    assert not why.additive
+    assert any(voice.weight != 0 for voice in why.voices)
+
+
+def test_a_row_that_is_not_there_is_refused(model, test_split):
+    with pytest.raises(AlignmentError, match=r"no row 'nobody' in this split of 200 rows"):
+        model.explain(test_split, "nobody")
+
+
+def test_asking_before_fit_says_so(train):
+    for ask in (lambda m: m.predict(train), lambda m: m.save("x"), lambda m: m.classes_):
+        with pytest.raises(NotFitted, match="Epoxy is not fitted yet"):
+            ask(epoxy.Epoxy())
+
+
+def test_only_splits_are_taken(train):
+    with pytest.raises(ParameterError, match="expected a Split, got Votes"):
+        epoxy.Epoxy().fit(train.votes)
+
+
+def test_scoring_needs_truth(model, test_split):
+    blind = epoxy.Split(test_split.votes, test_split.vectors)
+
+    assert model.score(blind, test_split.y) == model.score(test_split)
+    with pytest.raises(ParameterError, match="score needs true labels"):
+        model.score(blind)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_estimator_cloneable,
+        estimator_checks.check_estimator_repr,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_scikit_learn_conventions_hold(check):
+    check("Epoxy", epoxy.Epoxy())
+
+
+def test_a_clone_is_unfitted_with_the_same_parameters(model):
+    twin = clone(model)
+
+    assert not hasattr(twin, "train_")
+    assert twin.get_params()["radius"] == 0.1
+
+
+# on disk
+
+
+@pytest.mark.parametrize("label_model", [None, epoxy.MajorityVote(), epoxy.DawidSkene()])
+@pytest.mark.parametrize("rule", [None, KNearest(3)])
+def test_a_loaded_model_answers_as_the_saved_one(label_model, rule, train, test_split, tmp_path):
+    made = epoxy.Epoxy(label_model, [0.1, 0.2, None, 0.0, 0.1], rule).fit(train)
+
+    again = epoxy.load(made.save(tmp_path / "model"))
+
+    assert (again.predict_proba(test_split) == made.predict_proba(test_split)).all()
+    assert (again.predict_proba(train) == made.predict_proba(train)).all()
+    assert str(again.explain(test_split, 3)) == str(made.explain(test_split, 3))
+    assert str(again.report(test_split)) == str(made.report(test_split))
+
+
+def test_saving_twice_replaces_the_model_as_a_whole(model, train, tmp_path):
+    folder = model.save(tmp_path / "model")
+
+    epoxy.Epoxy(radius=0.3).fit(train).save(folder)
+
+    assert epoxy.load(folder).radius_[0] == 0.3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_no_pickle_is_written(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+
+    assert sorted(path.name for path in folder.iterdir()) == ["arrays.npz", "model.json"]
+    np.load(folder / "arrays.npz", allow_pickle=False)
+    json.loads((folder / "model.json").read_text())
+
+
+def test_a_folder_with_other_things_in_it_is_not_overwritten(model, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    with pytest.raises(StoreError, match="exists and is not a saved model"):
+        model.save(tmp_path)
+
+
+def damaged(folder, how):
+    arrays, about = folder / "arrays.npz", folder / "model.json"
+    if how == "truncated arrays":
+        arrays.write_bytes(arrays.read_bytes()[:-100])
+    elif how == "no arrays":
+        arrays.unlink()
+    elif how == "truncated json":
+        about.write_text(about.read_text()[:50])
+    elif how == "no json":
+        about.unlink()
+    else:
+        found = json.loads(about.read_text())
+        about.write_text(json.dumps(found | how))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("truncated arrays", "truncated or damaged"),
+        ("no arrays", "lacks arrays.npz"),
+        ("truncated json", "model.json is truncated or damaged"),
+        ("no json", "not a saved model"),
+        (
+            {"format": 99, "epoxy": "9.0"},
+            "written by epoxy 9.0 in format 99, this version reads format 1",
+        ),
+        ({"kind": "Crystal"}, "holds a 'Crystal'"),
+    ],
+)
+def test_a_damaged_or_foreign_model_is_refused(how, message, model, tmp_path):
+    folder = tmp_path / "model"
+    model.save(folder)
+    damaged(folder, how)
+
+    with pytest.raises(StoreError, match=message):
+        epoxy.load(folder)
+
+
+def test_a_failed_save_leaves_the_old_model_in_place(model, train, tmp_path, monkeypatch):
+    folder = model.save(tmp_path / "model")
+    monkeypatch.setattr(np, "savez", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")))
+
+    with pytest.raises(OSError, match="disk full"):
+        epoxy.Epoxy(radius=0.3).fit(train).save(folder)
+
+    assert epoxy.load(folder).radius_[0] == 0.1
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    shutil.rmtree(folder)
+
+
+def test_a_label_model_that_cannot_be_saved_says_so(train, tmp_path):
+    class Coin:
+        def fit(self, votes):
+            return self
+
+        def predict_proba(self, votes):
+            return np.full((votes.n_rows, 2), 0.5)
+
+    with pytest.raises(StoreError, match="Coin cannot be saved"):
+        epoxy.Epoxy(Coin(), 0.1).fit(train).save(tmp_path / "model")
