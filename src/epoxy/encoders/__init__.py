@@ -58,7 +58,7 @@ def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
     Examples
     --------
     >>> resolve("lsa")
-    Lsa(dim=256, words=50000, seed=0)
+    Lsa(dim=128, words=50000, seed=0)
     >>> resolve("text:all-MiniLM-L6-v2", cache=False)
     Text('all-MiniLM-L6-v2')
     """

@@ -104,7 +104,8 @@ class Cached:
 
     def _store(self, identity: str) -> Store:
         assert self.folder is not None
-        label = re.sub(r"[^A-Za-z0-9.]+", "-", Path(self.name).name).strip("-.")[:48]
+        # from the identity alone: the name may differ (a moved model folder) where vectors do not
+        label = re.sub(r"[^A-Za-z0-9.]+", "-", identity)[:48].strip("-.")
         mark = hashlib.sha256(identity.encode()).hexdigest()[:20]
         return Store(self.folder / f"vectors-{FORMAT}" / f"{label}-{mark}", identity)
 

@@ -47,7 +47,7 @@ class Lsa:
 
     slow = False
 
-    def __init__(self, dim: int = 256, *, words: int = 50_000, seed: int = 0) -> None:
+    def __init__(self, dim: int = 128, *, words: int = 50_000, seed: int = 0) -> None:
         if dim < 1:
             raise ParameterError(f"lsa got dim={dim!r}; expected at least 1")
         if words < 1:
@@ -56,7 +56,7 @@ class Lsa:
         self.words = words
         self.seed = seed
         self._tfidf: Any = None
-        self._svd: Any = None
+        self._directions: np.ndarray | None = None  # (n_words, dim)
         self._fitted_on = ""
 
     @property
@@ -67,7 +67,7 @@ class Lsa:
     @property
     def identity(self) -> str | None:
         """The parameters, the version of scikit-learn and the rows it was fitted on."""
-        if self._svd is None:
+        if self._directions is None:
             return None
         import sklearn
 
@@ -78,8 +78,8 @@ class Lsa:
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Learn the vocabulary and its directions from the train rows."""
-        from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.utils.extmath import randomized_svd
 
         train = texts(rows, "lsa")
         tfidf = TfidfVectorizer(
@@ -98,11 +98,11 @@ class Lsa:
             ) from error
         progress(1, 2)
         rank = min(self.dim, *weights.shape)
-        svd = TruncatedSVD(rank, algorithm="randomized", n_iter=5, random_state=self.seed)
-        # one row leaves sklearn's explained variance without a variance to divide by
-        with np.errstate(invalid="ignore", divide="ignore"):
-            svd.fit(weights)
-        self._tfidf, self._svd, self._fitted_on = tfidf, svd, fingerprint(train)
+        _, strength, directions = randomized_svd(weights, rank, n_iter=5, random_state=self.seed)
+        # what the train rows do not span is rounding, and would place new rows at random
+        spanned = strength > 1e-5 * strength[0]
+        self._tfidf, self._fitted_on = tfidf, fingerprint(train)
+        self._directions = np.ascontiguousarray(directions[spanned].T, dtype=np.float32)
         progress(2, 2)
         return self
 
@@ -112,16 +112,16 @@ class Lsa:
 
     def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
         """Place rows in the space of the train rows; (n_rows, dim + 1)."""
-        if self._svd is None:
+        if self._directions is None:
             raise NotFitted(
                 "lsa is not fitted yet, so it has no space to place rows in; "
                 "call fit(train_rows) first, then encode every split with it"
             )
         wanted = self.prepare(rows)
-        rank = len(self._svd.components_)
+        rank = self._directions.shape[1]
         vectors = np.zeros((len(wanted), rank + 1), dtype=np.float32)
         for start in range(0, len(wanted), _BLOCK):
-            block = self._svd.transform(self._tfidf.transform(wanted[start : start + _BLOCK]))
+            block = self._tfidf.transform(wanted[start : start + _BLOCK]) @ self._directions
             length = np.linalg.norm(block, axis=1, keepdims=True)
             known = length > 1e-6  # TF-IDF rows have length 1: below this only rounding is left
             end = start + len(block)

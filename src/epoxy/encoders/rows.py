@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -154,5 +155,6 @@ def _as_json(row: Any) -> bytes:
         ) from error
 
 
+@lru_cache(maxsize=256)
 def _person(kind: str) -> bytes:
     return hashlib.blake2b(kind.encode(), digest_size=16).digest()

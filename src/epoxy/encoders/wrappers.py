@@ -132,8 +132,7 @@ class Transformer:
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Fit a copy of the transformer on the train rows."""
         train = self.prepare(rows)
-        fresh = _copy(self.transformer)
-        self._fitted = fresh.fit(train)
+        self._fitted = _fit_copy(self.transformer, train)
         if self._identity is not None:
             self._fitted_on = fingerprint(train)
         progress(1, 1)
@@ -170,9 +169,9 @@ class Transformer:
         return f"Transformer({self.name}, identity={self._identity!r})"
 
 
-def _copy(transformer: Any) -> Any:
-    if hasattr(transformer, "get_params"):
-        from sklearn.base import clone
+def _fit_copy(transformer: Any, rows: Rows) -> Any:
+    if not hasattr(transformer, "get_params"):
+        return copy.deepcopy(transformer).fit(rows)
+    from sklearn.base import clone
 
-        return clone(transformer)
-    return copy.deepcopy(transformer)
+    return clone(transformer).fit(rows, None)  # some, like FrozenEstimator, insist on y

@@ -1,0 +1,471 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder
+from epoxy.encoders.store import Store
+from epoxy.errors import FrameError, StoreError
+
+
+def vector(row):
+    return [len(row), row.count("a"), hash_free(row)]
+
+
+def hash_free(row):
+    return sum(map(ord, row)) % 97
+
+
+class Counted:
+    """A function of rows that records which rows it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, rows):
+        self.asked.extend(rows)
+        return [vector(row) for row in rows]
+
+
+@pytest.fixture
+def counted():
+    return Counted()
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(cache, "SHARD_ROWS", 4)
+
+
+def cached(function, folder, identity="v1"):
+    return Cached(Function(function, identity=identity), folder)
+
+
+def rows_named(*numbers):
+    return [f"row a{number}" for number in numbers]
+
+
+ROWS = rows_named(*range(10))
+EXPECTED = np.array([vector(row) for row in ROWS], dtype=np.float32)
+
+
+def files(folder, suffix):
+    return sorted(folder.rglob(f"*{suffix}"))
+
+
+# laws
+
+
+def test_a_row_is_embedded_once_across_calls_and_encoders(counted, tmp_path):
+    first = cached(counted, tmp_path).encode(ROWS)
+    again = cached(counted, tmp_path).encode(ROWS)
+
+    assert counted.asked == ROWS
+    np.testing.assert_array_equal(first, EXPECTED)
+    np.testing.assert_array_equal(again, EXPECTED)
+    assert again.dtype == np.float32
+
+
+def test_appended_rows_cost_only_themselves(counted, tmp_path):
+    cached(counted, tmp_path).encode(ROWS[:7])
+
+    vectors = cached(counted, tmp_path).encode(ROWS)
+
+    assert counted.asked == ROWS
+    np.testing.assert_array_equal(vectors, EXPECTED)
+
+
+def test_another_order_of_the_rows_costs_nothing(counted, tmp_path):
+    order = [7, 2, 9, 0, 0, 5]
+    cached(counted, tmp_path).encode(ROWS)
+
+    vectors = cached(counted, tmp_path).encode([ROWS[row] for row in order])
+
+    assert counted.asked == ROWS
+    np.testing.assert_array_equal(vectors, EXPECTED[order])
+
+
+def test_equal_rows_are_embedded_once(counted, tmp_path):
+    rows = ["b", "a", "b", "b", "a", "c"]
+
+    vectors = cached(counted, tmp_path).encode(rows)
+
+    assert counted.asked == ["b", "a", "c"]
+    np.testing.assert_array_equal(vectors, np.array([vector(row) for row in rows], np.float32))
+
+
+def test_another_identity_shares_nothing(counted, tmp_path):
+    cached(counted, tmp_path, "v1").encode(ROWS)
+    cached(counted, tmp_path, "v2").encode(ROWS)
+
+    assert counted.asked == ROWS + ROWS
+
+
+def test_an_encoder_fitted_on_other_rows_shares_nothing(tmp_path):
+    cached_lsa = Cached(Lsa(dim=2), tmp_path)
+
+    one = cached_lsa.fit(ROWS).encode(["row a1 a2"])
+    other = cached_lsa.fit(["something else", "entirely"]).encode(["row a1 a2"])
+
+    assert one[0, -1] == 0
+    np.testing.assert_array_equal(other[0], [0, 0, 1])
+
+
+@settings(max_examples=25, deadline=None)
+@given(calls=st.lists(st.lists(st.sampled_from(ROWS), max_size=14), max_size=6))
+def test_any_calls_give_what_the_encoder_gives_and_ask_for_each_row_once(calls, tmp_path_factory):
+    counted = Counted()
+    encoder = cached(counted, tmp_path_factory.mktemp("cache"))
+
+    for rows in calls:
+        vectors = encoder.encode(rows)
+        assert vectors.tolist() == [vector(row) for row in rows]
+
+    assert len(counted.asked) == len({row for rows in calls for row in rows})
+
+
+def test_arrays_are_rows_as_well(tmp_path):
+    images = np.arange(5 * 2 * 2, dtype=np.uint8).reshape(5, 2, 2)
+    asked = []
+
+    def mean(rows):
+        asked.append(len(rows))
+        return np.asarray(rows).reshape(len(rows), -1)[:, :2]
+
+    cached(mean, tmp_path).encode(images)
+    vectors = cached(mean, tmp_path).encode(images[::-1])
+
+    assert sum(asked) == 5
+    np.testing.assert_array_equal(vectors, images[::-1].reshape(5, -1)[:, :2])
+
+
+def test_progress_counts_what_is_stored_as_done(counted, tmp_path):
+    seen = []
+    cached(counted, tmp_path).encode(ROWS[:4])
+
+    cached(counted, tmp_path).encode(ROWS, progress=lambda *state: seen.append(state))
+
+    assert seen == [(4, 10), (8, 10), (8, 10), (10, 10), (10, 10)]
+
+
+def test_rows_are_checked_before_anything_is_read(counted, tmp_path):
+    with pytest.raises(FrameError, match="reads strings, row 0 holds 3"):
+        Cached(Lsa(dim=2).fit(ROWS), tmp_path).encode([3])
+
+    assert not any(tmp_path.iterdir())
+
+
+def test_without_an_identity_nothing_is_stored(counted, tmp_path):
+    encoder = Cached(Function(counted), tmp_path)
+
+    encoder.encode(ROWS)
+    encoder.encode(ROWS)
+
+    assert counted.asked == ROWS + ROWS
+    assert not any(tmp_path.iterdir())
+
+
+def test_nothing_stored_needs_pickle(counted, tmp_path):
+    cached(counted, tmp_path).encode(ROWS)
+
+    stored = [np.load(path, allow_pickle=False) for path in files(tmp_path, ".npy")]
+    entries = [json.loads(path.read_text()) for path in files(tmp_path, ".json")]
+
+    assert sorted(len(each) for each in stored) == [2, 4, 4]
+    assert {entry["identity"] for entry in entries} == {"function v1"}
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".npy", ".json"}
+
+
+def test_many_small_additions_end_in_few_files(counted, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "SHARD_ROWS", 64)
+    monkeypatch.setattr(cache, "_MOST_SMALL", 8)
+    rows = rows_named(*range(40))
+
+    for row in rows:
+        cached(counted, tmp_path).encode([row])
+
+    assert len(files(tmp_path, ".json")) <= 10
+    assert len(files(tmp_path, ".json")) == len(files(tmp_path, ".npy"))
+    vectors = cached(counted, tmp_path).encode(rows)
+    assert counted.asked == rows
+    assert vectors.tolist() == [vector(row) for row in rows]
+
+
+def test_one_identity_with_vectors_of_two_lengths_is_an_error(tmp_path):
+    cached(lambda rows: np.ones((len(rows), 2)), tmp_path).encode(["a"])
+
+    with pytest.raises(StoreError, match="length 2 and of length 3 under one identity; give it"):
+        cached(lambda rows: np.ones((len(rows), 3)), tmp_path).encode(["a", "b"])
+
+
+# where it is
+
+
+def test_the_cache_is_where_the_argument_the_variable_or_the_platform_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("EPOXY_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    assert cache_folder() == tmp_path / "home" / ".cache" / "epoxy"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
+    assert cache_folder() == tmp_path / "home" / ".cache" / "epoxy"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "epoxy"
+    monkeypatch.setenv("EPOXY_CACHE", str(tmp_path / "chosen"))
+    assert cache_folder() == tmp_path / "chosen"
+    assert cache_folder(tmp_path / "argument") == tmp_path / "argument"
+    assert cache_folder("~/here") == tmp_path / "home" / "here"
+    assert (cache_folder(None), cache_folder(False)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"), [("darwin", "Library/Caches/epoxy"), ("win32", "AppData/Local/epoxy")]
+)
+def test_other_platforms_have_their_own_cache_folders(monkeypatch, tmp_path, platform, expected):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for variable in ("EPOXY_CACHE", "LOCALAPPDATA"):
+        monkeypatch.delenv(variable, raising=False)
+
+    assert cache_folder() == tmp_path / expected
+
+
+def test_a_folder_that_cannot_be_written_says_so(counted, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(StoreError, match=r"could not be stored in .*; make room or choose another"):
+        cached(counted, tmp_path / "file").encode(ROWS)
+
+
+# damage
+
+
+def damage_by_truncation(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def damage_by_a_flipped_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def damage_by_emptying(path):
+    path.write_bytes(b"")
+
+
+def damage_by_removal(path):
+    path.unlink()
+
+
+def damage_by_foreign_content(path):
+    with path.open("wb") as file:
+        np.save(file, np.zeros((4, 3), dtype=np.float32))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".json"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_by_truncation,
+        damage_by_a_flipped_bit,
+        damage_by_emptying,
+        damage_by_removal,
+        damage_by_foreign_content,
+    ],
+)
+def test_a_damaged_shard_is_rebuilt_and_not_trusted(counted, tmp_path, damage, suffix):
+    cached(counted, tmp_path).encode(ROWS[:8])
+    damage(files(tmp_path, suffix)[0])
+
+    vectors = cached(counted, tmp_path).encode(ROWS[:8])
+
+    np.testing.assert_array_equal(vectors, EXPECTED[:8])
+    assert len(counted.asked) == 12
+    np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS[:8]), EXPECTED[:8])
+    assert len(counted.asked) == 12
+
+
+def test_no_flipped_bit_anywhere_in_a_shard_changes_a_vector(counted, tmp_path):
+    cached(counted, tmp_path).encode(ROWS[:2])
+
+    for path in [*files(tmp_path, ".npy"), *files(tmp_path, ".json")]:
+        whole = path.read_bytes()
+        others = {other: other.read_bytes() for other in path.parent.iterdir()}
+        for position in range(0, len(whole), 11):
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << position % 8
+            path.write_bytes(bytes(flipped))
+
+            vectors = cached(counted, tmp_path).encode(ROWS[:2])
+
+            np.testing.assert_array_equal(vectors, EXPECTED[:2])
+            for stale in path.parent.iterdir():
+                stale.unlink()
+            for other, content in others.items():
+                other.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"entry": 1}',
+        b'{"entry": "x", "format": 1, "rows": "zz"}',
+    ],
+)
+def test_an_entry_that_is_no_entry_is_removed(counted, tmp_path, content):
+    cached(counted, tmp_path).encode(ROWS[:4])
+    (entry,) = files(tmp_path, ".json")
+    entry.write_bytes(content)
+
+    vectors = cached(counted, tmp_path).encode(ROWS[:4])
+
+    np.testing.assert_array_equal(vectors, EXPECTED[:4])
+    assert not entry.exists()
+
+
+@pytest.mark.parametrize("change", [{"format": 999}, {"identity": "somebody else"}])
+def test_a_shard_of_another_version_or_encoder_is_neither_used_nor_removed(
+    counted, tmp_path, change
+):
+    from epoxy.encoders.store import _canonical, _checksum
+
+    cached(counted, tmp_path).encode(ROWS[:4])
+    (path,) = files(tmp_path, ".json")
+    entry = json.loads(path.read_text()) | change
+    entry.pop("entry")
+    path.write_bytes(_canonical(entry | {"entry": _checksum(_canonical(entry))}))
+
+    vectors = cached(counted, tmp_path).encode(ROWS[:4])
+
+    np.testing.assert_array_equal(vectors, EXPECTED[:4])
+    assert len(counted.asked) == 8
+    assert path.exists()
+
+
+def test_what_a_killed_process_left_is_removed_after_a_day(counted, tmp_path):
+    cached(counted, tmp_path).encode(ROWS[:4])
+    (entry,) = files(tmp_path, ".json")
+    yesterday = time.time() - 2 * 24 * 3600
+    old, new = entry.with_name("old.npy.1.part"), entry.with_name("new.npy.2.part")
+    orphan = entry.with_name("orphan.npy")
+    for path in (old, new, orphan):
+        path.write_bytes(b"half")
+    for path in (old, orphan):
+        os.utime(path, (yesterday, yesterday))
+
+    cached(counted, tmp_path).encode(ROWS[:5])
+
+    assert (old.exists(), orphan.exists(), new.exists()) == (False, False, True)
+    assert len(files(tmp_path, ".json")) == 2
+
+
+def test_a_shard_that_vanishes_between_listing_and_reading_is_computed_again(tmp_path):
+    store = Store(tmp_path, "v1")
+    store.write(np.zeros((1, 2), dtype=np.uint64), np.ones((1, 3), dtype=np.float32))
+    (shard,) = store.shards()
+    store.remove(shard)
+
+    assert store.read(shard) is None
+    assert store.shards() == []
+
+
+def test_a_failure_halfway_keeps_the_shards_before_it(counted, tmp_path):
+    def fails_on_row_5(rows):
+        if ROWS[5] in rows:
+            raise RuntimeError("the network died")
+        return counted(rows)
+
+    with pytest.raises(RuntimeError, match="the network died"):
+        cached(fails_on_row_5, tmp_path).encode(ROWS)
+    cached(counted, tmp_path).encode(ROWS)
+
+    assert counted.asked == ROWS
+
+
+# killed, and crowded: real processes
+
+PROGRAM = """
+    import os, signal, sys
+    from pathlib import Path
+    from epoxy.encoders import Cached, Function, cache
+
+    cache.SHARD_ROWS = 4
+    folder, log, start, stop, die_at = sys.argv[1:3] + [int(each) for each in sys.argv[3:]]
+
+    replaced = 0
+    replace = os.replace
+
+    def dies(source, target):
+        global replaced
+        replaced += 1
+        if replaced == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    os.replace = dies
+
+    def embed(rows):
+        with open(log, "a") as file:
+            file.write("".join(row + "\\n" for row in rows))
+        return [[len(row), row.count("a"), sum(map(ord, row)) % 97] for row in rows]
+
+    rows = [f"row a{number}" for number in range(start, stop)]
+    vectors = Cached(Function(embed, identity="v1"), folder).encode(rows)
+    assert vectors.tolist() == [
+        [len(row), row.count("a"), sum(map(ord, row)) % 97] for row in rows
+    ]
+"""
+
+
+def run(folder, log, start=0, stop=20, die_at=0):
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder), str(log)]
+    return subprocess.Popen([*command, str(start), str(stop), str(die_at)])
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this platform")
+@pytest.mark.parametrize(
+    ("die_at", "shards_kept"),
+    [(1, 0), (2, 0), (5, 2), (6, 2), (10, 4)],
+    ids=["first vectors", "first entry", "third vectors", "third entry", "last entry"],
+)
+def test_a_killed_run_resumes_where_it_was(tmp_path, counted, die_at, shards_kept):
+    folder, log = tmp_path / "cache", tmp_path / "log"
+
+    killed = run(folder, log, die_at=die_at).wait(timeout=60)
+    vectors = cached(counted, folder).encode(rows_named(*range(20)))
+
+    # a shard is two renames, and exists with the second
+    asked_before = log.read_text().splitlines()
+    assert killed == -signal.SIGKILL
+    assert len(asked_before) == 4 * (shards_kept + 1)
+    assert counted.asked == rows_named(*range(4 * shards_kept, 20))
+    assert vectors.tolist() == [vector(row) for row in rows_named(*range(20))]
+
+
+def test_processes_that_write_at_once_do_not_disturb_each_other(tmp_path, counted):
+    folder = tmp_path / "cache"
+
+    crowd = [run(folder, tmp_path / f"log{each}", start=10 * each, stop=60) for each in range(3)]
+    codes = [process.wait(timeout=60) for process in crowd]
+    vectors = cached(counted, folder).encode(rows_named(*range(60)))
+
+    assert codes == [0, 0, 0]
+    assert counted.asked == []
+    assert vectors.tolist() == [vector(row) for row in rows_named(*range(60))]

@@ -1,0 +1,981 @@
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+
+from epoxy import encoders
+from epoxy.encoders import Cached, Encoder, Function, Image, Lsa, Precomputed, Text, Transformer
+from epoxy.encoders.rows import digest, fingerprint
+from epoxy.encoders.weights import folder_fingerprint, hub_revision, installed_folder
+from epoxy.errors import (
+    AlignmentError,
+    FrameError,
+    MissingExtra,
+    NotFitted,
+    ParameterError,
+    StoreError,
+    UnknownName,
+    VectorError,
+)
+
+ROWS = [
+    "free money, click now!",
+    "free money for everyone",
+    "what a lovely song",
+    "this song made me cry",
+    "subscribe to my channel",
+    "the drummer is amazing",
+]
+
+
+def letters(rows):
+    return [[row.count("a"), row.count("e"), len(row)] for row in rows]
+
+
+ENCODERS = {
+    "lsa": lambda folder: Lsa(dim=4),
+    "function": lambda folder: Function(letters),
+    "transformer": lambda folder: Transformer(CountVectorizer()),
+    "stateless transformer": lambda folder: Transformer(HashingVectorizer(n_features=16)),
+    "cached function": lambda folder: Cached(Function(letters, identity="letters 1"), folder),
+    "cached lsa": lambda folder: Cached(Lsa(dim=4), folder),
+    "cached without identity": lambda folder: Cached(Function(letters), folder),
+}
+
+
+@pytest.fixture(params=ENCODERS)
+def encoder(request, tmp_path):
+    return ENCODERS[request.param](tmp_path)
+
+
+def test_every_encoder_follows_the_protocol(encoder):
+    assert isinstance(encoder, Encoder)
+    assert isinstance(encoder.name, str)
+    assert isinstance(encoder.slow, bool)
+
+
+def test_every_encoder_gives_one_finite_float32_vector_per_row(encoder):
+    vectors = encoder.fit(ROWS).encode(ROWS)
+
+    assert vectors.dtype == np.float32
+    assert vectors.ndim == 2
+    assert len(vectors) == len(ROWS)
+    assert np.isfinite(vectors).all()
+
+
+def test_every_encoder_gives_the_same_vectors_for_the_same_rows(encoder):
+    encoder.fit(ROWS)
+
+    np.testing.assert_array_equal(encoder.encode(ROWS), encoder.encode(ROWS))
+
+
+def test_permuting_the_rows_permutes_the_vectors_of_every_encoder(encoder):
+    order = [3, 0, 5, 1, 4, 2, 0]
+    encoder.fit(ROWS)
+
+    shuffled = encoder.encode([ROWS[row] for row in order])
+
+    np.testing.assert_allclose(shuffled, encoder.encode(ROWS)[order], atol=1e-6)
+
+
+def test_every_encoder_gives_the_same_vectors_for_a_column_of_any_frame(encoder):
+    expected = encoder.fit(ROWS).encode(ROWS)
+    columns = [
+        pd.Series(ROWS),
+        pl.Series(ROWS),
+        pa.chunked_array([ROWS]),
+        pa.array(ROWS),
+        np.array(ROWS),
+        np.array(ROWS, dtype=object),
+        tuple(ROWS),
+        pd.DataFrame({"text": ROWS}),
+    ]
+
+    for column in columns:
+        np.testing.assert_array_equal(encoder.encode(column), expected)
+
+
+def test_every_encoder_takes_no_rows_at_all(encoder):
+    vectors = encoder.fit(ROWS).encode([])
+
+    assert vectors.shape[0] == 0
+    assert vectors.ndim == 2
+    assert vectors.dtype == np.float32
+
+
+def test_every_encoder_refuses_one_string_as_rows(encoder):
+    encoder.fit(ROWS)
+
+    with pytest.raises(FrameError, match="rows came as one str"):
+        encoder.encode("free money")
+
+
+def test_every_encoder_ends_its_progress_at_the_total(encoder):
+    seen = []
+    encoder.fit(ROWS)
+
+    encoder.encode(ROWS, progress=lambda done, total: seen.append((done, total)))
+
+    assert seen[-1] == (len(ROWS), len(ROWS))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+@pytest.mark.parametrize("encoder", [Lsa(dim=2), Text()], ids=["lsa", "text"])
+@pytest.mark.parametrize("wrong", [None, 3.5, float("nan"), b"bytes", ["list"]])
+def test_an_encoder_of_text_names_the_row_that_is_not_text(encoder, wrong):
+    with pytest.raises(FrameError, match=r"reads strings, row 1 holds .*; pick a column of text"):
+        encoder.prepare(["fine", wrong])
+
+
+# lsa
+
+
+def test_lsa_puts_rows_that_share_words_nearer_than_rows_that_do_not():
+    vectors = Lsa(dim=4).fit(ROWS).encode(["free money", "money for free", "a lovely song"])
+
+    similarity = vectors @ vectors.T
+
+    assert similarity[0, 1] > 0.9
+    assert similarity[0, 2] < 0.3
+
+
+def test_lsa_is_fitted_on_train_and_then_applied_to_other_rows():
+    encoder = Lsa(dim=3).fit(ROWS)
+
+    train, dev = encoder.encode(ROWS), encoder.encode(["a new song"])
+
+    assert train.shape[1] == dev.shape[1] == 4
+    np.testing.assert_allclose(np.linalg.norm(train, axis=1), 1, atol=1e-6)
+
+
+def test_lsa_before_fit_says_what_to_do():
+    with pytest.raises(NotFitted, match=r"lsa is not fitted yet.*call fit\(train_rows\) first"):
+        Lsa().encode(ROWS)
+
+
+def test_lsa_gives_a_row_without_known_words_a_direction_of_its_own():
+    vectors = Lsa(dim=3).fit(ROWS).encode(["", "zzz qqq", "free money"])
+
+    np.testing.assert_array_equal(vectors[:2], [[0, 0, 0, 1], [0, 0, 0, 1]])
+    assert vectors[2] @ vectors[0] == 0
+
+
+@pytest.mark.parametrize("rows", [["a"], ["a", "a"], ["a b", "b c"], ["word", ""], ["!"]])
+def test_lsa_takes_few_rows_and_tiny_vocabularies(rows):
+    vectors = Lsa(dim=50).fit(rows).encode(rows)
+
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [[], [""], ["  ", "\n"]])
+def test_lsa_without_any_words_to_learn_from_says_so(rows):
+    with pytest.raises(FrameError, match=f"lsa found no words in the {len(rows)} rows"):
+        Lsa().fit(rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(alphabet="ab !é😀", max_size=12), min_size=1, max_size=8))
+def test_lsa_vectors_always_have_length_one(rows):
+    try:
+        vectors = Lsa(dim=3).fit(rows).encode([*rows, "unseen", ""])
+    except FrameError:
+        assert not any(row.strip() for row in rows)
+        return
+
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_lsa_with_one_seed_is_one_encoder():
+    one, same = (Lsa(dim=3, seed=7).fit(ROWS) for _ in range(2))
+
+    np.testing.assert_array_equal(one.encode(ROWS), same.encode(ROWS))
+    assert one.identity == same.identity
+
+
+def test_the_identity_of_lsa_names_its_parameters_and_what_it_was_fitted_on():
+    identities = [
+        Lsa(dim=3).fit(ROWS).identity,
+        Lsa(dim=2).fit(ROWS).identity,
+        Lsa(dim=3, seed=1).fit(ROWS).identity,
+        Lsa(dim=3, words=10).fit(ROWS).identity,
+        Lsa(dim=3).fit(ROWS[:-1]).identity,
+        Lsa(dim=3).fit(ROWS[::-1]).identity,
+    ]
+
+    assert Lsa().identity is None
+    assert len(set(identities)) == len(identities)
+
+
+@pytest.mark.parametrize("wrong", [{"dim": 0}, {"words": 0}])
+def test_lsa_refuses_sizes_below_one(wrong):
+    with pytest.raises(ParameterError, match=r"lsa got \w+=0; expected at least 1"):
+        Lsa(**wrong)
+
+
+# precomputed
+
+
+def test_precomputed_returns_the_array_as_float32():
+    given_vectors = np.arange(6, dtype=np.float64).reshape(3, 2)
+
+    vectors = Precomputed(given_vectors).fit(["a", "b", "c"]).encode(["a", "b", "c"])
+
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, given_vectors)
+
+
+def test_precomputed_reads_an_npy_file(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.eye(3, dtype=np.float16))
+
+    from_path = encoders.resolve(tmp_path / "vectors.npy").encode(["a", "b", "c"])
+    from_name = encoders.resolve(str(tmp_path / "vectors.npy")).encode(["a", "b", "c"])
+    as_rows = Precomputed().encode(tmp_path / "vectors.npy")
+
+    for vectors in (from_path, from_name, as_rows):
+        np.testing.assert_array_equal(vectors, np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [[1, 2], [3, 4]],
+        np.array([[1, 2], [3, 4]]),
+        pd.Series([np.array([1, 2]), np.array([3, 4])]),
+        pl.Series([[1.0, 2.0], [3.0, 4.0]]),
+        pl.Series([[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float32, 2)),
+        pa.chunked_array([[[1.0, 2.0], [3.0, 4.0]]]),
+    ],
+    ids=["list", "array", "pandas", "polars list", "polars array", "pyarrow"],
+)
+def test_a_column_of_vectors_is_its_own_vectors(column):
+    np.testing.assert_array_equal(Precomputed().encode(column), [[1, 2], [3, 4]])
+
+
+def test_precomputed_refuses_another_number_of_rows():
+    with pytest.raises(AlignmentError, match="has 2 vectors for 3 rows; expected one vector per"):
+        Precomputed([[1.0], [2.0]]).encode(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e39])
+def test_precomputed_names_the_row_whose_vector_is_not_finite(bad):
+    with pytest.raises(VectorError, match="NaN or infinite values for row 1; drop that row"):
+        Precomputed(np.array([[1.0, 2.0], [bad, 1.0]])).encode(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "do not form a table"),
+        ([1.0, 2.0], r"array of shape \(2,\)"),
+        ([["x"], ["y"]], r"expected numbers of shape \(n_rows, dim\)"),
+        (np.array([[1.0], None], dtype=object), "do not form a table"),
+    ],
+)
+def test_what_is_not_a_table_of_numbers_is_refused(wrong, message):
+    with pytest.raises(VectorError, match=message):
+        Precomputed(wrong).encode(["a", "b"])
+
+
+@pytest.mark.parametrize("content", [b"", b"not an array", None])
+def test_a_file_that_holds_no_array_is_refused(tmp_path, content):
+    path = tmp_path / "vectors.npy"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(StoreError, match="cannot be read as an array of vectors"):
+        Precomputed(path).encode(["a"])
+
+
+def test_a_file_that_would_need_pickle_is_refused(tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+    with pytest.raises(StoreError, match="numbers only"):
+        Precomputed(tmp_path / "objects.npy").encode(["a"])
+
+
+def test_an_archive_of_arrays_is_refused(tmp_path):
+    np.savez(tmp_path / "vectors.npz", a=np.eye(2))
+
+    with pytest.raises(StoreError, match="archive of several arrays"):
+        Precomputed(tmp_path / "vectors.npz").encode(["a", "b"])
+
+
+# functions and transformers
+
+
+def test_a_function_that_returns_too_few_vectors_is_named():
+    def forgetful(rows):
+        return np.ones((len(rows) - 1, 2))
+
+    with pytest.raises(AlignmentError, match="'forgetful' has 5 vectors for 6 rows"):
+        Function(forgetful).encode(ROWS)
+
+
+def test_a_function_that_returns_nan_is_named():
+    def broken(rows):
+        return np.full((len(rows), 2), np.nan)
+
+    with pytest.raises(VectorError, match=r"'broken' gave a vector with NaN or infinite .* row 0"):
+        Function(broken).encode(ROWS)
+
+
+def test_an_empty_identity_or_no_function_is_refused():
+    with pytest.raises(ParameterError, match="empty identity"):
+        Function(letters, identity="")
+    with pytest.raises(ParameterError, match="expected a function of a list of rows"):
+        Function(3)
+
+
+def test_a_transformer_is_fitted_on_a_copy_of_the_train_rows():
+    counts = CountVectorizer()
+
+    vectors = Transformer(counts).fit(["red green", "green"]).encode(["green green red", "blue"])
+
+    np.testing.assert_array_equal(vectors, [[2, 1], [0, 0]])
+    assert not hasattr(counts, "vocabulary_")
+
+
+def test_a_transformer_that_is_fitted_already_encodes_at_once():
+    counts = CountVectorizer().fit(["red green"])
+
+    np.testing.assert_array_equal(Transformer(counts).encode(["red"]), [[0, 1]])
+
+
+def test_a_frozen_transformer_keeps_its_own_fit():
+    counts = FrozenEstimator(CountVectorizer().fit(["red green"]))
+
+    np.testing.assert_array_equal(Transformer(counts).fit(["blue"]).encode(["red"]), [[0, 1]])
+
+
+def test_a_transformer_before_fit_says_what_to_do():
+    with pytest.raises(NotFitted, match="'CountVectorizer' is not fitted yet; call fit"):
+        Transformer(CountVectorizer()).encode(ROWS)
+
+
+def test_a_transformer_of_another_make_works_too():
+    class Lengths:
+        def fit(self, rows):
+            self.longest = max(map(len, rows))
+            return self
+
+        def transform(self, rows):
+            return [[len(row) / self.longest] for row in rows]
+
+    given_object = Lengths()
+
+    vectors = encoders.resolve(given_object).fit(["aaaa"]).encode(["aa"])
+
+    np.testing.assert_array_equal(vectors, [[0.5]])
+    assert not hasattr(given_object, "longest")
+
+
+def test_a_transformer_class_without_an_object_is_refused():
+    with pytest.raises(ParameterError, match=r"such as CountVectorizer\(\)"):
+        Transformer(CountVectorizer)
+
+
+def test_sparse_vectors_too_wide_to_make_dense_are_refused():
+    import scipy.sparse
+
+    def wide(rows):
+        return scipy.sparse.csr_array((len(rows), 2**30), dtype=np.float32)
+
+    with pytest.raises(VectorError, match="too many to make dense; end the pipeline with Trunc"):
+        Function(wide).encode(ROWS)
+
+
+def test_a_transformer_is_stored_only_under_an_identity_and_by_what_it_was_fitted_on():
+    nameless = Transformer(CountVectorizer()).fit(ROWS)
+    named = [Transformer(CountVectorizer(), identity="counts") for _ in range(3)]
+
+    identities = [named[0].identity, named[1].fit(ROWS).identity, named[2].fit(ROWS[1:]).identity]
+
+    assert (nameless.identity, nameless.slow, named[0].slow) == (None, False, True)
+    assert len(set(identities)) == 3
+
+
+# rows
+
+
+TABLE = {"text": ROWS, "stars": list(range(len(ROWS)))}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(TABLE),
+        pl.DataFrame(TABLE),
+        pl.LazyFrame(TABLE),
+        pa.table(TABLE),
+        [{"text": text, "stars": stars} for stars, text in enumerate(ROWS)],
+    ],
+    ids=["pandas", "polars", "lazy polars", "pyarrow", "dicts"],
+)
+def test_a_column_is_picked_from_any_table(frame):
+    assert encoders.column_of(frame, "text") == ROWS
+
+    with pytest.raises(UnknownName, match="no column named 'txet'; did you mean 'text'"):
+        encoders.column_of(frame, "txet")
+    with pytest.raises(FrameError, match=r"2 columns \['text', 'stars'\].*column="):
+        encoders.column_of(frame)
+
+
+def test_rows_that_are_not_a_table_have_no_columns_to_pick():
+    assert encoders.column_of(ROWS) is ROWS
+    assert encoders.column_of([], "text") == []
+    with pytest.raises(FrameError, match="column 'text' was asked of a list, which has no columns"):
+        encoders.column_of(ROWS, "text")
+
+
+def test_a_dict_without_the_column_is_named_by_its_row():
+    with pytest.raises(FrameError, match="row 1 has no 'text'"):
+        encoders.column_of([{"text": "a"}, {"txt": "b"}], "text")
+
+
+def test_rows_that_cannot_be_listed_are_refused():
+    with pytest.raises(FrameError, match="rows came as a int; expected a list"):
+        Function(letters).encode(3)
+
+
+def test_rows_may_come_from_an_iterator():
+    np.testing.assert_array_equal(
+        Function(letters).encode(row for row in ROWS), Function(letters).encode(ROWS)
+    )
+
+
+def test_rows_of_equal_content_have_equal_digests_and_others_do_not(tmp_path):
+    from PIL import Image as Pillow
+
+    (tmp_path / "one").write_bytes(b"a")
+    (tmp_path / "two").write_bytes(b"a")
+    pixels = np.arange(12, dtype=np.uint8)
+    rows = [
+        "a",
+        b"a",
+        tmp_path / "one",
+        pixels,
+        pixels.reshape(3, 4),
+        pixels.astype(np.int16),
+        Pillow.fromarray(pixels.reshape(3, 4)),
+        {"a": 1},
+        {"a": 2},
+        ["a"],
+        1,
+        None,
+    ]
+
+    assert len({digest(row) for row in rows}) == len(rows)
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert fingerprint(["a", "b"]) != fingerprint(["b", "a"])
+
+
+def test_a_row_that_cannot_be_stored_by_content_says_so():
+    with pytest.raises(ParameterError, match="row of type object cannot be stored by content"):
+        digest(object())
+
+
+# resolve
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "name"),
+    [
+        ("lsa", Lsa, "lsa"),
+        ("text", Text, "text:all-MiniLM-L6-v2"),
+        ("text:org/model", Text, "text:org/model"),
+        ("image", Image, "image:resnet101.tv_in1k"),
+        ("image:resnet101", Image, "image:resnet101.tv_in1k"),
+        ("image:BiT-M", Image, "image:resnetv2_50x1_bit.goog_in21k"),
+        ("image:vit_base_patch16_224", Image, "image:vit_base_patch16_224"),
+        ("precomputed", Precomputed, "precomputed"),
+        (letters, Function, "letters"),
+        (CountVectorizer(), Transformer, "CountVectorizer"),
+        (np.eye(2), Precomputed, "precomputed"),
+        ([[1.0, 2.0]], Precomputed, "precomputed"),
+        (Path("somewhere.npy"), Precomputed, "precomputed"),
+    ],
+)
+def test_resolve_makes_an_encoder_of_what_a_user_writes(what, kind, name):
+    encoder = encoders.resolve(what, cache=False)
+
+    assert type(encoder) is kind
+    assert encoder.name == name
+
+
+def test_resolve_takes_an_object_with_an_encode_method():
+    class Loaded:
+        def encode(self, rows):
+            return letters(rows)
+
+    np.testing.assert_array_equal(encoders.resolve(Loaded()).encode(ROWS), letters(ROWS))
+
+
+def test_resolve_suggests_the_name_that_was_meant():
+    with pytest.raises(UnknownName, match="no encoder named 'lsi'; did you mean 'lsa'"):
+        encoders.resolve("lsi")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (CountVectorizer, r"make an object of it: CountVectorizer\(\)"),
+        (3, "an encoder came as a int; expected one of"),
+        (None, "an encoder came as a NoneType"),
+    ],
+)
+def test_resolve_refuses_what_is_no_encoder(what, message):
+    with pytest.raises(ParameterError, match=message):
+        encoders.resolve(what)
+
+
+def test_resolve_keeps_on_disk_what_is_slow_and_only_that(tmp_path):
+    kinds = {
+        name: type(encoders.resolve(what, cache=tmp_path))
+        for name, what in {
+            "text": "text",
+            "image": "image",
+            "lsa": "lsa",
+            "nameless": letters,
+            "named": Function(letters, identity="letters 1"),
+            "already": Cached(Function(letters, identity="letters 1"), tmp_path),
+        }.items()
+    }
+
+    assert kinds == {
+        "text": Cached,
+        "image": Cached,
+        "lsa": Lsa,
+        "nameless": Function,
+        "named": Cached,
+        "already": Cached,
+    }
+    assert isinstance(encoders.resolve("text", cache=None), Text)
+
+
+def test_embed_fits_on_train_and_encodes_every_split():
+    train = pd.DataFrame({"text": ROWS, "id": range(6)})
+    dev = pl.DataFrame({"text": ["free song"], "id": [1]})
+    seen = []
+
+    train_vectors, dev_vectors = encoders.embed(
+        Lsa(dim=3), train, dev, column="text", progress=lambda *state: seen.append(state)
+    )
+
+    expected = Lsa(dim=3).fit(ROWS)
+    np.testing.assert_array_equal(train_vectors, expected.encode(ROWS))
+    np.testing.assert_array_equal(dev_vectors, expected.encode(["free song"]))
+    assert seen == [(6, 7), (7, 7), (7, 7)]
+
+
+def test_importing_the_encoders_loads_neither_torch_nor_scikit_learn():
+    import subprocess
+
+    heavy = "{'torch', 'sklearn', 'timm', 'sentence_transformers', 'PIL'}"
+    code = f"import sys, epoxy.encoders; assert not {heavy} & set(sys.modules), sys.modules.keys()"
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# pre-trained models: finding and loading them, with stand-ins for what they load
+
+
+def test_text_without_its_extra_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'epoxy-ws\[text\]'"):
+        Text().encode(ROWS)
+
+
+def test_image_without_its_extra_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'epoxy-ws\[image\]'"):
+        Image().encode(np.zeros((1, 8, 8), dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [(Text, {"batch_size": 0}), (Text, {"max_length": 0}), (Image, {"batch_size": 0})],
+)
+def test_sizes_below_one_are_refused(kind, wrong):
+    with pytest.raises(ParameterError, match=r"got \w+=0; expected at least 1"):
+        kind(**wrong)
+
+
+class StandInSentences:
+    """What sentence-transformers does, as far as it is used: two numbers per text."""
+
+    loaded: list[tuple[str, str | None]] = []  # noqa: RUF012 — a record, reset by the fixture
+    max_seq_length = 256
+
+    def __init__(self, model, device=None, revision=None):
+        if not Path(model).exists():
+            raise OSError("the hub cannot be reached\nand more detail")
+        self.loaded.append((model, revision))
+
+    def get_sentence_embedding_dimension(self):
+        return 2
+
+    def encode(self, rows, *, prompt, batch_size, convert_to_numpy, show_progress_bar):
+        assert convert_to_numpy
+        assert not show_progress_bar
+        texts = [(prompt or "") + row for row in rows]
+        return np.array([[len(text), text.count("a")] for text in texts], dtype=np.float32)
+
+
+@pytest.fixture
+def sentence_models(monkeypatch):
+    StandInSentences.loaded = []
+    bars = {"drawn": True}
+    logging = types.SimpleNamespace(
+        is_progress_bar_enabled=lambda: bars["drawn"],
+        disable_progress_bar=lambda: bars.update(drawn=False),
+        enable_progress_bar=lambda: bars.update(drawn=True),
+    )
+    modules = {
+        "sentence_transformers": types.SimpleNamespace(SentenceTransformer=StandInSentences),
+        "transformers": types.ModuleType("transformers"),
+        "transformers.utils": types.SimpleNamespace(logging=logging),
+        "huggingface_hub": None,
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return bars
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    folder = tmp_path / "minimodel"
+    folder.mkdir()
+    (folder / "modules.json").write_text("[]")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def test_a_text_model_is_loaded_from_a_folder_once_and_in_silence(sentence_models, model_folder):
+    encoder = Text(model_folder, batch_size=1)
+    rows = [*ROWS, *ROWS, *ROWS]
+
+    vectors = encoder.encode(rows)
+    again = encoder.encode(rows)
+
+    np.testing.assert_array_equal(vectors, [[len(row), row.count("a")] for row in rows])
+    np.testing.assert_array_equal(again, vectors)
+    assert StandInSentences.loaded == [(str(model_folder), None)]
+    assert sentence_models["drawn"]
+
+
+def test_a_text_model_is_found_in_an_installed_package(sentence_models, tmp_path, monkeypatch):
+    folder = tmp_path / "gt_tiny_model_v1" / "model"
+    folder.mkdir(parents=True)
+    (folder / "modules.json").write_text("[]")
+    # code of the package must not run: a model's name would then choose what is executed
+    (folder.parent / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    Text("org/tiny-model-v1").encode(["a"])
+
+    assert StandInSentences.loaded == [(str(folder), None)]
+    assert installed_folder("gt-tiny-model-v1") == folder
+    assert installed_folder("no-such-model") is None
+    assert installed_folder("../json") is None
+
+
+def test_a_text_model_that_is_nowhere_names_the_three_places_looked_in(sentence_models):
+    with pytest.raises(
+        StoreError,
+        match=r"no text model 'nowhere': it is not a folder with a model, no installed package "
+        r"carries it, and the model hub did not give it \(the hub cannot be reached\); pass the",
+    ):
+        Text("nowhere").encode(["a"])
+
+
+def test_the_prompt_is_put_before_every_row(sentence_models, model_folder):
+    encoder = Text(model_folder, prompt="query: ", max_length=12)
+
+    assert encoder.encode(["abc"]).tolist() == [[10.0, 1.0]]
+    assert encoder._network.max_seq_length == 12
+
+
+def test_the_identity_of_a_text_model_is_its_files_and_parameters(model_folder, tmp_path):
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for file in model_folder.iterdir():
+        (moved / file.name).write_bytes(file.read_bytes())
+    (moved / "README.md").write_text("prose is not weights")
+    before = Text(model_folder).identity
+    options = [Text(model_folder, max_length=9).identity, Text(model_folder, prompt="q").identity]
+
+    (model_folder / "model.safetensors").write_bytes(b"weightz")
+
+    assert Text(moved).identity == before
+    assert len({before, *options, Text(model_folder).identity}) == 4
+    assert folder_fingerprint(model_folder) != folder_fingerprint(moved)
+
+
+class StandInHub(types.SimpleNamespace):
+    """The hub's own cache: a model is in it once it was asked for."""
+
+    def __init__(self, revision=None):
+        super().__init__(revision=revision)
+
+    def try_to_load_from_cache(self, repository, file):
+        return f"/hub/{repository}/snapshots/{self.revision}/{file}" if self.revision else None
+
+
+def test_a_downloaded_model_is_known_by_its_revision_and_loaded_at_it(sentence_models, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", StandInHub("abc123"))
+    asked = []
+
+    class Hub(StandInSentences):
+        def __init__(self, model, device=None, revision=None):
+            asked.append((model, revision))
+
+    monkeypatch.setattr(sys.modules["sentence_transformers"], "SentenceTransformer", Hub)
+    encoder = Text("mini")
+
+    identity = encoder.identity
+
+    assert identity == "text hub=sentence-transformers/mini@abc123 max_length=None prompt=None"
+    assert asked == []
+    encoder.encode(["a"])
+    assert asked == [("sentence-transformers/mini", "abc123")]
+
+
+def test_a_model_not_downloaded_yet_gets_its_identity_by_loading(sentence_models, monkeypatch):
+    hub = StandInHub()
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+
+    class Downloads(StandInSentences):
+        def __init__(self, model, device=None, revision=None):
+            hub.revision = "fresh"
+
+    monkeypatch.setattr(sys.modules["sentence_transformers"], "SentenceTransformer", Downloads)
+
+    first = Text("owner/mini").identity
+
+    assert first == "text hub=owner/mini@fresh max_length=None prompt=None"
+    assert Text("owner/mini").identity == first
+
+
+def test_without_the_hub_library_nothing_was_downloaded(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+
+    assert hub_revision("org/model") is None
+
+
+# images: rows, and loading with a stand-in for timm
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    from PIL import Image as Pillow
+
+    pixels = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    for number, each in enumerate(pixels):
+        Pillow.fromarray(each).save(tmp_path / f"{number}.png")
+    return pixels
+
+
+def test_images_may_be_arrays_paths_or_pictures(pictures, tmp_path):
+    from PIL import Image as Pillow
+
+    paths = [str(tmp_path / "0.png"), tmp_path / "1.png"]
+
+    assert Image().prepare(pictures) is pictures
+    assert len(Image().prepare(pictures[..., 0])) == 2
+    assert Image().prepare(paths) == [Path(path) for path in paths]
+    assert Image().prepare(pd.Series([str(path) for path in paths])) == [Path(p) for p in paths]
+    assert len(Image().prepare([Pillow.fromarray(pictures[0]), pictures[1], paths[0]])) == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.zeros((2, 8, 8)), r"float64 values of shape \(8, 8\) per image; expected uint8"),
+        (np.zeros((2, 8), dtype=np.uint8), r"uint8 values of shape \(8,\) per image"),
+        (np.zeros((2, 8, 8, 4), dtype=np.uint8), r"shape \(8, 8, 4\) per image"),
+        ([np.zeros((8, 8))], r"row 0 holds float64 values of shape \(8, 8\)"),
+        (["no/such/file.png"], "row 0 names the image 'no/such/file.png', and there is no such"),
+        ([3], "row 0 is a int; expected a path, a PIL image or a uint8 array"),
+        ([None], "row 0 is a NoneType"),
+    ],
+)
+def test_what_is_no_image_is_refused(rows, message):
+    with pytest.raises(FrameError, match=message):
+        Image().prepare(rows)
+
+
+class StandInTimm(types.ModuleType):
+    """timm as far as it is used; the network is the mean colour."""
+
+    def __init__(self, failure=None):
+        super().__init__("timm")
+        self.asked = []
+        self.failure = failure
+        self.data = types.SimpleNamespace(
+            resolve_model_data_config=lambda network: {"input_size": (3, 2, 2)},
+            create_transform=lambda input_size, is_training: np.asarray,
+        )
+
+    def create_model(self, name, **options):
+        self.asked.append((name, options))
+        if self.failure is not None:
+            raise self.failure
+        return StandInNetwork()
+
+    def list_models(self, pretrained):
+        return ["resnet26", "resnet34"]
+
+
+class StandInTensor(np.ndarray):
+    def to(self, device):
+        return self
+
+    def float(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return np.asarray(self)
+
+
+class StandInNetwork:
+    num_features = 3
+
+    def eval(self):
+        return self
+
+    def to(self, device):
+        return self
+
+    def __call__(self, batch):
+        return batch.mean(axis=(1, 2)).view(StandInTensor)
+
+
+@pytest.fixture
+def timm(monkeypatch):
+    import contextlib
+
+    torch = types.SimpleNamespace(
+        stack=lambda images: np.stack(images).view(StandInTensor),
+        inference_mode=contextlib.nullcontext,
+    )
+    module = StandInTimm()
+    monkeypatch.setitem(sys.modules, "timm", module)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", StandInHub())
+    return module
+
+
+def test_images_become_pooled_features_whatever_form_they_come_in(timm, pictures, tmp_path):
+    from PIL import Image as Pillow
+
+    expected = pictures.mean(axis=(1, 2), dtype=np.float64)
+    forms = [
+        pictures,
+        list(pictures),
+        [tmp_path / "0.png", str(tmp_path / "1.png")],
+        [Pillow.fromarray(each) for each in pictures],
+    ]
+
+    for rows in forms:
+        vectors = Image("bit-m", batch_size=1).encode(rows)
+
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(vectors, expected, rtol=1e-6)
+
+
+def test_gray_images_count_as_three_equal_colours(timm, pictures):
+    gray = pictures[..., 0]
+
+    vectors = Image().encode(gray)
+
+    np.testing.assert_allclose(vectors, np.repeat(gray.mean(axis=(1, 2))[:, None], 3, axis=1))
+
+
+def test_timm_is_asked_for_a_network_without_its_classifier(timm, pictures):
+    Image("bit-m", pretrained=False).encode(pictures)
+    Image("resnet101", weights="mine.pth").encode(pictures)
+
+    assert timm.asked == [
+        (
+            "resnetv2_50x1_bit.goog_in21k",
+            {"pretrained": False, "num_classes": 0, "pretrained_cfg_overlay": None},
+        ),
+        (
+            "resnet101.tv_in1k",
+            {
+                "pretrained": True,
+                "num_classes": 0,
+                "pretrained_cfg_overlay": {"file": "mine.pth"},
+            },
+        ),
+    ]
+
+
+def test_downloaded_image_weights_are_known_and_loaded_by_their_revision(timm, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", StandInHub("abc123"))
+    encoder = Image("bit-m")
+
+    assert encoder.identity == "image resnetv2_50x1_bit.goog_in21k weights=abc123"
+    assert timm.asked == []
+    encoder.encode(np.zeros((1, 4, 4), dtype=np.uint8))
+    assert timm.asked[0][1]["pretrained_cfg_overlay"] == {
+        "hf_hub_id": "timm/resnetv2_50x1_bit.goog_in21k@abc123"
+    }
+
+
+def test_random_image_weights_have_no_identity():
+    assert Image(pretrained=False).identity is None
+
+
+def test_an_unknown_image_model_gets_a_suggestion(timm, pictures):
+    timm.failure = RuntimeError("Unknown model (resnet43)")
+
+    with pytest.raises(UnknownName, match="no image model named 'resnet43'; did you mean 'resnet"):
+        Image("resnet43").encode(pictures)
+
+
+def test_image_weights_that_cannot_be_had_name_the_cure(timm, pictures):
+    timm.failure = OSError("the hub cannot be reached\nmore detail")
+
+    with pytest.raises(StoreError, match=r"\(the hub cannot be reached\); connect .* weights=FILE"):
+        Image("bit-m").encode(pictures)
+
+
+def test_another_failure_of_timm_is_not_hidden(timm, pictures):
+    timm.failure = RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        Image("bit-m").encode(pictures)
+
+
+def test_a_torchvision_of_another_build_is_named(monkeypatch, tmp_path, pictures):
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator torchvision::nms')")
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(MissingExtra, match="needs torchvision built for the installed torch"):
+        Image().encode(pictures)
+
+
+def test_a_file_that_is_no_image_is_named_by_its_row(timm, tmp_path):
+    (tmp_path / "broken.png").write_bytes(b"not an image")
+
+    with pytest.raises(FrameError, match=r"row 0 names '.*broken.png', which cannot be read as an"):
+        Image().encode([tmp_path / "broken.png"])
