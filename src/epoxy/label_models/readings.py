@@ -83,21 +83,20 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
     n = max(1, moments.n_rows)
     fires = np.diagonal(joint).copy()
 
-    pair = np.ix_(by_voter, by_voter)
-    M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
-
-    pair = np.ix_(detector, detector)
-    sd = np.sqrt(balance * (1 - balance))
-    M[pair], spread[pair], expected = _covariance(joint[pair], n, named[detector], balance)
-    overlap[pair] = np.maximum(overlap[pair], expected)
-
-    mixed = _voter_with_detector(moments, group, source, named)
-    pair = np.ix_(by_voter, detector)
-    M[pair] = mixed[0] / sd[named[detector]]
-    spread[pair] = mixed[1] / sd[named[detector]]
-    overlap[pair] = np.maximum(overlap[pair], mixed[2])
-    back = np.ix_(detector, by_voter)
-    M[back], spread[back], overlap[back] = M[pair].T, spread[pair].T, overlap[pair].T
+    if by_voter.any():
+        pair = np.ix_(by_voter, by_voter)
+        M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
+    if detector.any():
+        pair = np.ix_(detector, detector)
+        M[pair], spread[pair], expected = _covariance(joint[pair], n, named[detector], balance)
+        overlap[pair] = np.maximum(overlap[pair], expected)
+    if by_voter.any() and detector.any():
+        pair, back = np.ix_(by_voter, detector), np.ix_(detector, by_voter)
+        covariance, error, expected = _voter_with_detector(moments, group, source, named)
+        sd = np.sqrt(balance * (1 - balance))[named[detector]]
+        M[pair], spread[pair] = covariance / sd, error / sd
+        overlap[pair] = np.maximum(overlap[pair], expected)
+        M[back], spread[back], overlap[back] = M[pair].T, spread[pair].T, overlap[pair].T
 
     observed = np.isfinite(spread) & (source[:, None] != source)
     M[~observed] = 0.0

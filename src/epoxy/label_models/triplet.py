@@ -142,31 +142,35 @@ class Triplet(TableModel):
 
     def _tabulate(self, summary: Moments, readings: Readings, theta: np.ndarray) -> None:
         n_sources, n_classes = len(summary.sources), len(summary.classes)
+        known = np.where(np.isnan(theta), 0.0, theta)
+        voter = readings.named == VOTER
+        said = np.zeros((n_sources, n_classes, n_classes))  # Pr(vote | class) of what is named
         prob = np.ones((n_sources, 1 + n_classes, n_classes))
-        right = np.zeros(n_sources)
-        total = np.maximum(summary.counts.sum(axis=1), 1)
-        known = np.nan_to_num(theta, nan=0.0)
-        silent = np.ones((n_sources, n_classes))
-        for unit, (source, named) in enumerate(zip(readings.source, readings.named)):
-            if named == VOTER:
-                accuracy = _accuracy(known[unit], readings.votes[unit], n_classes)
-                prob[source, 1:] = (1 - accuracy) / (n_classes - 1)
-                prob[source, 1 + np.arange(n_classes), np.arange(n_classes)] = accuracy
-                right[source] = accuracy
-                continue
-            share = self.class_balance_[named]
-            hit, false = _rates(known[unit], readings.rate[unit], share, max(1, summary.n_rows))
-            prob[source, 1 + named] = false
-            prob[source, 1 + named, named] = hit
-            silent[source] -= prob[source, 1 + named]
+        right = np.full(n_sources, 1 / n_classes)  # a source that never voted is at chance
+
+        source, accuracy = readings.source[voter], np.empty(0)
+        if len(source):
+            accuracy = _accuracy(known[voter], readings.votes[voter], n_classes)
+            wrong = (1 - accuracy) / (n_classes - 1)
+            prob[source, 1:] = wrong[:, None, None]
+            each = np.arange(n_classes)
+            prob[source[:, None], 1 + each, each] = accuracy[:, None]
+            right[source] = accuracy
+        if len(source) < len(known):
+            source, named = readings.source[~voter], readings.named[~voter]
+            share, fires = self.class_balance_[named], readings.votes[~voter]
+            hit, false = _rates(known[~voter], readings.rate[~voter], share, summary.n_rows)
+            said[source, named] = false[:, None]
+            said[source, named, named] = hit
+            prob[source, 1 + named] = said[source, named]
+            silent = 1 - said[source].sum(axis=1)
+            prob[source, 0] = np.maximum(silent, 1 / (max(1, summary.n_rows) + 2))
             precision = hit * share / (hit * share + false * (1 - share))
-            right[source] += precision * readings.votes[unit] / total[source]
-        by_class = np.isin(np.arange(n_sources), readings.source[readings.named != VOTER])
-        prob[by_class, 0] = np.maximum(silent[by_class], 1 / (max(1, summary.n_rows) + 2))
+            total = np.bincount(source, fires, minlength=n_sources)
+            mean = np.bincount(source, precision * fires, minlength=n_sources)
+            right = np.where(total > 0, mean / np.maximum(total, 1), right)
         self.log_likelihood_ = np.log(prob)
-        voting = np.isin(np.arange(n_sources), readings.source)
-        # a source that never voted has no accuracy to report: chance
-        self.accuracy_ = np.where(voting, right, 1 / n_classes)
+        self.accuracy_ = right
 
     def _note(
         self, summary: Moments, readings: Readings, theta: np.ndarray, weak: np.ndarray
@@ -260,21 +264,20 @@ def _with_signs(theta: np.ndarray, readings: Readings) -> np.ndarray:
     return theta * sign
 
 
-def _accuracy(theta: float, votes: float, n_classes: int) -> float:
-    """θ back to a probability, never more certain than so many votes can make us."""
+def _accuracy(theta: np.ndarray, votes: np.ndarray, n_classes: int) -> np.ndarray:
+    """θ back to probabilities, never more certain than so many votes can make us."""
     accuracy = (1 + (n_classes - 1) * theta) / n_classes
     edge = 1 / (votes + 2)
-    return float(np.clip(accuracy, edge, 1 - edge))
+    return np.minimum(np.maximum(accuracy, edge), 1 - edge)
 
 
-def _rates(theta: float, rate: float, share: float, n_rows: int) -> tuple[float, float]:
-    """Pr(fires | Y = c) and Pr(fires | Y ≠ c) of a detector with the observed firing rate."""
+def _rates(
+    theta: np.ndarray, rate: np.ndarray, share: np.ndarray, n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pr(fires | Y = c) and Pr(fires | Y ≠ c) of detectors with the observed firing rates."""
     alpha = theta / np.sqrt(share * (1 - share))
-    widest = min(rate / share, (1 - rate) / (1 - share))
-    alpha = min(alpha, widest)
-    edge = 0.5 / (
-        n_rows + 1
-    )  # half a row: the likeliest event is never certain, nor the rarest zero
-    hit = float(np.clip(rate + (1 - share) * alpha, edge, 1 - edge))
-    false = float(np.clip(rate - share * alpha, min(edge, rate / 2), 1 - edge))
+    alpha = np.minimum(alpha, np.minimum(rate / share, (1 - rate) / (1 - share)))
+    edge = 0.5 / (max(1, n_rows) + 1)  # half a row: nothing seen is certain, nothing is impossible
+    hit = np.minimum(np.maximum(rate + (1 - share) * alpha, edge), 1 - edge)
+    false = np.minimum(np.maximum(rate - share * alpha, np.minimum(edge, rate / 2)), 1 - edge)
     return hit, false
