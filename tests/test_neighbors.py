@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
@@ -54,6 +54,11 @@ def assert_same(found, expected):
     assert found.distance.tolist() == expected.distance.tolist()
 
 
+@pytest.fixture(autouse=True, params=["numba", "numpy"])
+def kernel_set(request, monkeypatch):
+    monkeypatch.setenv("EPOXY_KERNELS", request.param)
+
+
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 
 
@@ -81,7 +86,9 @@ def test_another_split_asks_the_train_split(metric):
 
 
 @METRICS
-@settings(max_examples=60, deadline=None)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
     n, dimension = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 3))

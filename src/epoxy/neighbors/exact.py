@@ -15,11 +15,11 @@ import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
+from .search import NONE, Ask, Support, search
 from .space import Space
 
 __all__ = ["Nearest", "nearest", "within"]
 
-NONE = -1
 BUDGET = 64 << 20
 
 
@@ -29,21 +29,6 @@ class Nearest:
 
     row: np.ndarray  # (n_onto, n_sources) int32; −1 where there is none
     distance: np.ndarray  # (n_onto, n_sources) float64; inf where there is none
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    """One source's supporting rows as nodes: each node speaks through its lowest supporting row."""
-
-    nodes: np.ndarray  # (n_candidates,) int32, ascending
-    rows: np.ndarray  # (n_candidates,) int32, the row each node speaks through
-
-    @classmethod
-    def of(cls, space: Space, mask: np.ndarray) -> Support:
-        """From a mask over the rows of `space`."""
-        rows = np.flatnonzero(mask).astype(np.int32)
-        nodes, at = np.unique(space.node[rows], return_index=True)
-        return cls(nodes, rows[at])
 
 
 def nearest(
@@ -84,41 +69,28 @@ def nearest(
             f"wanted has {asked.shape[1]} columns and support {mask.shape[1]}; "
             "give both one column per source"
         )
-    row = np.full((len(asking), mask.shape[1]), NONE, dtype=np.int32)
-    distance = np.full(row.shape, np.inf)
-    for source in range(mask.shape[1]):
-        backing = Support.of(train, mask[:, source])
-        rows = np.arange(len(asking)) if asked is None else np.flatnonzero(asked[:, source])
-        queries, back = np.unique(asking.node[rows], return_inverse=True)
-        found = search(train, backing, asking, queries)
-        row[rows, source] = found[0][back]
-        distance[rows, source] = found[1][back]
-        progress(source + 1, mask.shape[1])
+    asks = [
+        Ask(Support.of(train, column), _asking_nodes(asking, asked, number))
+        for number, column in enumerate(mask.T)
+    ]
+    row = np.full((len(asking), len(asks)), NONE, dtype=np.int32)
+    distance = np.full((len(asking), len(asks)), np.inf)
+    for number, found in enumerate(search(train, asking, asks, progress)):
+        place = np.full(asking.n_nodes, len(found.row))
+        place[asks[number].queries] = np.arange(len(found.row))
+        row[:, number] = np.append(found.row, NONE)[place[asking.node]]
+        distance[:, number] = np.append(found.distance, np.inf)[place[asking.node]]
+    if asked is not None:  # equal rows share a search, but not the wish for an answer
+        row[~asked], distance[~asked] = NONE, np.inf
     return Nearest(row, distance)
 
 
-def search(
-    train: Space, support: Support, onto: Space, queries: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """One source's nearest (row, distance) for each query node."""
-    row = np.full(len(queries), NONE, dtype=np.int32)
-    distance = np.full(len(queries), np.inf)
-    if not len(support.nodes):
-        return row, distance
-    candidates = train.right[support.nodes]
-    margin = 2 * train.slack(onto)
-    block = max(1, BUDGET // (4 * len(candidates)))
-    for start in range(0, len(queries), block):
-        part = queries[start : start + block]
-        score = onto.left[part] @ candidates.T
-        near = score >= score.max(axis=1, keepdims=True) - np.float32(margin)
-        which, candidate = np.nonzero(near)
-        exact = onto.node_distances(part[which], train, support.nodes[candidate])
-        order = np.lexsort((support.rows[candidate], exact, which))
-        winner = order[np.searchsorted(which[order], np.arange(len(part)))]
-        row[start : start + block] = support.rows[candidate[winner]]
-        distance[start : start + block] = exact[winner]
-    return row, distance
+def _asking_nodes(asking: Space, asked: np.ndarray | None, source: int) -> np.ndarray:
+    if asked is None:
+        return np.arange(asking.n_nodes)
+    nodes = np.zeros(asking.n_nodes, dtype=bool)
+    nodes[asking.node[asked[:, source]]] = True
+    return np.flatnonzero(nodes)
 
 
 def within(
