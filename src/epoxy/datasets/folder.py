@@ -1,0 +1,119 @@
+"""Read a folder of Parquet rows with votes and vectors beside them.
+
+meta.json             name, classes, sources, metric, positive
+{split}.parquet       rows: id, label (a class name, null where unknown), and any other columns
+votes-{split}.npy     class indices, −1 abstains; (n_rows, n_sources)
+vectors-{split}.npy   one vector per row; optional
+images-{split}.npy    one image per row; optional, not read, only pointed to
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import EpoxyError, StoreError
+from ..votes import ABSTAIN, Split, Votes
+from .dataset import Dataset
+from .files import read_json, require_folder
+
+__all__ = ["read_folder"]
+
+_SPLITS = ("train", "dev", "test")
+
+
+def read_folder(folder: str | Path) -> Dataset:
+    """Read a data set in the form of this module's description.
+
+    True labels of the train rows, where there are any, are kept out of the split: see
+    `Dataset.truth`.
+    """
+    where = require_folder(folder)
+    meta = _meta(where / "meta.json")
+    found = [name for name in _SPLITS if (where / f"{name}.parquet").is_file()]
+    if not found:
+        raise StoreError(f"{where} holds none of train, dev and test.parquet; name another folder")
+    classes = tuple(map(str, meta["classes"]))
+    splits, tables, truth = {}, {}, {}
+    for name in found:
+        table = _rows(where / f"{name}.parquet")
+        try:
+            splits[name], known = _split(where, name, table, classes, tuple(meta["sources"]))
+        except StoreError:
+            raise
+        except EpoxyError as error:
+            raise StoreError(
+                f"the {name} split in {where} does not fit together: {error}"
+            ) from error
+        tables[name] = table
+        if known is not None:
+            truth[name] = known
+    pictures = {name: where / f"images-{name}.npy" for name in found}
+    return Dataset(
+        name=str(meta.get("name", where.name)),
+        classes=classes,
+        splits=splits,
+        tables=tables,
+        truth=truth,
+        metric=str(meta.get("metric") or "accuracy"),
+        positive=None if meta.get("positive") is None else str(meta["positive"]),
+        images={name: file for name, file in pictures.items() if file.is_file()},
+    )
+
+
+def _split(
+    where: Path, name: str, table: Any, classes: tuple[str, ...], sources: tuple[str, ...]
+) -> tuple[Split, np.ndarray | None]:
+    matrix = _array(where / f"votes-{name}.npy")
+    file = where / f"vectors-{name}.npy"
+    vectors = _array(file) if file.is_file() else None
+    _check_lengths(where, name, table.num_rows, {"votes": matrix, "vectors": vectors})
+    labels = table["label"].to_pylist() if "label" in table.column_names else None
+    ids = table["id"].to_pylist() if "id" in table.column_names else None
+    votes = Votes(matrix, sources, classes)
+    whole = Split(votes, vectors, labels, ids)
+    known = whole.y if whole.y is not None and (whole.y != ABSTAIN).any() else None
+    if name != "train":
+        return whole, known
+    return Split(votes, vectors, None, ids), known
+
+
+def _check_lengths(where: Path, name: str, n_rows: int, arrays: dict[str, Any]) -> None:
+    for kind, array in arrays.items():
+        if array is not None and len(array) != n_rows:
+            raise StoreError(
+                f"{kind}-{name}.npy in {where} has {len(array)} rows and {name}.parquet has "
+                f"{n_rows}; write both again from the same rows"
+            )
+
+
+def _meta(file: Path) -> dict[str, Any]:
+    meta = read_json(file)
+    missing = [key for key in ("classes", "sources") if not isinstance(meta.get(key), list)]
+    if missing:
+        raise StoreError(
+            f"{file} lacks the lists {missing}; name the classes and the sources there"
+        )
+    return meta
+
+
+def _rows(file: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{file} cannot be read as Parquet ({error}); write it again") from None
+
+
+def _array(file: Path) -> np.ndarray:
+    if not file.is_file():
+        raise StoreError(f"{file} is missing; it holds one entry per row of the split")
+    try:
+        found: np.ndarray = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise StoreError(f"{file} cannot be read as an array ({error}); write it again") from None
+    return found
