@@ -1,0 +1,82 @@
+"""One file per finished run of one column, so that a killed benchmark continues where it was.
+
+A cell's name carries a hash of everything that determines it: the data's content, the method, the
+seed, the settings that matter, and the version. Errors are not kept: what was missing may be there
+next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from .context import Column, Settings
+from .task import Task
+
+__all__ = ["Cell", "Cells"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run to do: a column on a task with a seed."""
+
+    task: Task
+    column: Column
+    seed: int
+    settings: Settings
+
+    @property
+    def cost(self) -> float:
+        """Rough seconds, for the time left."""
+        return self.column.cost * (0.5 + self.task.train.n_rows / 1000)
+
+    @property
+    def path(self) -> Path:
+        """Where the result is kept, below the folder of cells."""
+        balance = self.settings.class_balance
+        identity = {
+            "format": FORMAT,
+            "version": __version__,
+            "data": self.task.fingerprint,
+            "method": self.column.name,
+            "seed": self.seed,
+            "quick": self.settings.quick and "rows" in self.column.needs,
+            "class_balance": list(balance) if isinstance(balance, tuple) else balance,
+            "dev_rows": self.settings.dev_rows,
+            "network": self.settings.network if "rows" in self.column.needs else None,
+        }
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+        return Path(self.task.name) / f"{self.column.name}-{self.seed}-{key}.json"
+
+
+class Cells:
+    """The folder of finished cells."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def read(self, cell: Cell) -> dict[str, Any] | None:
+        """A finished cell; None if it is not there or was cut off while being written."""
+        try:
+            found = json.loads((self.home / cell.path).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and "scores" in found else None
+
+    def write(self, cell: Cell, result: dict[str, Any]) -> None:
+        """Keep a finished cell: written beside, then renamed."""
+        path = self.home / cell.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".json")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)

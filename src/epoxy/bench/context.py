@@ -1,0 +1,203 @@
+"""What a column of the tables is, and what it is given: a task, a seed, a clock and a memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from ..errors import EpoxyError, LabelError, VectorError
+from ..label_models import balance_of
+from ..votes import Split
+from .task import Task
+
+__all__ = ["Column", "Context", "Memory", "Prediction", "Settings"]
+
+Stage = Literal["preprocessing", "tuning", "training"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a benchmark run is asked to do.
+
+    Parameters
+    ----------
+    methods
+        Columns to run, by name; None for all.
+    seeds
+        Runs of whatever is random.
+    quick
+        One seed and short fine-tuning on few rows: minutes instead of hours.
+    class_balance
+        Shares by class; `"dev"` counts the dev labels; `"tune"` lets the dev score choose (two
+        classes); None takes what the folder's meta.json says, else `"dev"`.
+    dev_rows
+        Use only so many random dev rows, drawn anew with each seed.
+    network
+        The pre-trained network to fine-tune; None for the default.
+    """
+
+    methods: tuple[str, ...] | None = None
+    seeds: int = 5
+    quick: bool = False
+    class_balance: tuple[float, ...] | Literal["dev", "tune"] | None = None
+    dev_rows: int | None = None
+    network: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a method returns: probabilities on test, and on dev for the threshold."""
+
+    test: np.ndarray  # (n_test, n_classes)
+    dev: np.ndarray | None = (
+        None  # (n_dev, n_classes), not fitted on the row itself; NaN if unknown
+    )
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One method of the tables: a small function from a context to a prediction."""
+
+    name: str
+    run: Callable[[Context], Prediction]
+    needs: frozenset[str] = frozenset()  # of "dev", "vectors", "rows"
+    random: bool = False
+    cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
+
+    def lacks(self, task: Task) -> str | None:
+        """Why this column cannot run on the task, as a sentence; None if it can."""
+        have = {
+            "dev": task.dev is not None,
+            "vectors": task.train.vectors is not None and task.test.vectors is not None,
+            "rows": bool(task.rows),
+        }
+        words = {"dev": "dev rows with true labels", "vectors": "vectors", "rows": "text or images"}
+        missing = [words[each] for each in sorted(self.needs) if not have[each]]
+        if not missing:
+            return None
+        return f"{self.name} needs {' and '.join(missing)}, and {task.name!r} has none"
+
+
+class Memory:
+    """What several columns need (neighbours, WS-LM's labels), computed once with its seconds."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], tuple[Any, dict[str, float]]] = {}
+
+    def get(
+        self, key: tuple[Any, ...], make: Callable[[], tuple[T, dict[str, float]]]
+    ) -> tuple[T, dict[str, float]]:
+        """The value under the key, made if it is not there."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+
+class Context:
+    """One run of one column: the task with this seed's dev rows, a clock, and shared results."""
+
+    def __init__(
+        self, task: Task, settings: Settings, seed: int = 0, memory: Memory | None = None
+    ) -> None:
+        self.task = task.with_dev_rows(settings.dev_rows, seed)
+        self.settings = settings
+        self.seed = seed
+        self.seconds: dict[str, float] = {}
+        self._memory = Memory() if memory is None else memory
+        self._dev_key = seed if self.task is not task else None
+
+    @contextmanager
+    def clock(self, stage: Stage) -> Iterator[None]:
+        """Add the time spent inside to a stage; what runs inside `once` counts there, not twice."""
+        before = sum(self.seconds.values())
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            inner = sum(self.seconds.values()) - before
+            spent = time.perf_counter() - start - inner
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + max(0.0, spent)
+
+    def once(self, name: str, make: Callable[[Context], T], *, uses_dev: bool = True) -> T:
+        """A result other columns share; its seconds count for each column that uses it."""
+
+        def timed() -> tuple[T, dict[str, float]]:
+            outer, self.seconds = self.seconds, {}
+            try:
+                return make(self), self.seconds
+            finally:
+                self.seconds = outer
+
+        key = (self.task.name, name, self._dev_key if uses_dev else None)
+        value, seconds = self._memory.get(key, timed)
+        for stage, spent in seconds.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+        return value
+
+    @property
+    def dev(self) -> Split:
+        """The labelled dev rows; an error where the task has none."""
+        if self.task.dev is None:
+            raise LabelError(
+                f"{self.task.name!r} has no dev rows with true labels; add a dev split"
+            )
+        return self.task.dev
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The labels of the dev rows."""
+        y = self.dev.y
+        assert y is not None  # a task's dev split holds labelled rows only
+        return y
+
+    def vectors(self, split: Split) -> np.ndarray:
+        """The vectors of a split; an error where it has none."""
+        if split.vectors is None:
+            raise VectorError(f"{self.task.name!r} has no vectors; add vectors-*.npy")
+        return split.vectors
+
+    def balances(self) -> list[np.ndarray]:
+        """Class balances to try, the first being the default."""
+        asked = self.settings.class_balance
+        if asked is None:
+            asked = self.task.class_balance or "dev"
+        n_classes = len(self.task.classes)
+        uniform = np.full(n_classes, 1 / n_classes)
+        if not isinstance(asked, str):
+            return [np.asarray(asked, dtype=float)]
+        if self.task.dev is None:
+            return [uniform]
+        counted = balance_of(self.task.dev)
+        if n_classes > 2:
+            return [counted, uniform]
+        if asked == "dev":
+            return [counted]
+        return [counted, *(np.array([1 - share, share]) for share in np.arange(0.1, 0.95, 0.05))]
+
+    def best(self, candidates: Mapping[Any, Callable[[], np.ndarray]]) -> Any:
+        """The key whose probabilities score best on dev; the first on a tie, or without dev.
+
+        A candidate that cannot answer (a label model that is not identifiable) is passed over; if
+        none can, the first one's error is raised.
+        """
+        keys = list(candidates)
+        if self.task.dev is None:
+            return keys[0]
+        found: dict[Any, float] = {}
+        failed: EpoxyError | None = None
+        for key in keys:
+            try:
+                found[key] = self.task.metric.value(candidates[key](), self.truth)
+            except EpoxyError as error:
+                failed = failed or error
+        if not found:
+            assert failed is not None  # at least one candidate was tried
+            raise failed
+        return max(found, key=lambda key: found[key])

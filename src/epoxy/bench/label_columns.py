@@ -1,0 +1,275 @@
+"""Columns that answer from votes: label models alone, and Epoxy's extension before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..extension import Reach, reach
+from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
+from ..model import Epoxy
+from ..votes import Votes
+from .context import Context, Prediction
+
+__all__ = [
+    "Labels",
+    "Reaches",
+    "dawid_skene",
+    "epoxy",
+    "epoxy_fixed",
+    "epoxy_labels",
+    "fresh",
+    "fusion",
+    "majority",
+    "reaches",
+    "snorkel",
+    "triplet",
+    "triplet_choice",
+    "triplet_labels",
+]
+
+_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shared radii to try, as the share of abstentions that the radius fills."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Probabilities a label model gives to all splits; what end models are trained on."""
+
+    train: np.ndarray  # (n_train, n_classes)
+    covered: np.ndarray  # (n_train,) bool: rows on which any source votes
+    dev: np.ndarray | None
+    test: np.ndarray
+    facts: dict[str, Any]
+
+    def prediction(self) -> Prediction:
+        """The label model's own answer."""
+        return Prediction(self.test, self.dev, self.facts)
+
+
+@dataclass(frozen=True, eq=False)
+class Reaches:
+    """Who is nearest, for the rows of every split."""
+
+    train: Reach
+    dev: Reach | None
+    test: Reach
+
+    def extend(self, radius: Any) -> _Votes:
+        """The votes of every split, extended."""
+        dev = None if self.dev is None else self.dev.extend(radius)
+        return _Votes(self.train.extend(radius), dev, self.test.extend(radius))
+
+
+@dataclass(frozen=True, eq=False)
+class _Votes:
+    train: Votes
+    dev: Votes | None
+    test: Votes
+
+
+def reaches(context: Context) -> Reaches:
+    """The neighbour search, once per data set (dev by its rows)."""
+
+    def onto_train(context: Context) -> Reach:
+        with context.clock("preprocessing"):
+            return reach(context.task.train)
+
+    def onto_test(context: Context) -> Reach:
+        with context.clock("preprocessing"):
+            return reach(context.task.train, context.task.test)
+
+    def onto_dev(context: Context) -> Reach | None:
+        if context.task.dev is None:
+            return None
+        with context.clock("preprocessing"):
+            return reach(context.task.train, context.task.dev)
+
+    return Reaches(
+        context.once("reach train", onto_train, uses_dev=False),
+        context.once("reach dev", onto_dev),
+        context.once("reach test", onto_test, uses_dev=False),
+    )
+
+
+def majority(context: Context) -> Prediction:
+    """MV-LM: one vote counts one; the class balance breaks ties and answers for silent rows."""
+    model = MajorityVote(context.balances()[0])
+    return _labels(context, model, _plain(context), {}).prediction()
+
+
+def snorkel(context: Context) -> Prediction:
+    """DP-LM: Snorkel's own LabelModel with its default training."""
+    model = Snorkel(context.balances()[0], seed=context.seed)
+    return _labels(context, model, _plain(context), {}).prediction()
+
+
+def dawid_skene(context: Context) -> Prediction:
+    """DS-LM: dev chooses how silence is read."""
+    votes = _plain(context)
+    models = {kind: DawidSkene(abstain=kind) for kind in ("auto", "symbol", "missing")}
+    with context.clock("tuning"):
+        kind = context.best({each: _on_dev(models[each], votes) for each in models})
+    return _labels(context, models[kind], votes, {"abstain": kind}).prediction()
+
+
+def triplet(context: Context) -> Prediction:
+    """WS-LM: the triplet label model on the votes as they are."""
+    return triplet_labels(context).prediction()
+
+
+def triplet_labels(context: Context) -> Labels:
+    """WS-LM's probabilities of every split, shared by the columns that learn from them."""
+    return context.once("WS-LM", _triplet_labels)
+
+
+def _triplet_labels(context: Context) -> Labels:
+    model, facts = triplet_choice(context)
+    return _labels(context, model, _plain(context), facts)
+
+
+def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
+    """The reference's triplet model (for two classes), its solver and balance chosen on dev.
+
+    The reference knows two classes only; for more, our own model takes its place.
+    """
+
+    def choose(context: Context) -> tuple[LabelModel, dict[str, Any]]:
+        compat = "flyingsquid" if len(context.task.classes) == 2 else None
+        balances = context.balances()
+        models: dict[Any, LabelModel] = {
+            (solve, index): Triplet(balance, solve=solve, compat=compat)
+            for index, balance in enumerate(balances)
+            for solve in ("median", "mean")
+        }
+        votes = _plain(context)
+        with context.clock("tuning"):
+            solve, index = context.best({key: _on_dev(each, votes) for key, each in models.items()})
+        facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
+        return models[solve, index], facts
+
+    return context.once("WS-LM choice", choose)
+
+
+def epoxy_fixed(context: Context) -> Prediction:
+    """Epoxy-fixed-r: one radius for all sources, chosen on dev; the candidates are the sweep."""
+    model, facts = triplet_choice(context)
+    found = reaches(context)
+    radii = _shared_radii(found.train)
+    with context.clock("tuning"):
+        sweep = [_sweep_point(context, model, found, radius) for radius in radii]
+        scored = [(point["dev_score"], -index) for index, point in enumerate(sweep)]
+        radius = radii[-max(scored)[1]]  # on a tie the smaller radius
+    about = {**facts, "radius": radius, "sweep": sweep}
+    return _extended_labels(context, model, found, radius, about).prediction()
+
+
+def epoxy(context: Context) -> Prediction:
+    """Epoxy: a radius per source, tuned on dev."""
+    return epoxy_labels(context).prediction()
+
+
+def epoxy_labels(context: Context) -> Labels:
+    """Epoxy's probabilities of every split, shared by the columns that learn from them."""
+    return context.once("Epoxy", _epoxy_labels)
+
+
+def _epoxy_labels(context: Context) -> Labels:
+    from ..tuning import tune
+
+    model, facts = triplet_choice(context)
+    found = reaches(context)
+    with context.clock("tuning"):
+        metric = context.task.metric
+        positive = context.task.classes[metric.positive]
+        tuned = tune(
+            context.task.train,
+            context.dev,
+            metric=metric.name,
+            positive=positive,
+            label_model=model,
+        )
+    radius = {
+        name: None if np.isnan(each) else float(each)
+        for name, each in zip(context.task.train.votes.sources, tuned.radius_)
+    }
+    return _extended_labels(context, model, found, radius, {**facts, "radius": radius})
+
+
+def fusion(context: Context) -> Prediction:
+    """Fusion: votes, vectors and dev labels together."""
+    from ..fusion import Fusion
+
+    with context.clock("training"):
+        model = Fusion(seed=context.seed).fit(context.task.train, context.dev)
+    return Prediction(model.predict_proba(context.task.test), model.dev_proba_)
+
+
+def _extended_labels(
+    context: Context, model: LabelModel, found: Reaches, radius: Any, facts: dict[str, Any]
+) -> Labels:
+    """Fit once with the radii chosen: what an edit costs when the neighbours are known."""
+    with context.clock("training"):
+        fitted = Epoxy(model, radius=radius).fit(context.task.train, reach=found.train)
+        train = fitted.label_model_.predict_proba(fitted.votes_)
+    votes = found.extend(radius)
+    dev = None if votes.dev is None else fitted.label_model_.predict_proba(votes.dev)
+    test = fitted.label_model_.predict_proba(votes.test)
+    about = {
+        **facts,
+        "coverage_before": float(found.train.votes.coverage.mean()),
+        "coverage_after": float(votes.train.coverage.mean()),
+    }
+    return Labels(train, votes.train.covered, dev, test, about)
+
+
+def _sweep_point(
+    context: Context, model: LabelModel, found: Reaches, radius: float
+) -> dict[str, Any]:
+    votes = found.extend(radius)
+    value = context.task.metric.value(_on_dev(model, votes)(), context.truth)
+    return {
+        "radius": radius,
+        "coverage": float(votes.train.coverage.mean()),
+        "dev_score": value,
+    }
+
+
+def _shared_radii(found: Reach) -> list[float]:
+    """Radii that fill given shares of the abstentions; the first fills none but exact twins."""
+    distance = found.distance[~found.votes.cast]
+    distance = distance[np.isfinite(distance)]
+    if not len(distance):
+        return [0.0]
+    return sorted({float(each) for each in np.quantile(distance, _SHARES)} | {0.0})
+
+
+def _plain(context: Context) -> _Votes:
+    task = context.task
+    return _Votes(task.train.votes, None if task.dev is None else task.dev.votes, task.test.votes)
+
+
+def _on_dev(model: LabelModel, votes: _Votes) -> Callable[[], np.ndarray]:
+    def answer() -> np.ndarray:
+        assert votes.dev is not None  # only asked where there is a dev split
+        return np.asarray(fresh(model).fit(votes.train).predict_proba(votes.dev))
+
+    return answer
+
+
+def _labels(context: Context, model: LabelModel, votes: _Votes, facts: dict[str, Any]) -> Labels:
+    with context.clock("training"):
+        fitted = fresh(model).fit(votes.train)
+        train = fitted.predict_proba(votes.train)
+    dev = None if votes.dev is None else fitted.predict_proba(votes.dev)
+    return Labels(train, votes.train.covered, dev, fitted.predict_proba(votes.test), facts)
+
+
+def fresh(model: LabelModel) -> Any:
+    """An unfitted copy, so that one choice of parameters can be fitted on many votes."""
+    from sklearn.base import clone
+
+    return clone(model, safe=False)

@@ -1,0 +1,142 @@
+"""Liger: sources differ from place to place, so each region of the space gets its own label model.
+
+Regions are k-means cells of the train vectors. Number of regions, shared extension and each region's
+class balance are chosen on dev. A region in which too few sources speak is answered by the model of
+the whole space.
+
+Chen et al., "Shoring Up the Foundations: Fusing Model Embeddings and Weak Supervision" (UAI 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import EpoxyError
+from ..label_models import LabelModel, Triplet
+from ..votes import Votes
+from .context import Context, Prediction
+from .label_columns import Reaches, fresh, reaches, triplet_choice
+
+__all__ = ["liger"]
+
+_REGIONS = (1, 2, 3, 5, 8)
+_EXTENDED = (0.0, 0.02, 0.1, 0.3, 0.6)
+_LEAST_ROWS = 20  # train rows a region needs for a model of its own
+_SHIFTS = (0.0, -0.2, -0.1, 0.1, 0.2)  # class balances tried in a region, around the global one
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The region of each row, by split."""
+
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    count: int
+
+
+def liger(context: Context) -> Prediction:
+    """One label model per region, everything chosen on dev."""
+    found = reaches(context)
+    places = {count: _regions(context, count) for count in _REGIONS if _fits(context, count)}
+    with context.clock("tuning"):
+        answers: dict[tuple[int, float], tuple[np.ndarray, np.ndarray]] = {}
+        for share in _EXTENDED:
+            votes = found.extend(_radius(found, share))
+            for count, place in places.items():
+                answers[count, share] = _fit(context, votes, place, (0.0,))
+        chosen = context.best({key: _known(dev) for key, (dev, _) in answers.items()})
+    with context.clock("training"):
+        votes = found.extend(_radius(found, chosen[1]))
+        dev, test = _fit(context, votes, places[chosen[0]], _SHIFTS)
+    return Prediction(test, dev, {"regions": chosen[0], "extended": chosen[1]})
+
+
+def _fits(context: Context, count: int) -> bool:
+    return count == 1 or context.task.train.n_rows >= count * _LEAST_ROWS
+
+
+def _known(values: np.ndarray) -> Any:
+    return lambda: values
+
+
+def _radius(found: Reaches, share: float) -> float | dict[str, None]:
+    """The radius that fills a share of the abstentions; extends nothing for share 0."""
+    distance = found.train.distance[~found.train.votes.cast]
+    distance = distance[np.isfinite(distance)]
+    if share == 0 or not len(distance):
+        return {}
+    return float(np.quantile(distance, share))
+
+
+def _regions(context: Context, count: int) -> _Places:
+    from sklearn.cluster import KMeans
+
+    def unit(vectors: np.ndarray) -> np.ndarray:
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(length, 1e-12))
+
+    task = context.task
+    train = unit(context.vectors(task.train))
+    with context.clock("tuning"):
+        cells = KMeans(count, n_init=3, random_state=context.seed).fit(train)
+        dev = cells.predict(unit(context.vectors(context.dev)))
+        return _Places(cells.labels_, dev, cells.predict(unit(context.vectors(task.test))), count)
+
+
+def _fit(
+    context: Context, votes: Any, places: _Places, shifts: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of dev and test, region by region, the balance of each chosen among shifts."""
+    model, _ = triplet_choice(context)
+    whole = fresh(model).fit(votes.train)
+    dev, test = whole.predict_proba(votes.dev), whole.predict_proba(votes.test)
+    for region in range(places.count):
+        rows = places.train == region
+        here, there = places.dev == region, places.test == region
+        if rows.sum() < _LEAST_ROWS:
+            continue
+        local = _choose(context, _shifted(model, shifts), votes.train.rows(rows), (votes.dev, here))
+        if local is None:
+            continue
+        if here.any():
+            dev[here] = local.predict_proba(votes.dev.rows(here))
+        if there.any():
+            test[there] = local.predict_proba(votes.test.rows(there))
+    return dev, test
+
+
+def _choose(
+    context: Context, models: list[Any], train: Votes, dev: tuple[Votes, np.ndarray]
+) -> Any:
+    """The region's label model, its class balance the one that does best on the dev rows there."""
+    votes, here = dev
+    best, best_value = None, -np.inf
+    for model in models:
+        try:
+            fitted = model.fit(train)
+            answer = fitted.predict_proba(votes.rows(here)) if here.any() else None
+        except EpoxyError:  # too few sources speak here; the whole space answers
+            continue
+        value = 0.0
+        if answer is not None:
+            value = context.task.metric.value(answer, context.truth[here])
+        if value > best_value:
+            best, best_value = fitted, value
+    return best
+
+
+def _shifted(model: LabelModel, shifts: tuple[float, ...]) -> list[Any]:
+    """The model with more or less of the second class; as it is where there are more classes."""
+    balance = np.asarray(getattr(model, "class_balance", ()), dtype=float)
+    if not isinstance(model, Triplet) or len(balance) != 2:
+        return [fresh(model)]
+    shares = [float(balance[1] + shift) for shift in shifts]
+    return [
+        Triplet([1 - share, share], solve=model.solve, compat=model.compat)
+        for share in shares
+        if 0.02 <= share <= 0.98 or share == balance[1]
+    ]

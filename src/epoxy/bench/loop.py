@@ -1,0 +1,245 @@
+"""The one loop: every column on every data set, cell by cell, and the sums of it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import EpoxyError, ParameterError
+from ..progress import Progress, silent
+from . import environment
+from .cells import Cell, Cells
+from .columns import columns
+from .context import Column, Context, Memory, Settings
+from .task import Judge, Task, open_task
+
+__all__ = ["read", "run", "run_cell"]
+
+FORMAT = 1
+
+
+def run(
+    folders: Iterable[str | Path],
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    progress: Progress = silent,
+    said: Callable[[str], None] = lambda sentence: None,
+    fresh: bool = False,
+) -> dict[str, Any]:
+    """Run the columns on the data sets and return the results, also written to `out`/bench.json.
+
+    Parameters
+    ----------
+    folders
+        Data folders: meta.json, votes, vectors and labels by split.
+    out
+        Where finished cells are kept (`cells/`) and the result is written; started again with the
+        same `out`, a benchmark does only what is missing.
+    settings
+        Which columns, how many seeds; see `Settings`.
+    progress
+        Called with (done, total) in estimated seconds.
+    said
+        Called with one sentence for each thing that could not be done, and why.
+    fresh
+        Do every cell again.
+    """
+    settings = _checked(settings or Settings())
+    bench = _Bench(Cells(Path(out) / "cells"), settings, said, fresh)
+    tasks = bench.open(folders)
+    results = bench.run(tasks, progress)
+    target = Path(out) / "bench.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_suffix(".part")
+    beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    beside.replace(target)
+    return results
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Read what `run` wrote, for the tables."""
+    try:
+        found = json.loads(Path(path).read_text("utf-8"))
+        made = found["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ParameterError(
+            f"{path} is not a benchmark result ({type(error).__name__}); run the benchmark again"
+        ) from None
+    if made != FORMAT:
+        raise ParameterError(f"{path} has format {made!r}, this version reads {FORMAT}; run again")
+    return dict(found)
+
+
+def run_cell(cell: Cell, judge: Judge, memory: Memory | None = None) -> dict[str, Any]:
+    """One column, one seed: predict without the truth, then let the judge score it, once."""
+    context = Context(cell.task, cell.settings, cell.seed, memory)
+    prediction = cell.column.run(context)
+    metric = context.task.metric
+    labels = None if context.task.dev is None else context.task.dev.y
+    threshold = metric.threshold(prediction.dev, labels)
+    return {
+        "scores": judge.score(prediction.test, threshold),
+        "threshold": threshold,
+        "dev_score": _dev_score(context, prediction.dev),
+        "seconds": {stage: round(spent, 6) for stage, spent in context.seconds.items()},
+        "facts": _plain(dict(prediction.facts)),
+        "commit": environment.commit(),
+    }
+
+
+def _dev_score(context: Context, dev: np.ndarray | None) -> float | None:
+    if dev is None or not np.isfinite(dev).any():
+        return None
+    return context.task.metric.value(dev, context.truth)
+
+
+@dataclass
+class _Bench:
+    cells: Cells
+    settings: Settings
+    said: Callable[[str], None]
+    fresh: bool
+
+    def __post_init__(self) -> None:
+        self.skipped: list[dict[str, Any]] = []
+
+    def open(self, folders: Iterable[str | Path]) -> list[tuple[Task, Judge]]:
+        """Every folder that can be scored; the others are named with the reason."""
+        tasks: list[tuple[Task, Judge]] = []
+        for folder in folders:
+            try:
+                tasks.append(open_task(folder))
+            except EpoxyError as error:
+                self._skip(Path(folder).name, None, str(error))
+        names = [task.name for task, _ in tasks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ParameterError(f"two data folders are called {twice[0]!r}; rename one of them")
+        return tasks
+
+    def run(self, tasks: list[tuple[Task, Judge]], progress: Progress) -> dict[str, Any]:
+        plan = [(judge, self._planned(task)) for task, judge in tasks]
+        total = max(1, round(sum(cell.cost for _, cells in plan for cell in cells)))
+        done = 0.0
+        for judge, cells in plan:
+            memory = Memory()
+            for cell in cells:
+                self._do(cell, judge, memory)
+                done += cell.cost
+                progress(min(total, round(done)), total)
+        return self._collect([task for task, _ in tasks])
+
+    def _planned(self, task: Task) -> list[Cell]:
+        found = []
+        for column in columns(self.settings.methods):
+            reason = column.lacks(task)
+            if reason:
+                self._skip(task.name, column.name, reason)
+            else:
+                found += self._of(task, column)
+        return found
+
+    def _of(self, task: Task, column: Column) -> list[Cell]:
+        varies = task.with_dev_rows(self.settings.dev_rows, 0) is not task
+        n_seeds = 1 if self.settings.quick else self.settings.seeds
+        seeds = range(n_seeds if column.random or varies else 1)
+        return [Cell(task, column, seed, self.settings) for seed in seeds]
+
+    def _do(self, cell: Cell, judge: Judge, memory: Memory) -> None:
+        if not self.fresh and self.cells.read(cell) is not None:
+            return
+        try:
+            result = run_cell(cell, judge, memory)
+        except EpoxyError as error:
+            self._skip(cell.task.name, cell.column.name, str(error))
+        else:
+            self.cells.write(cell, result)
+
+    def _skip(self, data: str, method: str | None, reason: str) -> None:
+        entry = {"data": data, "method": method, "reason": reason}
+        if entry not in self.skipped:
+            self.skipped.append(entry)
+            self.said(f"{data}{'' if method is None else ' · ' + method}: {reason}")
+
+    def _collect(self, tasks: list[Task]) -> dict[str, Any]:
+        """Sum up every finished cell of these data sets, also of columns not asked for now."""
+        results = []
+        for task in tasks:
+            for column in columns(None):
+                found = {cell.seed: self.cells.read(cell) for cell in self._of(task, column)}
+                cells = {seed: each for seed, each in found.items() if each is not None}
+                if cells:
+                    results.append(_sum_up(task, column, cells))
+        settings = asdict(replace(self.settings, methods=None))
+        return {
+            "format": FORMAT,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": environment.commit(),
+            "settings": {key: value for key, value in settings.items() if key != "methods"},
+            "machine": environment.machine(),
+            "versions": environment.versions(),
+            "data": [task.describe() for task in tasks],
+            "results": results,
+            "skipped": self.skipped,
+        }
+
+
+def _sum_up(task: Task, column: Column, cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
+    every = [cell["scores"]["score"] for cell in cells.values()]
+
+    def score(name: str) -> float:
+        return float(np.mean([cell["scores"][name] for cell in cells.values()]))
+
+    def seconds(stage: str) -> float:
+        return round(
+            float(np.mean([cell["seconds"].get(stage, 0.0) for cell in cells.values()])), 6
+        )
+
+    return {
+        "data": task.name,
+        "method": column.name,
+        "metric": task.metric.name,
+        "mean": float(np.mean(every)),
+        "sd": float(np.std(every, ddof=1)) if len(every) > 1 else 0.0,
+        "seeds": len(every),
+        "seconds": seconds("training"),
+        "tuning_seconds": seconds("tuning"),
+        "preprocessing_seconds": seconds("preprocessing"),
+        **{name: score(name) for name in ("accuracy", "precision", "recall", "f1")},
+        "runs": [{"seed": seed, **cell} for seed, cell in cells.items()],
+    }
+
+
+def _checked(settings: Settings) -> Settings:
+    columns(settings.methods)
+    if settings.seeds < 1:
+        raise ParameterError(f"a benchmark needs at least 1 seed, got seeds={settings.seeds}")
+    if settings.dev_rows is not None and settings.dev_rows < 2:
+        raise ParameterError(f"got dev_rows={settings.dev_rows}; expected at least 2")
+    balance = settings.class_balance
+    if isinstance(balance, str) and balance not in ("dev", "tune"):
+        raise ParameterError(
+            f"got class_balance={balance!r}; expected shares by class, 'dev' or 'tune'"
+        )
+    return settings
+
+
+def _plain(value: Any) -> Any:
+    """Facts as JSON can hold them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
