@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from epoxy.applying import Failure, LabelingWarning, apply, apply_report
 from epoxy.declarative import from_column, keywords, regex
 from epoxy.errors import FrameError, LabelError, ParameterError, UnknownName, VoteError
-from epoxy.lfs import labeling_function
+from epoxy.lfs import as_labeling_function, labeling_function
 
 COMMENTS = [
     {"text": "check out my channel", "likes": 0},
@@ -138,6 +138,11 @@ def test_labels_may_be_members_of_a_text_enum():
         return Label.HAM if row.likes == 12 else Label.SPAM
 
     assert apply([by_enum], COMMENTS).classes == ("ham", "spam")
+    assert apply([keywords(Label.SPAM, "a"), keywords(Label.HAM, "b")], COMMENTS).classes == (
+        "ham",
+        "spam",
+    )
+    assert apply([by_enum], COMMENTS, classes=[Label.SPAM, Label.HAM]).classes == ("spam", "ham")
     assert apply([by_enum], COMMENTS, classes=CLASSES).matrix[:, 0].tolist() == [0, 1, 0, 0]
 
 
@@ -208,6 +213,11 @@ def _never(row):
 def test_a_bad_call_is_explained_before_any_function_runs(lfs, rows, error, message):
     with pytest.raises(error, match=message):
         apply(lfs, rows, classes=CLASSES)
+
+
+def test_a_wrong_value_in_a_column_is_no_failure_to_contain():
+    with pytest.raises(VoteError, match=r"column 'likes' holds 0 on row 0; the mapping knows"):
+        apply([from_column("likes", {12: "ham"})], COMMENTS, classes=CLASSES)
 
 
 def test_other_bad_arguments_are_refused():
@@ -347,6 +357,8 @@ def test_a_function_that_cannot_travel_runs_here_and_the_report_says_so():
 
     done = apply_report([locked, long_words], COMMENTS, classes=CLASSES, processes=2)
 
+    with pytest.warns(LabelingWarning, match=r"\['locked'\] hold something that cannot be sent"):
+        apply([locked, long_words], COMMENTS, classes=CLASSES, processes=2)
     assert done.serial == ("locked",)
     assert done.votes.matrix[:, 0].tolist() == [0, 0, 0, 0]
 
@@ -460,3 +472,16 @@ def test_snorkel_itself():
     votes = apply([long], COMMENTS, classes=["ham", "spam"])
 
     assert votes.matrix[:, 0].tolist() == [1, 1, -1, -1]
+
+
+def test_a_snorkel_row_is_read_and_written_like_a_series():
+    def touch(x):
+        x["size"] = len(x["text"] or "")
+        return 1 if "size" in x and x.size == x.get("size") else -1
+
+    lf = SnorkelLike("touch", touch)
+
+    assert apply([lf], COMMENTS, classes=CLASSES).matrix[:, 0].tolist() == [1, 1, 1, 1]
+    assert as_labeling_function(lf)({"text": "a"}) == 1
+    assert as_labeling_function(lf).vote(COMMENTS) == [1, 1, 1, 1]
+    assert repr(as_labeling_function(lf)) == "labeling_function(touch, from Snorkel)"

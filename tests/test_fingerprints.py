@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime
+import functools
 import subprocess
 import sys
 import textwrap
@@ -33,28 +35,43 @@ def make(limit):
     return loud
 
 loud = make(10)
+find = LINK.search
 
 @lru_cache
 def clean(text):
     return text.strip().lower()  # tidy
 
 class Scorer:
+    __slots__ = ("last",)
     bonus = 2
+
+    @property
+    def half(self):
+        return 0.5
+
+    @staticmethod
+    def third():
+        return 1 / 3
 
     def score(self, text):
         return len(text) + self.bonus
 
+score = Scorer().score
+
 scorer = Scorer()
 
+def later():
+    return never_defined or (lambda: soon)() or find("a")
+
 def unused(text):
-    return 1
+    return "unused"
 
 @labeling_function
 def spammy(row, least=3):
     text = clean(row.text)
     hits = [word for word in text.split() if word in WORDS]
     known = {"spam", "ham"}
-    if LINK.search(text) or loud(row.text) or math.sqrt(scorer.score(text)) > 9:
+    if LINK.search(text) or loud(row.text) or math.sqrt(scorer.score(text)) > 9 or score(text) > later():
         return "spam"
     return "spam" if len(hits) > least or WEIGHTS[text] > 2 else None
 """
@@ -78,7 +95,7 @@ def test_the_same_text_has_the_same_fingerprint():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("> 9:", "> 8:"),
+        ("> 9 or", "> 8 or"),
         ("least=3", "least=4"),
         ('"money", "gift", "free"', '"money", "gift"'),
         ("https?://", "http://"),
@@ -87,6 +104,9 @@ def test_the_same_text_has_the_same_fingerprint():
         ("text.isupper()", "text.islower()"),
         (".strip().lower()", ".lower()"),
         ("bonus = 2", "bonus = 3"),
+        ("0.5", "0.25"),
+        ("1 / 3", "1 / 4"),
+        ("soon", "never"),
         ("len(text) + self.bonus", "len(text) - self.bonus"),
         ('"money": 1.0', '"money": 1.5'),
         ("math.sqrt", "math.log"),
@@ -106,7 +126,7 @@ def test_an_edit_that_can_matter_changes_the_fingerprint(old, new):
     [
         ("# tidy", "# made neat"),
         ("WORDS = ", "\n\n\nWORDS = "),
-        ("return 1", "return 2"),  # of a function nobody calls
+        ('return "unused"', "return None"),  # of a function nobody calls
     ],
 )
 def test_an_edit_that_cannot_matter_does_not(old, new):
@@ -160,6 +180,40 @@ def test_a_module_handed_on_as_a_value_cannot_be_counted(monkeypatch):
     assert of("import helper\ndef spammy(row):\n    return getattr(helper, row.name)\n") is None
 
 
+def test_a_library_counts_by_its_version_wherever_it_is_imported():
+    inside = "def spammy(row):\n    import json\n    return json.loads(row.text)\n"
+    outside = "import os\ndef spammy(row):\n    return os.path.basename(row.text)\n"
+
+    assert of(inside) == of(inside) is not None
+    assert of(outside) == of(outside) is not None
+
+
+def test_a_helper_in_a_package_counts(monkeypatch):
+    def with_helper(text):
+        package = loaded("", "mine")
+        package.helper = loaded(f"def clean(x): return {text}", "mine.helper")
+        monkeypatch.setitem(sys.modules, "mine", package)
+        return of("import mine\ndef spammy(row):\n    return mine.helper.clean(row)\n")
+
+    assert with_helper("1") == with_helper("1") is not None
+    assert with_helper("1") != with_helper("2")
+
+
+def test_a_name_not_yet_given_a_value_counts_as_empty():
+    def outer():
+        def spammy(row):
+            return later
+
+        before = fingerprint(spammy)
+        later = 1
+        return before, fingerprint(spammy)
+
+    before, after = outer()
+
+    assert None not in (before, after)
+    assert before != after
+
+
 def test_functions_that_call_each_other_have_a_fingerprint():
     source = (
         "def spammy(row):\n    return other(row)\ndef other(row):\n    return spammy(row) or {}\n"
@@ -195,6 +249,14 @@ def test_what_cannot_be_hashed_gives_none(make):
         (from_column("worker"), from_column("worker", {1: "spam"})),
         (from_column("worker", {1: "ham"}), from_column("worker", {1: "spam"})),
         (np.arange(3), np.arange(3.0)),
+        (np.array(["a", None], dtype=object), np.array(["a", 1], dtype=object)),
+        (bytearray(b"a"), bytearray(b"b")),
+        (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})),
+        (np.log, np.exp),
+        (str.lower, str.upper),
+        (len, sum),
+        (functools.partial(max, 1), functools.partial(max, 2)),
+        (datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)),
         (np.zeros((2, 3)), np.zeros((3, 2))),
         (("ab", "c"), ("a", "bc")),
         ({1, 2}, {1, 3}),
@@ -206,6 +268,29 @@ def test_what_cannot_be_hashed_gives_none(make):
 def test_different_values_have_different_fingerprints(one, other):
     assert fingerprint(one) == fingerprint(one) is not None
     assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_batch_function_counts_by_its_code_and_its_column():
+    def short(texts):
+        return [None for text in texts]
+
+    one, other = (labeling_function(batch=True, column=name)(short) for name in ("text", "title"))
+
+    assert fingerprint(one) == fingerprint(one) is not None
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_helper_imported_relatively_counts(monkeypatch):
+    def with_helper(text):
+        monkeypatch.setitem(sys.modules, "mine", types.ModuleType("mine"))
+        monkeypatch.setitem(sys.modules, "mine.helper", loaded(f"def clean(x): return {text}"))
+        module = types.ModuleType("mine.lfs")
+        module.__package__ = "mine"
+        exec("def spammy(row):\n    from .helper import clean\n    return clean(row)", vars(module))
+        return fingerprint(module.spammy)
+
+    assert with_helper("1") == with_helper("1") is not None
+    assert with_helper("1") != with_helper("2")
 
 
 def test_a_model_counts_by_what_it_learned():

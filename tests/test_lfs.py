@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections import namedtuple
 from types import SimpleNamespace
@@ -106,6 +108,16 @@ def test_a_decorated_function_keeps_its_name_and_docstring():
     assert repr(asks_to_subscribe) == "labeling_function(asks_to_subscribe)"
 
 
+def test_attributes_of_the_function_do_not_become_the_name():
+    def short(row):
+        return None
+
+    short.name = "of the user's own"
+
+    assert labeling_function(short).name == "short"
+    assert repr(popular) == "labeling_function(popular, batch=True)"
+
+
 def test_a_batch_function_can_take_one_column():
     @labeling_function(batch=True, column="text")
     def shouts(texts):
@@ -189,6 +201,7 @@ def test_a_row_suggests_the_column_that_was_meant():
     with pytest.raises(AttributeError, match=r"no column named 'txt'; did you mean 'text'"):
         row.txt  # noqa: B018
     assert row.get("txt") is None
+    assert len(row) == 1
 
 
 def test_a_row_cannot_be_changed():
@@ -216,6 +229,7 @@ def test_a_row_cannot_be_changed():
         (regex("a", re.compile(r"^b$", re.MULTILINE)), "a\nb\nc", True),
         (regex("a", r"(?<!not )good"), "not good", False),
         (regex("a", r"(\w)\1"), "good", True),
+        (regex("a", r"^b{1001}$"), "b" * 1001, True),  # more than RE2 counts to
     ],
 )
 def test_words_and_patterns_are_found_as_re_finds_them(lf, text, found):
@@ -380,6 +394,14 @@ def test_a_column_votes_what_it_says_and_abstains_where_it_says_nothing():
     assert from_column("worker").name == "worker"
 
 
+def test_a_mapping_leads_to_labels():
+    with pytest.raises(ParameterError, match=r"'worker' votes 2; a label is your own text"):
+        from_column("worker", {1: 2})
+    model = LogisticRegression().fit([[0], [1]], [0, 1])
+    with pytest.raises(ParameterError, match=r"'LogisticRegression' votes 0; a label is your own"):
+        from_model(model, ["n"], mapping={0: 0, 1: None})
+
+
 def test_a_value_outside_the_mapping_is_refused():
     lf = from_column("worker", {1: "spam"})
 
@@ -434,8 +456,24 @@ def test_rows_may_hold_any_object_as_long_as_only_row_functions_read_it():
         (pl.LazyFrame({"a": [1]}), r"got LazyFrame; convert it, or collect it if it is lazy"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"column names must differ"),
         (pa.table([[1], [2]], names=["a", "a"]), r"column names must differ"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), r"column names must differ, got \['1'\] more"),
     ],
 )
 def test_what_is_no_table_of_rows_is_refused(frame, message):
     with pytest.raises(FrameError, match=message):
         Rows.of(frame)
+
+
+def test_a_row_survives_a_copy():
+    row = Row({"text": ["a"]})
+
+    assert copy.deepcopy(row) == row == pickle.loads(pickle.dumps(row))
+
+
+def test_a_text_column_may_be_categorical_or_of_mixed_objects():
+    words = pd.DataFrame({"text": pd.Categorical(["free", None])})
+    mixed = pd.DataFrame({"text": pd.Series(["free", 3], dtype=object)})
+
+    assert keywords("spam", "free").vote(words) == ["spam", None]
+    with pytest.raises(FrameError, match=r"column 'text' is not of one kind"):
+        keywords("spam", "free").vote(mixed)

@@ -53,14 +53,11 @@ class Failure:
 
 
 class LabelingWarning(UserWarning):
-    """Labeling functions raised, and the rows concerned abstain; `failures` has the details."""
+    """Labeling functions raised, and rows abstain (see `failures`); or could not run as asked."""
 
-    def __init__(self, failures: Sequence[Failure]) -> None:
+    def __init__(self, message: str, failures: Sequence[Failure] = ()) -> None:
+        super().__init__(message)
         self.failures = tuple(failures)
-        super().__init__(
-            "; ".join(map(str, failures)) + "; these rows abstain, "
-            "see failures of apply_report(...) for the tracebacks"
-        )
 
 
 @dataclass(frozen=True)
@@ -111,8 +108,12 @@ def apply(
     >>> votes.classes, votes.matrix.tolist()
     (('ham', 'spam'), [[1, -1], [-1, 0]])
     """
+    if on_error not in ("warn", "raise", "collect"):
+        raise ParameterError(
+            f"on_error is 'warn', 'raise' or 'collect', got {on_error!r}; choose one of them"
+        )
     done = apply_report(lfs, frame, classes=classes, processes=processes, progress=progress)
-    _settle(done.failures, on_error)
+    _settle(done, on_error)
     return done.votes
 
 
@@ -217,15 +218,20 @@ def _check_columns(functions: Sequence[LabelingFunction], rows: Rows) -> None:
             rows.require(column)
 
 
-def _settle(failures: Sequence[Failure], on_error: OnError) -> None:
-    if on_error not in ("warn", "raise", "collect"):
-        raise ParameterError(
-            f"on_error is 'warn', 'raise' or 'collect', got {on_error!r}; choose one of them"
-        )
+def _settle(done: Applied, on_error: OnError) -> None:
+    failures = done.failures
     if failures and on_error == "raise":
         raise VoteError(f"{failures[0]}\n\n{failures[0].traceback}")
     if failures and on_error == "warn":
-        warnings.warn(LabelingWarning(failures), stacklevel=3)
+        said = "; ".join(map(str, failures))
+        message = f"{said}; these rows abstain, apply_report(...).failures has the tracebacks"
+        warnings.warn(LabelingWarning(message, failures), stacklevel=3)
+    if done.serial and on_error == "warn":
+        message = (
+            f"labeling functions {list(done.serial)} hold something that cannot be sent to another "
+            "process and ran in this one; make it inside the function, or leave out processes"
+        )
+        warnings.warn(LabelingWarning(message), stacklevel=3)
 
 
 def _whole(lf: LabelingFunction, rows: Rows, report: _Counter) -> _Tally:

@@ -21,7 +21,7 @@ def check_declared(functions: Sequence[LabelingFunction], classes: Sequence[str]
     """Raise where a function declares a label that is not one of the classes given."""
     for lf in functions if classes is not None else ():
         for label in lf.labels:
-            if label not in (known := [str(name) for name in classes or ()]):
+            if label not in (known := [as_text(name) for name in classes or ()]):
                 close = difflib.get_close_matches(label, known, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise VoteError(
@@ -40,7 +40,7 @@ def settle_classes(
     Sorted, because any order of appearance would depend on the order of the rows.
     """
     if classes is not None:
-        return tuple(str(name) for name in classes)
+        return tuple(as_text(name) for name in classes)
     numbered = [isinstance(lf, SnorkelFunction) for lf in functions]
     if all(numbered):
         return _numbers(columns)
@@ -50,7 +50,7 @@ def settle_classes(
             f"labeling function {name!r} returns integers and others return labels; "
             "pass classes=[…] so that 0, 1, … have names"
         )
-    found = {label for lf in functions for label in lf.labels}
+    found = {as_text(label) for lf in functions for label in lf.labels}
     for lf, column in zip(functions, columns, strict=True):
         found |= _labels_in(column, lf.name)
     if len(found) < 2:
@@ -102,8 +102,12 @@ def _labels_in(column: Sequence[Any], name: str) -> set[str]:
                 f"labeling function {name!r} returned {value!r:.80} on row {row}; "
                 "expected a label as text or None to abstain"
             )
-    # str.__str__: a member of a text Enum is its text here, not "Label.SPAM"
-    return {str.__str__(value) for value in set(column) if value is not None}
+    return {as_text(value) for value in set(column) if value is not None}
+
+
+def as_text(label: Any) -> str:
+    """A label's own text; a member of a text Enum is its value, not "Label.SPAM"."""
+    return str.__str__(label) if isinstance(label, str) else str(label)
 
 
 def _numbers(columns: Sequence[Sequence[Any]]) -> tuple[str, ...]:

@@ -274,7 +274,10 @@ def from_column(
     >>> worker({"worker_7": 1}), worker({"worker_7": -1}), worker({"worker_7": None})
     ('spam', None, None)
     """
-    return ColumnLabels(column if name is None else name, column, mapping)
+    found = column if name is None else name
+    for label in () if mapping is None else mapping.values():
+        _check_label("abstain" if label is None else label, found)
+    return ColumnLabels(found, column, mapping)
 
 
 def _answers(
@@ -290,6 +293,8 @@ def _answers(
     missing = [each for each in own if each not in mapping]
     if missing:
         raise UnknownName.of(f"mapping entry for {kind}'s class", missing[0], mapping)
+    for label in mapping.values():
+        _check_label("abstain" if label is None else label, kind)
     return tuple(mapping[each] for each in own)
 
 

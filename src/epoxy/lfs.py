@@ -46,9 +46,9 @@ class RowFunction:
     labels: tuple[str, ...] = ()
 
     def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        functools.update_wrapper(self, function)  # first: it copies the function's own attributes
         self.function = function
         self.name = name
-        functools.update_wrapper(self, function)
 
     def __call__(self, row: Any) -> Any:
         """The function's own answer on one row (a dict, a `Row`, or any row object)."""
@@ -79,10 +79,10 @@ class BatchFunction:
     labels: tuple[str, ...] = ()
 
     def __init__(self, function: Callable[[Any], Any], name: str, column: str | None) -> None:
+        functools.update_wrapper(self, function)
         self.function = function
         self.name = name
         self.column = column
-        functools.update_wrapper(self, function)
 
     def __call__(self, rows: Any) -> Any:
         """The function's own answer, on whatever it is given."""
