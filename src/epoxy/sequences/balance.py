@@ -1,0 +1,199 @@
+"""How labels follow each other: from a given balance, from true labels, or from the votes alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import LabelError, ParameterError
+from ..votes import Split, Votes
+from .layout import Layout, layout_of
+
+__all__ = [
+    "joint_balance",
+    "learn_pairs",
+    "learn_share",
+    "pair_balance",
+    "pairs_from_transitions",
+    "rake",
+]
+
+_ROUNDS = 300
+
+
+def pair_balance(y: Any, *, n_classes: int, sequences: Any = None) -> np.ndarray:
+    """Share of each two neighbouring true labels, with one pseudo-pair per cell; (K, K).
+
+    Labels are class indices in row order, −1 where unknown; `sequences` as in `Votes`.
+
+    Examples
+    --------
+    >>> pair_balance([0, 0, 0, 1, 1, 1, 1], n_classes=2).round(2).tolist()
+    [[0.3, 0.2], [0.1, 0.4]]
+    """
+    labels, layout = _labels(y, n_classes, sequences, None)
+    counts = _pair_counts(labels, layout, n_classes) + 1
+    return np.asarray(counts / counts.sum())
+
+
+def joint_balance(y: Any, length: int, *, n_classes: int, sequences: Any = None) -> np.ndarray:
+    """Share of each joint labelling among the whole windows of `length`; (K ** length,).
+
+    Entries are in lexicographic order, the first element most significant. Windows that are shorter
+    or hold an unknown label are left out.
+
+    Examples
+    --------
+    >>> joint_balance([0, 0, 0, 1, 1, 1], 2, n_classes=2).round(2).tolist()
+    [0.33, 0.33, 0.0, 0.33]
+    """
+    labels, layout = _labels(y, n_classes, sequences, length)
+    whole = layout.only_whole(length)
+    rows = labels[whole.starts[:, None] + np.arange(length)]
+    rows = rows[(rows >= 0).all(axis=1)]
+    if not len(rows):
+        raise LabelError(
+            f"no window of {length} rows has all its labels, so their joint balance is unknown; "
+            "give more labels or a shorter length"
+        )
+    state = rows @ n_classes ** np.arange(length - 1, -1, -1)
+    return np.asarray(np.bincount(state, minlength=n_classes**length) / len(rows))
+
+
+def pairs_from_transitions(transitions: Any) -> np.ndarray:
+    """Pr(Y^t, Y^{t+1}) of the stationary chain with these transition probabilities; (K, K).
+
+    Examples
+    --------
+    >>> pairs_from_transitions([[0.9, 0.1], [0.3, 0.7]]).round(3).tolist()
+    [[0.675, 0.075], [0.075, 0.175]]
+    """
+    table = np.asarray(transitions, dtype=float)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or (table < 0).any():
+        raise ParameterError(f"transitions are K × K shares, got shape {table.shape}")
+    if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
+        raise ParameterError(
+            f"each row of transitions must sum to 1, got {table.sum(axis=1).round(4).tolist()}"
+        )
+    n_classes = len(table)
+    # the stationary row vector solves π(P − 1) = 0 with Σπ = 1
+    system = np.vstack([(table - np.eye(n_classes)).T, np.ones(n_classes)])
+    share = np.linalg.lstsq(system, np.r_[np.zeros(n_classes), 1.0], rcond=None)[0]
+    return np.asarray(share.clip(0)[:, None] * table)
+
+
+def learn_pairs(
+    counts: np.ndarray, tables: tuple[np.ndarray, np.ndarray], share: np.ndarray | None
+) -> np.ndarray:
+    """Pr(Y^s, Y^t) from how votes on neighbouring elements meet, given Pr(vote | class).
+
+    Maximises Σ counts[i,v,j,w]·log Σ_ab J_ab Pr(i says v | a) Pr(j says w | b), the likelihood of all
+    pairs of votes, by expectation-maximisation on the K² entries of J alone. Inverting the vote
+    tables gives the same answer with infinite data, and negative probabilities before.
+
+    Parameters
+    ----------
+    counts
+        Votes on neighbouring elements; (n_sources, 1 + K, n_sources, 1 + K).
+    tables
+        Pr(vote | class) on the first and on the second element; (n_sources, 1 + K, K) each.
+    share
+        Pr(Y), kept on both sides if given; otherwise both sides are only made equal if this is a
+        stationary chain, which the caller asks for with an empty array.
+    """
+    left, right = (table.reshape(-1, table.shape[2]) for table in tables)
+    n_classes = left.shape[1]
+    weight = _without_own(counts).reshape(len(left), len(right))
+    J = np.full((n_classes, n_classes), 1 / n_classes**2)
+    for _ in range(_ROUNDS):
+        expected = left @ J @ right.T
+        ratio = np.divide(weight, expected, out=np.zeros_like(weight), where=expected > 0)
+        update = J * (left.T @ ratio @ right)
+        update = update / update.sum()
+        if share is not None:
+            side = share if len(share) else (update.sum(axis=0) + update.sum(axis=1)) / 2
+            update = rake(update, side, side, rounds=2)  # refined from round to round
+        change = np.abs(update - J).max()
+        J = update
+        if change < 1e-8:
+            break
+    if share is None:
+        return J
+    side = share if len(share) else (J.sum(axis=0) + J.sum(axis=1)) / 2
+    return rake(J, side, side)
+
+
+def _without_own(counts: np.ndarray) -> np.ndarray:
+    """Drop a source against itself: its mistakes persist from row to row, and would pass for labels."""
+    n_sources = counts.shape[0]
+    if n_sources < 2:
+        return counts
+    kept = counts.copy()
+    own = np.arange(n_sources)
+    kept[own, :, own, :] = 0
+    return kept if kept.sum() > 0 else counts
+
+
+def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
+    """The table nearest in relative entropy with these row and column sums."""
+    for _ in range(rounds):
+        table = _scaled(table, rows, axis=1)
+        table = _scaled(table, columns, axis=0)
+        if np.abs(table.sum(axis=1) - rows).max() < 1e-14:
+            break
+    return table
+
+
+def _scaled(table: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
+    now = table.sum(axis=axis)
+    scale = np.divide(target, now, out=np.zeros_like(now), where=now > 0)
+    return np.asarray(table * np.expand_dims(scale, axis))
+
+
+def _labels(
+    y: Any, n_classes: int, sequences: Any, length: int | None
+) -> tuple[np.ndarray, Layout]:
+    names = tuple(map(str, range(n_classes)))
+    rows = np.empty((len(y), 0), dtype=np.int8)
+    split = Split(Votes(rows, classes=names, sequences=sequences), y=y)
+    assert split.y is not None  # given above; for the type checker
+    if sequences is not None and length is not None:
+        return split.y, _cut(layout_of(split.votes, None), length)
+    return split.y, layout_of(split.votes, length)
+
+
+def _cut(layout: Layout, length: int) -> Layout:
+    """Windows of `length` within each sequence."""
+    starts = np.concatenate(
+        [np.arange(s, s + n, length) for s, n in zip(layout.starts, layout.lengths, strict=True)]
+        or [np.empty(0, int)]
+    )
+    return Layout(starts, np.diff(np.r_[starts, layout.n_rows]))
+
+
+def _pair_counts(labels: np.ndarray, layout: Layout, n_classes: int) -> np.ndarray:
+    before, after = layout.neighbours()
+    known = (labels[before] >= 0) & (labels[after] >= 0)
+    state = labels[before][known] * n_classes + labels[after][known]
+    return np.bincount(state, minlength=n_classes**2).reshape(n_classes, n_classes).astype(float)
+
+
+def learn_share(said: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """Pr(Y) from how often each source says what, given Pr(vote | class); (n_classes,).
+
+    Maximises Σ said[i,v]·log Σ_y Pr(y) Pr(i says v | y), one entry of votes at a time.
+    """
+    table = tables.reshape(-1, tables.shape[2])
+    weight = said.ravel()
+    share = np.full(table.shape[1], 1 / table.shape[1])
+    for _ in range(_ROUNDS):
+        expected = table @ share
+        ratio = np.divide(weight, expected, out=np.zeros_like(weight), where=expected > 0)
+        update = share * (ratio @ table)
+        update = update / update.sum()
+        change = np.abs(update - share).max()
+        share = update
+        if change < 1e-10:
+            break
+    return np.asarray(share)

@@ -1,0 +1,189 @@
+"""What chains and task graphs share: vote tables by place, evidence per row, parameters, state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import NotFitted, ParameterError, StoreError, UnknownName
+from ..label_models.base import TableModel
+from ..persistence import State
+from ..votes import Split, Votes
+from .dependencies import barred_pairs, learn_dependencies
+from .linked import Linked
+from .triplets import SOLVE
+
+__all__ = ["SequenceModel", "check_shares"]
+
+Balance = Any
+"""What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
+
+
+class SequenceModel(TableModel):
+    """Sources that vote on elements whose labels depend on each other."""
+
+    by_place_: np.ndarray
+    """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
+    extra_: np.ndarray
+    """What each place's class starts with beyond the prior over labels; zero but for compat."""
+    dependencies_: tuple[tuple[str, str], ...]
+    """Pairs of sources kept out of each other's triplets."""
+    linked_: Linked
+    """Corrections for the dependent pairs, the strongest that form a forest."""
+
+    # set by the constructors of the subclasses
+    tied: bool
+    dependencies: Any
+    solve: str | None
+    trust: float
+    compat: str | None
+
+    def evidence(self, votes: Votes) -> np.ndarray:
+        """What each source adds to each class's log probability; (n_rows, n_sources, n_classes).
+
+        A dependent pair's correction is shared evenly by the two.
+        """
+        votes = self._check(votes)
+        place = self._place_of_row(votes)
+        said = votes.matrix.astype(np.intp) + 1
+        # a table of the reference may hold exact zeros; centred, minus infinity would swallow all
+        table = np.maximum(self.by_place_, -700.0)
+        found = table[place[:, None], np.arange(votes.n_sources), said]
+        halves = self.linked_.evidence(votes.matrix) / 2
+        for index, pair in enumerate(self.linked_.pairs):
+            for source in pair:
+                found[:, source] += halves[:, index]
+        found -= found.mean(axis=2, keepdims=True)
+        return np.asarray(found * self.trust)
+
+    def context(self, votes: Votes) -> np.ndarray:
+        """What the prior and the neighbouring elements add to each class; (n_rows, n_classes).
+
+        Together with the sum of `evidence` over sources it is the log probability, up to a constant
+        per row.
+        """
+        with np.errstate(divide="ignore"):
+            total = np.log(self.predict_proba(votes))
+        total = total - self.evidence(votes).sum(axis=1)
+        return np.asarray(total - total.mean(axis=1, keepdims=True))
+
+    def _place_of_row(self, votes: Votes) -> np.ndarray:
+        raise NotFitted.of(self)  # pragma: no cover — every subclass says where its rows are
+
+    def _row_evidence(self, matrix: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """log Pr(votes of a row | class), with what the place adds; (n_rows, n_classes)."""
+        n_states, n_classes = self.by_place_.shape[2:]
+        total = np.zeros((len(matrix), n_classes))
+        for source, column in enumerate(matrix.T):
+            table = self.by_place_[:, source].reshape(-1, n_classes)
+            total += table.take(place * n_states + column + 1, axis=0)
+        if len(self.linked_.pairs):
+            total += self.linked_.evidence(matrix).sum(axis=1)
+        return np.asarray(self.trust * total + self.extra_.take(place, axis=0))
+
+    def _check_parameters(self, solvers: tuple[str, ...] = SOLVE) -> str:
+        """Refuse parameters out of range; return how triplets are combined."""
+        who = type(self).__name__
+        if self.compat not in (None, "flyingsquid"):
+            raise UnknownName.of("compat", self.compat, ["flyingsquid"])
+        if not isinstance(self.trust, float | int | np.number) or not 0 < self.trust < np.inf:
+            raise ParameterError(f"{who} got trust={self.trust!r}; expected a number above 0")
+        # the reference's default is the mean; ours the median, which one bad triplet cannot move
+        how = self.solve or ("mean" if self.compat else "median")
+        if how not in solvers:
+            raise UnknownName.of("solve", how, solvers)
+        return how
+
+    def _barred(self, votes: Votes) -> np.ndarray:
+        """Pairs that depend on each other, given or learned."""
+        pairs: Iterable[tuple[str, str]] = self.dependencies
+        if isinstance(self.dependencies, str):
+            if self.dependencies != "learn":
+                raise UnknownName.of("dependencies", self.dependencies, ["learn"])
+            pairs = learn_dependencies(votes)
+        barred = barred_pairs(pairs, votes.sources)
+        if self.compat and (barred.any() or isinstance(self.dependencies, str)):
+            raise ParameterError(
+                f"{type(self).__name__} got dependencies with compat='flyingsquid', which knows none "
+                "between sources here; use compat=None"
+            )
+        self.dependencies_ = tuple(
+            (votes.sources[a], votes.sources[b]) for a, b in np.argwhere(np.triu(barred, 1))
+        )
+        return barred
+
+    def _set_tables(self, log_tables: np.ndarray) -> None:
+        self.by_place_ = log_tables
+        if len(log_tables) == 1:
+            self.log_likelihood_ = log_tables[0]
+            return
+        with np.errstate(divide="ignore"):
+            self.log_likelihood_ = np.log(np.exp(log_tables).mean(axis=0))
+
+    def to_state(self) -> State:
+        """Everything a fitted model is, as plain values and arrays."""
+        if not hasattr(self, "by_place_"):
+            raise NotFitted.of(self)
+        values = {
+            "params": self._plain_parameters(),
+            "sources": list(self.sources_),
+            "classes": list(self.classes_),
+            "dependencies": [list(pair) for pair in self.dependencies_],
+            "findings": list(self.findings_),
+        }
+        arrays = {
+            "by_place": self.by_place_,
+            "extra": self.extra_,
+            "accuracy": self.accuracy_,
+            "class_balance": self.class_balance_,
+            "linked_pairs": self.linked_.pairs,
+            "linked_terms": self.linked_.terms,
+        }
+        return State(values, arrays)
+
+    def _restore(self, state: State) -> Self:
+        try:
+            values, arrays = state.values, state.arrays
+            self.sources_, self.classes_ = tuple(values["sources"]), tuple(values["classes"])
+            self.dependencies_ = tuple((a, b) for a, b in values["dependencies"])
+            self.findings_ = list(values["findings"])
+            self.extra_, self.accuracy_ = arrays["extra"], arrays["accuracy"]
+            self.class_balance_ = arrays["class_balance"]
+            self.linked_ = Linked(arrays["linked_pairs"], arrays["linked_terms"])
+            self._set_tables(arrays["by_place"])
+        except KeyError as error:
+            raise StoreError(
+                f"the saved {type(self).__name__} lacks {error.args[0]!r}; fit and save it again"
+            ) from error
+        return self
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Constructor parameters as JSON can hold them; what was counted on a split is not kept."""
+        plain = {}
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Split):
+                value = None
+            elif isinstance(value, np.ndarray):
+                value = value.tolist()
+            elif isinstance(value, np.generic):
+                value = value.item()
+            elif name == "dependencies" and not isinstance(value, str):
+                value = [list(pair) for pair in value]
+            plain[name] = value
+        return plain
+
+
+def check_shares(shares: np.ndarray, who: str) -> np.ndarray:
+    """Probabilities that sum to one, or an error; returned exactly normalised."""
+    if not np.isfinite(shares).all() or (shares < 0).any():
+        raise ParameterError(f"{who} got a class_balance with negative or missing shares")
+    if not np.isclose(shares.sum(), 1, atol=1e-3):
+        hint = ""
+        if shares.ndim == 2 and np.allclose(shares.sum(axis=1), 1, atol=1e-3):
+            hint = "; for transition probabilities use sequences.pairs_from_transitions(...)"
+        raise ParameterError(
+            f"{who} got a class_balance that sums to {shares.sum():g}; shares must sum to 1{hint}"
+        )
+    return np.asarray(shares / shares.sum())
