@@ -52,6 +52,7 @@ from .smoothness import (
     smoothness,
     support_smoothness,
 )
+from .verdict import RadiusRow, SourceVerdict, Sweep, Verdict, sweep, verdict
 
 __all__ = [
     "Constants",
@@ -63,8 +64,12 @@ __all__ = [
     "Others",
     "Participation",
     "RadiusChoice",
+    "RadiusRow",
     "Scan",
+    "SourceVerdict",
     "Surroundings",
+    "Sweep",
+    "Verdict",
     "agreement_floor",
     "choose_radius",
     "compare_embeddings",
@@ -93,4 +98,6 @@ __all__ = [
     "smoothness",
     "support_smoothness",
     "surroundings",
+    "sweep",
+    "verdict",
 ]

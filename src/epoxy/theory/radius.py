@@ -17,8 +17,8 @@ is the one with the largest lift, the smaller one of equals, and none where no l
 `"agreement"`
     Ours. Extended votes are compared with what the *other* sources say about the same rows. Given Y
     the two are independent, so their agreement, corrected for how unsure the others are, is an
-    estimate of ã(r) itself rather than a bound on it. It needs no smoothness, no pairs and works
-    for any number of classes.
+    estimate of ã(r) itself rather than a bound on it. It needs no smoothness, no pairs, works for
+    any number of classes, and counts what a diluted accuracy costs on the source's own rows.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from .bounds import (
 )
 from .lift import (
     Others,
+    class_prior,
     lift_bound,
     others_without,
     posterior,
@@ -62,7 +63,7 @@ __all__ = [
 
 Criterion = Literal["agreement", "smooth", "tight", "theorem"]
 
-_GRID = 64  # candidate radii per source: finer ones differ by less than the estimate's error
+_GRID = 32  # candidate radii per source: finer ones differ by less than the estimate's error
 
 
 class Nearest(Protocol):
@@ -177,7 +178,7 @@ def choose_radius(
     balance
         Class prior; even when None. The two bounds are stated for even classes.
     radii
-        Candidates; None takes the 64 quantiles of the distances at which some vote changes
+        Candidates; None takes 32 quantiles of the distances at which some vote changes
         (`"agreement"`) or the grid of `around`.
     around
         `surroundings(...)` of the train split, for every criterion but `"agreement"`.
@@ -203,37 +204,42 @@ def choose_radius(
 
 
 def new_accuracy_by_agreement(
-    reach: Nearest, source: int, accuracies: Any, radii: Any
+    reach: Nearest, source: int, accuracies: Any, radii: Any, balance: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """An estimate of ã(r), accuracy on newly covered rows, and its standard error; no labels.
 
-    Over rows newly covered within r that other sources vote on, with q their posterior under even
-    classes and v the extended vote: E[q_v] = ã R + (1 − ã) W, where R = E[Σ q_k²] is what a vote
-    that is always right would meet and W = E[Σ q_k (1 − q_k)]/(K − 1) one that is always wrong. So
-    ã = (E[q_v] − W) / (R − W). For two classes this regresses the votes on 2q − 1. Assumes that the
-    other sources' votes are independent of the extended one given Y, and their accuracies known.
-    NaN where no other source says anything about the rows.
+    Over rows newly covered within r that other sources vote on, let q be the others' posterior under
+    even classes and v the extended vote. Given Y, q does not depend on where the row lies, so E[q_v]
+    is linear in the share of rows where v is right, with slope E[Σ q_k² − Σ q_k(1 − q_k)/(K − 1)];
+    and over *all* rows, where that share is the class balance π_v, it is the mean q̄_v. Hence
+
+        ã = E[π_v] + E[q_v − q̄_v] / slope.
+
+    Anchoring at q̄ matters: where most sources name the same class, the others favour it everywhere.
+    Assumes that the others' votes are independent of the extended one given Y, and their accuracies
+    and the class balance known. NaN where no other source says anything about the rows.
     """
     votes, grid = reach.votes, as_radii(radii)
-    rest = _without(votes, source)
+    rest, prior = _without(votes, source), class_prior(balance, votes.n_classes)
     q = posterior(rest, np.delete(np.asarray(accuracies, dtype=np.float64), source))
-    fresh = ~votes.cast[:, source] & np.isfinite(reach.distance[:, source]) & rest.covered
-    rows = np.flatnonzero(fresh)
-    order = rows[np.argsort(reach.distance[rows, source], kind="stable")]
+    distance = reach.distance[:, source]
+    rows = np.flatnonzero(~votes.cast[:, source] & np.isfinite(distance) & rest.covered)
+    if not len(rows):
+        return np.full(len(grid), np.nan), np.full(len(grid), np.nan)
+    order = rows[np.argsort(distance[rows], kind="stable")]
     vote = reach.nearest[order, source].astype(np.intp)
     right = (q[order] ** 2).sum(axis=1)
-    wrong = (1 - right) / (votes.n_classes - 1)
-    met, span = q[order, vote] - wrong, right - wrong
-    upto = np.searchsorted(reach.distance[order, source], grid, side="right")
-    sums = [
+    span = right - (1 - right) / (votes.n_classes - 1)
+    more = q[order, vote] - q[rest.covered].mean(axis=0)[vote]
+    upto = np.searchsorted(distance[order], grid, side="right")
+    gain, slope, gains, both, slopes, base = (
         np.concatenate([[0.0], np.cumsum(each)])[upto]
-        for each in (met, span, met**2, met * span, span**2)
-    ]
+        for each in (more, span, more**2, more * span, span**2, prior[vote])
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        estimate = np.where(sums[1] > 1e-9, sums[0] / sums[1], np.nan)
-        residual = sums[2] - 2 * estimate * sums[3] + estimate**2 * sums[4]
-        error = np.sqrt(np.maximum(residual, 0)) / sums[1]
-    return np.clip(estimate, 0, 1), error
+        ratio = np.where(slope > 1e-9, gain / slope, np.nan)
+        error = np.sqrt(np.maximum(gains - 2 * ratio * both + ratio**2 * slopes, 0)) / slope
+        return np.clip(base / upto + ratio, 0, 1), error
 
 
 def _without(votes: Votes, source: int) -> Votes:
@@ -248,32 +254,48 @@ def _without(votes: Votes, source: int) -> Votes:
 def _by_agreement(
     reach: Nearest, source: int, accuracies: np.ndarray, balance: Any, radii: Any
 ) -> LiftCurve:
-    votes = reach.votes
-    distance = reach.distance[:, source]
-    silent = ~votes.cast[:, source] & np.isfinite(distance)
+    votes, a = reach.votes, float(accuracies[source])
+    own = votes.cast[:, source]
+    distance = np.where(own, np.inf, reach.distance[:, source])
+    silent = np.isfinite(distance)
     grid = _candidates(distance[silent]) if radii is None else as_radii(radii)
-    if not len(grid) or not silent.any():
-        return _flat(grid, float(accuracies[source]))
-    estimate, error = new_accuracy_by_agreement(reach, source, accuracies, grid)
+    if not silent.any() or votes.n_sources < 2:
+        return _flat(grid, a)
+    estimate, error = new_accuracy_by_agreement(reach, source, accuracies, grid, balance)
     # one standard error below: a few agreeing rows should not buy a large radius
     new = np.clip(estimate - np.nan_to_num(error), 0, 1)
-    reached = (distance[silent][:, None] <= grid).mean(axis=0) * silent.mean()
-    support = float(votes.cast[:, source].mean())
-    extended = (support * accuracies[source] + reached * new) / np.maximum(support + reached, 1e-12)
-    q = posterior(_without(votes, source), np.delete(accuracies, source), balance)
+    reached = (distance[:, None] <= grid).mean(axis=0)
+    support = float(own.mean())
+    extended = (support * a + reached * new) / np.maximum(support + reached, 1e-12)
+    rest = _without(votes, source)
+    q = posterior(rest, np.delete(accuracies, source), balance)
+    even = posterior(rest, np.delete(accuracies, source))
+    kept = _Rows(q[own], even[own], votes.matrix[own, source].astype(np.intp))
     lift = np.full(len(grid), np.nan)
     for at in np.flatnonzero(np.isfinite(new)):
-        rows = np.flatnonzero(silent & (distance <= grid[at]))
-        vote = reach.nearest[rows, source].astype(np.intp)
-        gain = _row_gain(q[rows], vote, float(extended[at]), float(new[at]))
-        lift[at] = gain.sum() / votes.n_rows
-    return LiftCurve(grid, reached, extended, new, lift)
+        # a source worse than guessing is ignored by the model, never read backwards
+        weight = max(float(extended[at]), 1 / votes.n_classes)
+        rows = np.flatnonzero(distance <= grid[at])
+        fresh = _Rows(q[rows], even[rows], reach.nearest[rows, source].astype(np.intp))
+        lift[at] = fresh.gain(1 / votes.n_classes, weight, float(new[at])) + kept.gain(a, weight, a)
+    return LiftCurve(grid, reached, extended, new, lift / votes.n_rows)
 
 
-def _row_gain(before: np.ndarray, vote: np.ndarray, extended: float, new: float) -> np.ndarray:
-    """Expected gain in probability of the truth when each row gets its extended vote."""
-    after, truth = _updated(before, vote, extended), _updated(before, vote, new)
-    return np.asarray((truth * (after - before)).sum(axis=1))
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows one source votes on: what the others make of them, and its vote."""
+
+    others: np.ndarray  # (n_rows, n_classes) their posterior
+    evidence: np.ndarray  # (n_rows, n_classes) the same under even classes
+    vote: np.ndarray  # (n_rows,)
+
+    def gain(self, before: float, after: float, true: float) -> float:
+        """Gain in probability of the truth when the votes' weight changes from `before` to `after`.
+
+        The truth itself is as likely as the votes' true accuracy and the others' evidence make it.
+        """
+        change = _updated(self.others, self.vote, after) - _updated(self.others, self.vote, before)
+        return float((_updated(self.evidence, self.vote, true) * change).sum())
 
 
 def _updated(before: np.ndarray, vote: np.ndarray, accuracy: float) -> np.ndarray:
@@ -316,10 +338,12 @@ def _by_bound(
     else:
         new = _smooth_accuracy(a, rough, place, distance)
         extended = (place.support * a + reached * new) / np.maximum(place.support + reached, 1e-12)
-    gains = [
-        single_lift(p[distance <= radius], whole, fresh).sum() / votes.n_rows
-        for radius, whole, fresh in zip(around.radii, extended, new, strict=True)
-    ]
+    gains = []
+    for radius, whole, fresh in zip(around.radii, extended, new, strict=True):
+        rest = p[distance <= radius]
+        # a bound on ā leaves open which weight the model learns: take the worst it may be
+        weights = np.linspace(max(whole, 0.5), max(a, 0.5), 5) if criterion == "tight" else [whole]
+        gains.append(min(single_lift(rest, w, fresh).sum() for w in weights) / votes.n_rows)
     return LiftCurve(around.radii, reached, extended, new, np.array(gains))
 
 
