@@ -171,6 +171,29 @@ class Votes:
         """Other votes by the same sources about the same rows."""
         return Votes(matrix, self.sources, self.classes, sequences=self.sequences)
 
+    @classmethod
+    def of_checked(
+        cls,
+        matrix: np.ndarray,
+        sources: tuple[str, ...],
+        classes: tuple[str, ...],
+        sequences: np.ndarray | None = None,
+    ) -> Votes:
+        """Wrap a matrix made of votes that were checked before, without copying or checking again.
+
+        For loops in which a copy would be the larger half of the work; the caller gives the matrix up.
+        """
+        votes = object.__new__(cls)
+        matrix.flags.writeable = False
+        for name, value in (
+            ("matrix", matrix),
+            ("sources", sources),
+            ("classes", classes),
+            ("sequences", sequences),
+        ):
+            object.__setattr__(votes, name, value)
+        return votes
+
     def __len__(self) -> int:
         return self.n_rows
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
 from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
+from .kernels import sum_log_odds
 
 __all__ = [
     "LabelModel",
@@ -22,6 +23,7 @@ __all__ = [
     "as_votes",
     "balance_of",
     "check_speaks",
+    "from_odds",
     "plain_params",
     "posterior",
     "resolve_balance",
@@ -145,10 +147,9 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     """Pr(class | votes) for conditionally independent sources; (n_rows, n_classes)."""
     n_classes = len(log_prior)
     if n_classes == 2:  # one column of log-odds is half the work
-        odds = np.full(len(matrix), log_prior[1] - log_prior[0])
-        for column, table in zip(matrix.T, log_likelihood[:, :, 1] - log_likelihood[:, :, 0]):
-            odds += table.take(column.astype(np.intp) + 1)
-        return _from_odds(odds)
+        columns = np.ascontiguousarray(matrix.T)  # no copy for votes, which are column-contiguous
+        tables = log_likelihood[:, :, 1] - log_likelihood[:, :, 0]
+        return from_odds(sum_log_odds(columns, tables, float(log_prior[1] - log_prior[0])))
     score = np.tile(log_prior, (len(matrix), 1))
     for column, table in zip(matrix.T, log_likelihood):
         score += table.take(column.astype(np.intp) + 1, axis=0)
@@ -158,7 +159,7 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     return score
 
 
-def _from_odds(odds: np.ndarray) -> np.ndarray:
+def from_odds(odds: np.ndarray) -> np.ndarray:
     """Both columns from log-odds, without overflow for |odds| in the thousands."""
     small = np.exp(-np.abs(odds))
     likely = 1 / (1 + small)

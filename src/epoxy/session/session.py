@@ -1,0 +1,548 @@
+"""The interactive loop without any interface: edit a source, and every label is current.
+
+An edit recomputes what depends on it and nothing else: one column, one row and column of the pair
+counts, the closed-form model, the probabilities, the scores. States are values (`Version`), so undo
+is a step back, and whoever watches is told the difference (`Change`).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from ..diagnostics import Explanation, Report, scores
+from ..errors import (
+    AlignmentError,
+    NotIdentifiable,
+    ParameterError,
+    UnknownName,
+    VoteError,
+)
+from ..extension import Radius, Reach, as_radii, typical_distance
+from ..label_models import LabelModel, Triplet, balance_of
+from ..label_models.base import from_odds, posterior
+from ..label_models.kernels import sum_log_odds, warm
+from ..model import Epoxy, position_of
+from ..progress import Progress, silent
+from ..votes import ABSTAIN, Split, Votes
+from ..weighting import Weighting, resolve_weighting
+from .reaching import Index
+from .store import Store
+from .versions import Change, Source, Version
+from .working import Working
+
+__all__ = ["Session"]
+
+TRAIN, DEV = 0, 1
+
+
+class Session:
+    """A train split, a dev split and the current votes, always combined.
+
+    Parameters
+    ----------
+    train, dev
+        Splits with the same sources; dev's true labels are scored against.
+    label_model
+        Combines the extended votes; None for `Triplet` with the class balance of dev.
+    radius
+        Radii to start with, in any form `Reach.extend` takes; None for the typical distance between
+        neighbours.
+    metric, weighting
+        How nearness is measured and who lends a vote; see `epoxy.reach`.
+
+    Examples
+    --------
+    >>> votes = Votes([[1, 1, -1], [-1, -1, 1], [0, -1, 0], [-1, 0, -1]] * 20, sources="abc")
+    >>> train = Split(votes, [[1.0, 0.1], [1.0, 0.2], [0.1, 1.0], [0.2, 1.0]] * 20)
+    >>> session = Session(train, radius=0.0)
+    >>> change = session.set_radius("a", 0.1)
+    >>> change.coverage
+    (0.5, 1.0)
+    >>> session.undo().what
+    'undo radius of a'
+    """
+
+    def __init__(
+        self,
+        train: Split,
+        dev: Split | None = None,
+        *,
+        label_model: LabelModel | None = None,
+        radius: Radius | None = None,
+        metric: str = "cosine",
+        weighting: str | Weighting | None = None,
+        positive: str | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        self.classes, self.metric, self.positive = train.classes, metric, positive
+        self.weighting = resolve_weighting(weighting)
+        self.label_model = _default_model(dev) if label_model is None else label_model
+        self._template = clone(self.label_model, safe=False)
+        self.failures: tuple[Any, ...] = ()
+        self.project: Any = None
+        self.store: Store | None = None
+        self.rows: Any = None
+        self._watchers: list[Callable[[Change], None]] = []
+        self._past: list[Version] = []
+        self._working = Working(len(self.classes))
+        warm()
+        splits = (train,) if dev is None else (train, dev)
+        _check_same(splits)
+        if radius is None:
+            radius = 0.0 if train.vectors is None else typical_distance(train, metric)
+        radii = as_radii(radius, train.votes.sources)
+        truth = tuple(_truth(split) for split in splits)
+        index = Index.over(splits, metric, progress)
+        start = Version(0, (), truth, splits, index)
+        for at, name in enumerate(train.votes.sources):
+            own = tuple(np.ascontiguousarray(split.votes.matrix[:, at]) for split in splits)
+            start = replace(
+                start, sources=(*start.sources, self._source(start, name, own, radii[at]))
+            )
+        self._now = self._combine(start)
+
+    @classmethod
+    def open(cls, folder: str | Path, **options: Any) -> Self:
+        """Open a project folder: vote, embed, and go on where the last session stopped."""
+        from .opening import open_session
+
+        session: Self = open_session(cls, folder, **options)
+        return session
+
+    # reading
+
+    @property
+    def version(self) -> int:
+        """Counts edits; two sessions states with the same number are the same."""
+        return self._now.number
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of all sources, switched on or off."""
+        return tuple(source.name for source in self._now.sources)
+
+    @property
+    def radii(self) -> dict[str, float | None]:
+        """How far each source may speak; None for one that is not extended."""
+        return {s.name: None if np.isnan(s.radius) else s.radius for s in self._now.sources}
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Pr(class) of every train row; (n_rows, n_classes)."""
+        return self._of(TRAIN)
+
+    @property
+    def dev_probabilities(self) -> np.ndarray:
+        """Pr(class) of every dev row; (n_rows, n_classes)."""
+        return self._of(DEV)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """How good the labels are on the rows whose truth is known; empty if none is."""
+        return dict(self._now.scores)
+
+    @property
+    def problem(self) -> str:
+        """Why there are no probabilities now; empty when there are."""
+        return self._now.problem
+
+    @property
+    def votes(self) -> Votes:
+        """The extended train votes of the sources that are switched on."""
+        return self._votes(TRAIN)
+
+    def split(self, name: str = "train", *, every: bool = False) -> Split:
+        """A split with its current own votes and true labels; `every` includes sources switched off."""
+        at = self._split_number(name)
+        now = self._now
+        used = now.sources if every else now.active
+        matrix = _stack([source.own[at] for source in used], now.splits[at].n_rows)
+        votes = Votes(
+            matrix,
+            [source.name for source in used],
+            self.classes,
+            sequences=now.splits[at].votes.sequences,
+        )
+        return Split(votes, now.splits[at].vectors, now.truth[at], now.splits[at].ids)
+
+    def model(self) -> Epoxy:
+        """The current state as a fitted `Epoxy`, to predict on other rows, save, or report."""
+        now = self._now
+        if now.label_model is None:
+            raise NotIdentifiable(now.problem)
+        train = self.split()
+        model = Epoxy(self.label_model, self._radii(), self.weighting, metric=self.metric)
+        model.train_, model.label_model_ = train, now.label_model
+        model.radius_ = self._radii()
+        model.reach_ = self._reach(TRAIN, train.votes)
+        model.votes_ = self._votes(TRAIN)
+        return model
+
+    def report(self, split: str = "dev") -> Report:
+        """The per-source table of a split, with scores where truth is known."""
+        name = split if split == "train" or len(self._now.splits) > 1 else "train"
+        return self.model().report(self.split(name), positive=self.positive)
+
+    def explain(self, row: Any, split: str = "train") -> Explanation:
+        """Why one row has its label."""
+        return self.model().explain(self.split(split), row)
+
+    def subscribe(self, watcher: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `watcher` with every `Change`; returns a function that ends it."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    # editing
+
+    def set_votes(self, source: str, column: Any, *, dev: Any = None) -> Change:
+        """Replace one source's votes (or add a source): what an edit of its function does.
+
+        `column` holds one vote per train row, as class indices with −1 or as names with None; `dev`
+        the same for the dev rows, where the source's votes stay as they are when not given.
+        """
+        now, old = self._now, self._now.source(source)
+        given = [column] if len(now.splits) == 1 else [column, dev]
+        own = []
+        for at, (split, each) in enumerate(zip(now.splits, given)):
+            if each is None:
+                each = old.own[at] if old is not None else np.full(split.n_rows, ABSTAIN)
+            own.append(_column(source, each, split.n_rows, self.classes))
+        radius = old.radius if old is not None else self._usual_radius()
+        made = self._source(now, source, tuple(own), radius, old)
+        verb = "votes of" if old is not None else "add"
+        return self._commit(_with(now, made), f"{verb} {source}", source)
+
+    def set_radius(self, source: str | None, radius: float | None) -> Change:
+        """Let a source (None: all of them) speak as far as `radius`; None leaves its votes alone."""
+        value = as_radii([radius], ["radius"])[0]
+        changed = [self._known(source)] if source is not None else list(self._now.sources)
+        return self.set_radii(
+            {each.name: value for each in changed}, f"radius of {source or 'all'}"
+        )
+
+    def set_radii(self, radii: Mapping[str, float | None], what: str = "radii") -> Change:
+        """Set several radii in one edit."""
+        now = self._now
+        values = as_radii(list(radii.values()), list(radii))
+        for name, value in zip(radii, values):
+            now = _with(now, self._extended(self._known(name), value, now.index))
+        only = next(iter(radii)) if len(radii) == 1 else None
+        return self._commit(now, what, only)
+
+    def switch(self, source: str, on: bool) -> Change:
+        """Switch a source off (its votes stay known) or on again."""
+        made = replace(self._known(source), is_on=bool(on))
+        return self._commit(_with(self._now, made), f"{'on' if on else 'off'} {source}", source)
+
+    def remove(self, source: str) -> Change:
+        """Forget a source."""
+        gone = self._known(source)
+        kept = tuple(each for each in self._now.sources if each is not gone)
+        return self._commit(replace(self._now, sources=kept), f"remove {source}", source)
+
+    def label(self, row: Any, label: str | None, split: str = "train") -> Change:
+        """Give (or with None take back) the true label of a row; only scores change."""
+        at = self._split_number(split)
+        row_number = position_of(self._now.splits[at], row)
+        if label is not None and label not in self.classes:
+            raise UnknownName.of("class", label, self.classes)
+        truth = self._now.truth[at].copy()
+        truth[row_number] = ABSTAIN if label is None else self.classes.index(label)
+        known = tuple(truth if i == at else each for i, each in enumerate(self._now.truth))
+        return self._commit(replace(self._now, truth=known), f"label of {row}", None)
+
+    def append(self, more: Split) -> Change:
+        """Add train rows, with a vote of every source and a vector each."""
+        now = self._now
+        train = now.splits[TRAIN]
+        grown = _joined(self.split(every=True), more)
+        index = now.index.append(more)
+        truth = (np.concatenate([now.truth[TRAIN], _truth(more)]), *now.truth[1:])
+        shell = replace(now, splits=(grown, *now.splits[1:]), truth=truth, index=index, sources=())
+        for at, source in enumerate(now.sources):
+            own = (np.ascontiguousarray(grown.votes.matrix[:, at]), *source.own[1:])
+            made = self._source(shell, source.name, own, source.radius)
+            shell = replace(shell, sources=(*shell.sources, replace(made, is_on=source.is_on)))
+        return self._commit(shell, f"append {grown.n_rows - train.n_rows} rows", None)
+
+    def undo(self) -> Change:
+        """Take the last edit back."""
+        if not self._past:
+            raise ParameterError("there is no edit to undo")
+        before, self._now = self._now, self._past.pop()
+        self._now = replace(self._now, number=before.number + 1)
+        self._keep(before, self._now, f"undo {self._last}")
+        return self._tell(before, f"undo {self._last}", None, time.perf_counter())
+
+    def forget_past(self) -> None:
+        """Make the current state the one that undo stops at."""
+        self._past.clear()
+
+    # the graph of computation
+
+    def _source(
+        self,
+        version: Version,
+        name: str,
+        own: tuple[np.ndarray, ...],
+        radius: float,
+        old: Source | None = None,
+    ) -> Source:
+        support = own[TRAIN] != ABSTAIN
+        alone = not support.any() or support.all()  # nothing to lend, or sources left alone
+        reached = tuple(
+            version.index.nobody(at)
+            if alone
+            else version.index.reach(at, support, radius, old.reach[at] if old else None)
+            for at in range(len(version.splits))
+        )
+        shell = Source(name, own, reached, own, radius, True if old is None else old.is_on)
+        return self._extended(shell, radius, version.index)
+
+    def _extended(self, source: Source, radius: float, index: Index) -> Source:
+        """The same source with another radius; searches only what lies beyond the last one asked."""
+        reached = tuple(index.widen(at, each, radius) for at, each in enumerate(source.reach))
+        extended = tuple(
+            index.extend(
+                at, own, source.own[TRAIN], each, radius, self.weighting, len(self.classes)
+            )
+            for at, (own, each) in enumerate(zip(source.own, reached))
+        )
+        return replace(source, reach=reached, extended=extended, radius=float(radius))
+
+    def _combine(self, version: Version) -> Version:
+        """Fit the label model and read probabilities, labels and scores of a version."""
+        active = version.active
+        self._working.sync([source.extended[TRAIN] for source in active])
+        try:
+            model = self._fit(version)
+        except NotIdentifiable as error:
+            problem = str(error)
+            return replace(
+                version, label_model=None, probabilities=(), labels=(), scores={}, problem=problem
+            )
+        proba = tuple(self._probabilities(model, version, at) for at in range(len(version.splits)))
+        labels = tuple(each.argmax(axis=1) for each in proba)
+        return replace(
+            version,
+            label_model=model,
+            probabilities=proba,
+            labels=labels,
+            scores=_scores(proba, version.truth, self.classes, self.positive),
+            problem="",
+        )
+
+    def _fit(self, version: Version) -> Any:
+        model = copy.copy(self._template)  # clone() reads signatures: half a millisecond per edit
+        names = tuple(source.name for source in version.active)
+        if not names:
+            raise NotIdentifiable("no source is switched on; add a labeling function")
+        if hasattr(model, "fit_moments") and not isinstance(model.class_balance, str):
+            return model.fit_moments(self._working.moments(names, self.classes))
+        return model.fit(self._votes(TRAIN, version))
+
+    def _probabilities(self, model: Any, version: Version, at: int) -> np.ndarray:
+        if not hasattr(model, "log_likelihood_"):
+            return np.asarray(model.predict_proba(self._votes(at, version)))
+        columns = self._working.matrix
+        if at != TRAIN:
+            columns = np.stack([source.extended[at] for source in version.active])
+        table, prior = model.log_likelihood_, model.log_prior()
+        if len(self.classes) == 2:
+            odds = table[:, :, 1] - table[:, :, 0]
+            return from_odds(sum_log_odds(columns, odds, float(prior[1] - prior[0])))
+        return posterior(columns.T, table, prior)
+
+    def _commit(self, version: Version, what: str, source: str | None) -> Change:
+        start = time.perf_counter()
+        before = self._now
+        made = self._combine(replace(version, number=before.number + 1))
+        self._past.append(before)
+        self._now, self._last = made, what
+        self._keep(before, made, what)
+        return self._tell(before, what, source, start)
+
+    def _keep(self, before: Version, now: Version, what: str) -> None:
+        """Write what a person decided to the project's store, if there is one."""
+        if self.store is None:
+            return
+        known = {source.name: (source.radius, source.is_on) for source in before.sources}
+        settings = {source.name: (source.radius, source.is_on) for source in now.sources}
+        changed = {
+            name: value
+            for name, value in settings.items()
+            if str(known.get(name, value)) != str(value)  # NaN equals itself as text
+        }
+        if changed:
+            self.store.set_sources(changed, what)
+        for split, old, new in zip(now.splits, before.truth, now.truth):
+            for row in np.flatnonzero(old != new) if len(old) == len(new) else ():
+                label = None if new[row] == ABSTAIN else self.classes[new[row]]
+                self.store.set_label(str(split.ids[row]), label)
+
+    def _tell(self, before: Version, what: str, source: str | None, start: float) -> Change:
+        now = self._now
+        old, new = (each.source(source) if source else None for each in (before, now))
+        change = Change(
+            version=now.number,
+            what=what,
+            source=source,
+            flipped=_flipped(before, now),
+            before=before.scores,
+            after=now.scores,
+            coverage=None if source is None else (_coverage(old), _coverage(new)),
+            seconds=time.perf_counter() - start,
+            searched=0.0 if new is None else now.index.searched(new.reach[TRAIN]),
+            problem=now.problem,
+        )
+        for watcher in tuple(self._watchers):
+            watcher(change)
+        return change
+
+    # small reads
+
+    def _of(self, at: int) -> np.ndarray:
+        if self._now.problem:
+            raise NotIdentifiable(self._now.problem)
+        if at >= len(self._now.probabilities):
+            raise ParameterError("this session has no dev split; give one: Session(train, dev=dev)")
+        return self._now.probabilities[at]
+
+    def _known(self, name: str) -> Source:
+        found = self._now.source(name)
+        if found is None:
+            raise UnknownName.of("source", name, self.sources)
+        return found
+
+    def _split_number(self, name: str) -> int:
+        names = ("train", "dev")[: len(self._now.splits)]
+        if name not in names:
+            raise UnknownName.of("split", name, names)
+        return names.index(name)
+
+    def _radii(self) -> np.ndarray:
+        return np.array([source.radius for source in self._now.active])
+
+    def _usual_radius(self) -> float:
+        """What a new source starts with: the middle of the others' radii."""
+        radii = [s.radius for s in self._now.sources if not np.isnan(s.radius)]
+        return float(np.median(radii)) if radii else 0.0
+
+    def _votes(self, at: int, version: Version | None = None) -> Votes:
+        now = self._now if version is None else version
+        matrix = _stack([source.extended[at] for source in now.active], now.splits[at].n_rows)
+        names = tuple(source.name for source in now.active)
+        return Votes.of_checked(matrix, names, self.classes, now.splits[at].votes.sequences)
+
+    def _reach(self, at: int, votes: Votes) -> Reach:
+        found: Reach = self._now.index.as_reach(at, self._now.active, votes, self.weighting)
+        return found
+
+
+def _default_model(dev: Split | None) -> LabelModel:
+    if dev is None or not dev.labelled.any():
+        return Triplet()
+    return Triplet(balance_of(dev).tolist())
+
+
+def _truth(split: Split) -> np.ndarray:
+    return np.full(split.n_rows, ABSTAIN) if split.y is None else split.y
+
+
+def _check_same(splits: Sequence[Split]) -> None:
+    first = splits[0].votes
+    for other in splits[1:]:
+        if other.votes.sources != first.sources or other.classes != first.classes:
+            raise AlignmentError(
+                "train and dev must have the same sources and classes, got "
+                f"{list(first.sources)[:5]} and {list(other.votes.sources)[:5]}"
+            )
+
+
+def _column(source: str, column: Any, n_rows: int, classes: tuple[str, ...]) -> np.ndarray:
+    """Votes of one source, given as indices or names, as a checked column."""
+    raw = np.asarray(column)
+    if raw.shape != (n_rows,):
+        raise AlignmentError(
+            f"source {source!r} needs one vote per row, got shape {raw.shape} for {n_rows} rows"
+        )
+    if raw.dtype.kind not in "iu":
+        position: dict[Any, int] = {name: at for at, name in enumerate(classes)}
+        position[None] = ABSTAIN
+        try:
+            raw = np.array([position[each] for each in raw.tolist()])
+        except KeyError as error:
+            raise VoteError(
+                f"source {source!r} votes {error.args[0]!r}; expected one of {list(classes)} or None"
+            ) from None
+    return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
+
+
+def _stack(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """Columns side by side, column-contiguous."""
+    if not columns:
+        return np.empty((rows, 0), dtype=np.int8, order="F")
+    return np.stack(columns).T
+
+
+def _with(version: Version, source: Source) -> Version:
+    """A version with one source replaced, or added at the end."""
+    if version.source(source.name) is None:
+        return replace(version, sources=(*version.sources, source))
+    kept = (source if each.name == source.name else each for each in version.sources)
+    return replace(version, sources=tuple(kept))
+
+
+def _joined(train: Split, more: Split) -> Split:
+    if more.votes.sources != train.votes.sources or more.classes != train.classes:
+        raise AlignmentError(
+            f"appended rows need votes of the sources {list(train.votes.sources)[:8]}, "
+            f"got {list(more.votes.sources)[:8]}"
+        )
+    if (more.vectors is None) != (train.vectors is None):
+        raise AlignmentError("appended rows need vectors exactly when the train rows have them")
+    votes = Votes(
+        np.concatenate([train.votes.matrix, more.votes.matrix]), train.votes.sources, train.classes
+    )
+    vectors = None if train.vectors is None else np.concatenate([train.vectors, more.vectors])
+    y = np.concatenate([_truth(train), _truth(more)])
+    ids = np.concatenate([np.asarray(train.ids), np.asarray(more.ids)])
+    return Split(votes, vectors, y, ids)
+
+
+def _scores(
+    proba: Sequence[np.ndarray],
+    truth: Sequence[np.ndarray],
+    classes: Sequence[str],
+    positive: str | None,
+) -> dict[str, float]:
+    """Scores over every row whose truth is known, dev rows and hand-labelled train rows alike."""
+    known = [each != ABSTAIN for each in truth]
+    if not any(each.any() for each in known):
+        return {}
+    told = np.concatenate([each[where] for each, where in zip(truth, known)])
+    said = np.concatenate([each[where] for each, where in zip(proba, known)])
+    return scores(said, told, classes, positive=positive)
+
+
+def _flipped(before: Version, now: Version) -> np.ndarray:
+    if not before.labels or not now.labels:
+        rows = now.splits[TRAIN].n_rows if before.labels or now.labels else 0
+        return np.arange(rows)
+    old, new = before.labels[TRAIN], now.labels[TRAIN]
+    shared = min(len(old), len(new))
+    return np.flatnonzero(old[:shared] != new[:shared])
+
+
+def _coverage(source: Source | None) -> float:
+    if source is None or not len(source.extended[TRAIN]):
+        return 0.0
+    return float((source.extended[TRAIN] != ABSTAIN).mean())
