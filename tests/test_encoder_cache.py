@@ -187,15 +187,16 @@ def test_nothing_stored_needs_pickle(counted, tmp_path):
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".npy", ".json"}
 
 
-def test_many_small_additions_end_in_few_files(counted, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "SHARD_ROWS", 64)
+@pytest.mark.parametrize("shard_rows", [6, 64])
+def test_many_small_additions_end_in_few_files(counted, tmp_path, monkeypatch, shard_rows):
+    monkeypatch.setattr(cache, "SHARD_ROWS", shard_rows)
     monkeypatch.setattr(cache, "_MOST_SMALL", 8)
-    rows = rows_named(*range(40))
+    rows = rows_named(*range(25))
 
     for row in rows:
         cached(counted, tmp_path).encode([row])
 
-    assert len(files(tmp_path, ".json")) <= 10
+    assert len(files(tmp_path, ".json")) <= 12
     assert len(files(tmp_path, ".json")) == len(files(tmp_path, ".npy"))
     vectors = cached(counted, tmp_path).encode(rows)
     assert counted.asked == rows

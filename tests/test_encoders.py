@@ -311,6 +311,18 @@ def test_an_archive_of_arrays_is_refused(tmp_path):
         Precomputed(tmp_path / "vectors.npz").encode(["a", "b"])
 
 
+def test_precomputed_rows_permute_with_their_vectors_and_may_be_none_at_all():
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    seen = []
+
+    shuffled = Precomputed().fit(rows).encode(rows[[3, 1]], progress=lambda *at: seen.append(at))
+
+    np.testing.assert_array_equal(shuffled, rows[[3, 1]])
+    assert seen == [(2, 2)]
+    assert Precomputed().encode([]).shape == (0, 0)
+    assert (Precomputed().name, Precomputed().identity) == ("precomputed", None)
+
+
 # functions and transformers
 
 
@@ -514,6 +526,25 @@ def test_resolve_makes_an_encoder_of_what_a_user_writes(what, kind, name):
     assert encoder.name == name
 
 
+@pytest.mark.parametrize(
+    ("encoder", "expected"),
+    [
+        (Lsa(), "Lsa(dim=128, words=50000, seed=0)"),
+        (Text(), "Text('all-MiniLM-L6-v2')"),
+        (Image("bit-m"), "Image('resnetv2_50x1_bit.goog_in21k')"),
+        (Precomputed(), "Precomputed()"),
+        (Precomputed("v.npy"), "Precomputed('v.npy')"),
+        (Precomputed(np.eye(2)), "Precomputed(<ndarray>)"),
+        (Function(letters), "Function(letters, identity=None)"),
+        (Transformer(CountVectorizer()), "Transformer(CountVectorizer, identity=None)"),
+        (Cached(Lsa(dim=2), "here"), "Cached(Lsa(dim=2, words=50000, seed=0), 'here')"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_encoder_prints_what_it_is(encoder, expected):
+    assert repr(encoder) == expected
+
+
 def test_resolve_takes_an_object_with_an_encode_method():
     class Loaded:
         def encode(self, rows):
@@ -673,6 +704,7 @@ def test_a_text_model_is_loaded_from_a_folder_once_and_in_silence(sentence_model
 
     np.testing.assert_array_equal(vectors, [[len(row), row.count("a")] for row in rows])
     np.testing.assert_array_equal(again, vectors)
+    assert encoder.encode([]).shape == (0, 2)
     assert StandInSentences.loaded == [(str(model_folder), None)]
     assert sentence_models["drawn"]
 

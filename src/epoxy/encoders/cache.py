@@ -146,9 +146,13 @@ class _Run:
         """Fill in what is stored; return the rows that are not."""
         shard_of, place_of = _lookup(shards, self.keys[distinct])
         missing = shard_of < 0
-        for number in np.unique(shard_of[~missing]):
-            here = np.flatnonzero(shard_of == number)
-            stored = self.store.read(shards[number])
+        order = np.argsort(shard_of, kind="stable")
+        bounds = np.searchsorted(shard_of[order], np.arange(len(shards) + 1))
+        for number, shard in enumerate(shards):
+            here = order[bounds[number] : bounds[number + 1]]
+            if not len(here):
+                continue
+            stored = self.store.read(shard)
             if stored is None:
                 missing[here] = True
             else:

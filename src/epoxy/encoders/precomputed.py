@@ -60,10 +60,13 @@ class Precomputed:
         """Return the given vectors, one per row."""
         wanted = self.prepare(rows)
         if self.vectors is None:
-            return as_vectors(wanted, "the column of vectors", len(wanted))
-        if isinstance(self.vectors, (str, Path)):
-            return as_vectors(_load(self.vectors), f"{str(self.vectors)!r}", len(wanted))
-        return as_vectors(self.vectors, "the precomputed array", len(wanted))
+            vectors = as_vectors(wanted, "the column of vectors", len(wanted))
+        elif isinstance(self.vectors, (str, Path)):
+            vectors = as_vectors(_load(self.vectors), f"{str(self.vectors)!r}", len(wanted))
+        else:
+            vectors = as_vectors(self.vectors, "the precomputed array", len(wanted))
+        progress(len(wanted), max(1, len(wanted)))
+        return vectors
 
     def __repr__(self) -> str:
         given = self.vectors

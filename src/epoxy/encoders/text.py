@@ -119,21 +119,22 @@ class Text:
         """Embed the rows; (n_rows, dim)."""
         wanted = self.prepare(rows)
         network = self._network
-        # the older of the method's two names: both old and new releases know it
-        dim = int(network.get_sentence_embedding_dimension() or 0)
-        vectors = np.empty((len(wanted), dim), dtype=np.float32)
+        vectors = np.empty((len(wanted), 0 if wanted else _dim(network)), dtype=np.float32)
         # rows of like length share a batch, so that little of it is padding
         order = sorted(range(len(wanted)), key=lambda row: -len(wanted[row]))
         step = self.batch_size * _PART
         for start in range(0, len(order), step):
             part = order[start : start + step]
-            vectors[part] = network.encode(
+            fresh = network.encode(
                 [wanted[row] for row in part],
                 prompt=self.prompt,
                 batch_size=self.batch_size,
                 convert_to_numpy=True,
                 show_progress_bar=False,
             )
+            if not start:
+                vectors = np.empty((len(wanted), fresh.shape[1]), dtype=np.float32)
+            vectors[part] = fresh
             progress(start + len(part), len(wanted))
         return as_vectors(vectors, f"encoder {self.name!r}", len(wanted))
 
@@ -170,6 +171,12 @@ class Text:
 
     def __repr__(self) -> str:
         return f"Text({self.model!r})"
+
+
+def _dim(network: Any) -> int:
+    # newer releases of sentence-transformers renamed it, and warn at the old name
+    new = getattr(network, "get_embedding_dimension", None)
+    return int((new or network.get_sentence_embedding_dimension)() or 0)
 
 
 @contextmanager
