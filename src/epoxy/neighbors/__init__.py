@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from .column import Column
 from .exact import Nearest, nearest, within
+from .graph import Graph
 from .space import Space
 
-__all__ = ["Nearest", "Space", "nearest", "within"]
+__all__ = ["Column", "Graph", "Nearest", "Space", "nearest", "within"]

@@ -50,7 +50,11 @@ def pair_distances(a: Space, nodes: np.ndarray, b: Space, others: np.ndarray) ->
     """The defined distances of the pairs (nodes[p] of a, others[p] of b)."""
     pairs = a.vectors, b.vectors, a.first[nodes], b.first[others]
     if a.metric.name == "euclidean":
-        return np.sqrt(np.asarray(active().pair_squares(*pairs)))
-    dots = np.asarray(active().pair_dots(*pairs))
-    cosine = dots / np.sqrt(a.squared_norm[nodes] * b.squared_norm[others])
-    return np.maximum(0.0, 1.0 - cosine)
+        squares: np.ndarray = active().pair_squares(*pairs)
+        np.sqrt(squares, out=squares)
+        return squares
+    cosine: np.ndarray = active().pair_dots(*pairs)
+    cosine /= np.sqrt(a.squared_norm[nodes] * b.squared_norm[others])
+    np.subtract(1.0, cosine, out=cosine)
+    np.maximum(0.0, cosine, out=cosine)
+    return cosine

@@ -1,0 +1,242 @@
+"""How the lists of a graph are made: the full order, by symmetry, for queries, for appended rows.
+
+All four give the same thing, each node's `width` nearest nodes by (distance, node), so which one ran
+cannot be seen in the result.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from pathlib import Path
+
+import numpy as np
+
+from ..progress import Progress, silent
+from . import store
+from .lists import Candidates, Lists, proven
+from .space import Space
+from .workers import Work
+
+__all__ = ["Checkpoint", "appended", "full_order", "rectangle", "symmetric"]
+
+TILE = 1024
+ORDER_BYTES = 16 << 20
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where unfinished work is kept, and how often, in seconds; a small build never writes one."""
+
+    path: Path
+    every: float
+
+
+def _slices(count: int, size: int | None = None) -> list[slice]:
+    size = size or TILE
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _allocate(rows: int, width: int) -> Arrays:
+    return np.empty((rows, width), dtype=np.int32), np.empty((rows, width))
+
+
+def full_order(train: Space, onto: Space, progress: Progress = silent) -> Arrays:
+    """Every node of train in order of distance, for each node of onto."""
+    neighbour, distance = _allocate(onto.n_nodes, train.n_nodes)
+    size = max(1, min(TILE, ORDER_BYTES // (8 * max(1, train.n_nodes))))
+
+    def worker() -> Callable[[slice], None]:
+        def order(block: slice) -> None:
+            queries = np.arange(block.start, block.stop)
+            nodes = np.argsort(-(onto.left[block] @ train.right.T), axis=1).astype(np.int32)
+            nothing = np.full(len(queries), -np.inf, dtype=np.float32)
+            every = Candidates.measured(train, onto, queries, nodes, nothing)
+            found = proven(train, onto, queries, every, train.n_nodes)
+            neighbour[block], distance[block] = found
+
+        return order
+
+    Work(_slices(onto.n_nodes, size)).run(worker, progress=progress)
+    return neighbour, distance
+
+
+def rectangle(
+    train: Space,
+    onto: Space,
+    width: int,
+    only: slice = slice(None),
+    progress: Progress = silent,
+) -> Arrays:
+    """The nearest train nodes of each node of onto, or of some of them."""
+    asking = np.arange(onto.n_nodes)[only]
+    neighbour, distance = _allocate(len(asking), width)
+
+    def worker() -> Callable[[slice], None]:
+        buffer = np.empty(TILE * TILE, dtype=np.float32)
+
+        def search(block: slice) -> None:
+            queries = asking[block]
+            lists = Lists.empty(len(queries), width)
+            for columns in _slices(train.n_nodes):
+                tile = _multiply(onto.left[queries], train.right[columns], buffer)
+                lists.push_rows(tile, slice(None), columns.start, lists.keep)
+            near = Candidates.measured(train, onto, queries, *lists.drain(slice(None)))
+            neighbour[block], distance[block] = proven(train, onto, queries, near, width)
+
+        return search
+
+    Work(_slices(len(asking), TILE // 4)).run(worker, progress=progress)
+    return neighbour, distance
+
+
+def _multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.ndarray:
+    tile = buffer[: len(left) * len(right)].reshape(len(left), len(right))
+    np.matmul(left, right.T, out=tile)
+    return tile
+
+
+def symmetric(
+    space: Space, width: int, checkpoint: Checkpoint | None, progress: Progress = silent
+) -> Arrays:
+    """Each node's nearest others, every tile used for its rows and for its columns."""
+    half = _HalfMatrix(space, width)
+    done = half.resume(checkpoint)
+    work = Work(half.tasks, done=done)
+    every = float("inf") if checkpoint is None else checkpoint.every
+    try:
+        while not work.finished:
+            work.run(half.worker, seconds=every, progress=progress)
+            half.keep(checkpoint, work.done)
+    except KeyboardInterrupt:
+        half.keep(checkpoint, work.done)
+        raise
+    return half.finish()
+
+
+class _HalfMatrix:
+    """The state of a symmetric build: which tiles are done, and the lists they filled.
+
+    Nodes are taken in a random order fixed by their number alone, which makes every block a sample
+    (see `lists`), and a sorted data set as fast as any other.
+    """
+
+    def __init__(self, space: Space, width: int) -> None:
+        self.space = space
+        self.width = width
+        self.order = np.random.default_rng(space.n_nodes).permutation(space.n_nodes)
+        self.left = space.left[self.order]
+        self.right = self.left if space.right is space.left else space.right[self.order]
+        self.blocks = _slices(space.n_nodes)
+        self.tasks = list(combinations_with_replacement(range(len(self.blocks)), 2))
+        self.lists = Lists.empty(space.n_nodes, width)
+        self.seen = np.zeros(len(self.blocks), dtype=np.int64)
+        self._locks = [threading.Lock() for _ in self.blocks]
+
+    def worker(self) -> Callable[[tuple[int, int]], None]:
+        buffer = np.empty(TILE * TILE, dtype=np.float32)
+
+        def offer(task: tuple[int, int]) -> None:
+            i, j = task
+            rows, columns = self.blocks[i], self.blocks[j]
+            tile = _multiply(self.left[rows], self.right[columns], buffer)
+            with self._locks[i]:
+                self.lists.push_rows(tile, rows, columns.start, self._keep(i, len(tile.T)))
+            if i != j:
+                with self._locks[j]:
+                    self.lists.push_columns(tile, columns, rows.start, self._keep(j, len(tile)))
+
+        return offer
+
+    def _keep(self, block: int, more: int) -> int:
+        self.seen[block] += more
+        return self.lists.keep_after(int(self.seen[block]) / self.space.n_nodes)
+
+    def finish(self) -> Arrays:
+        """Make the lists exact, block by block."""
+        neighbour, distance = _allocate(self.space.n_nodes, self.width)
+
+        def worker() -> Callable[[slice], None]:
+            def settle(block: slice) -> None:
+                names, floors = self.lists.drain(block)
+                nodes = np.where(names >= 0, self.order[names], -1).astype(np.int32)
+                mine = self.order[block]
+                near = Candidates.measured(self.space, self.space, mine, nodes, floors)
+                found = proven(self.space, self.space, mine, near, self.width)
+                neighbour[mine], distance[mine] = found
+
+            return settle
+
+        Work(_slices(self.space.n_nodes, TILE // 4)).run(worker)
+        return neighbour, distance
+
+    def keep(self, checkpoint: Checkpoint | None, done: int) -> None:
+        """Write down what is done, unless everything is."""
+        if checkpoint is None or done >= len(self.tasks):
+            return
+        filled = np.arange(self.lists.keys.shape[1]) < self.lists.count[:, None]
+        state = {
+            "keys": self.lists.keys[filled],
+            "count": self.lists.count,
+            "floor": self.lists.floor,
+            "seen": self.seen,
+            "done": np.array([done, TILE, self.width]),
+        }
+        store.save(checkpoint.path, state)
+
+    def resume(self, checkpoint: Checkpoint | None) -> int:
+        """Take up what an earlier process left; returns how many tasks it had done."""
+        names = ("keys", "count", "floor", "seen", "done")
+        state = None if checkpoint is None else store.load(checkpoint.path, names)
+        if state is None or state["done"][1:].tolist() != [TILE, self.width]:
+            return 0
+        filled = np.arange(self.lists.keys.shape[1]) < state["count"][:, None]
+        self.lists.keys[filled] = state["keys"]
+        self.lists.count[:] = state["count"]
+        self.lists.floor[:] = state["floor"]
+        self.seen[:] = state["seen"]
+        return int(state["done"][0])
+
+
+def appended(grown: Space, old: Arrays, progress: Progress = silent) -> Arrays:
+    """The lists of a space that has grown, from those of its first nodes."""
+    n_old, width = old[0].shape
+    newcomers = Lists.empty(n_old, width)
+    # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
+    last = grown.metric.score_of(old[1][:, -1]) - grown.slack(grown)
+    newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
+    neighbour, distance = _allocate(grown.n_nodes, width)
+
+    def worker() -> Callable[[slice], None]:
+        buffer = np.empty(TILE * TILE, dtype=np.float32)
+
+        def offer(block: slice) -> None:
+            for rows in _slices(grown.n_nodes - n_old):
+                fresh = slice(n_old + rows.start, n_old + rows.stop)
+                tile = _multiply(grown.left[fresh], grown.right[block], buffer)
+                newcomers.push_columns(tile, block, fresh.start, newcomers.keep)
+            neighbour[block], distance[block] = _merged(grown, old, newcomers, block)
+
+        return offer
+
+    Work(_slices(n_old)).run(worker, progress=progress)
+    fresh = slice(n_old, grown.n_nodes)
+    neighbour[fresh], distance[fresh] = rectangle(grown, grown, width, fresh)
+    return neighbour, distance
+
+
+def _merged(grown: Space, old: Arrays, newcomers: Lists, block: slice) -> Arrays:
+    """Old neighbours, whose distances are known, and newcomers in one list."""
+    queries = np.arange(block.start, block.stop)
+    names, floors = newcomers.drain(block)
+    most = int((names >= 0).sum(axis=1).max(initial=0))
+    fresh = Candidates.measured(grown, grown, queries, names[:, :most], floors)
+    both = Candidates(
+        np.concatenate([old[0][block], fresh.nodes], axis=1),
+        np.concatenate([old[1][block], fresh.distance], axis=1),
+        floors,
+    )
+    return proven(grown, grown, queries, both, old[0].shape[1])

@@ -1,0 +1,179 @@
+"""The neighbour graph: each row's nearest train rows, found once, used by every later edit.
+
+It belongs to the data, not to the sources: which rows a source votes on does not enter. A node's
+list holds its k nearest nodes by (distance, node), in float64 as `metrics` defines it, itself
+included; so every node nearer than the last one listed is in the list, and the distance of the last
+is the *horizon* beyond which the list knows nothing. A list of all nodes has no horizon (inf).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ParameterError, VectorError
+from ..progress import Progress, silent
+from . import store
+from .build import Checkpoint, appended, full_order, rectangle, symmetric
+from .space import Space
+
+__all__ = ["Graph"]
+
+FULL_ORDER = 6144  # nodes up to which the whole order is kept: 450 MB, and nothing ever falls back
+WIDTH = 256
+LARGEST = 2 << 30
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Each asking row's nearest train rows.
+
+    Examples
+    --------
+    >>> graph = Graph.build(Space([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), k=2)
+    >>> graph.neighbour.tolist()
+    [[0, 1], [1, 0], [2, 1]]
+    """
+
+    train: Space
+    onto: Space  # the asking rows: train itself, or another split
+    neighbour: np.ndarray  # (n_onto_nodes, width) int32, nodes of train, nearest first
+    distance: np.ndarray  # (n_onto_nodes, width) float64
+    k: int | None = None  # as asked for; None was decided by the number of nodes
+
+    @classmethod
+    def build(
+        cls,
+        train: Space,
+        k: int | None = None,
+        *,
+        onto: Space | None = None,
+        cache: Path | None = None,
+        checkpoint_seconds: float = 20.0,
+        progress: Progress = silent,
+    ) -> Graph:
+        """Find the k nearest train rows of every row of `train`, or of `onto`.
+
+        Parameters
+        ----------
+        k
+            Neighbours per distinct vector, itself included. None keeps the whole order up to 6,144
+            distinct vectors and 256 neighbours above.
+        cache
+            A folder. A graph built before is read from it, under a name made from the content of
+            the vectors; an interrupted build goes on from its last checkpoint there.
+        """
+        asking = train if onto is None else onto
+        train.check_same_dimension(asking)
+        width = _checked_width(train, asking, k)
+        place = None if cache is None else Path(cache) / _file_name(train, asking, width)
+        made = None if place is None else _read(place, (asking.n_nodes, width))
+        if made is None:
+            checkpoint = (
+                None
+                if place is None
+                else Checkpoint(place.with_suffix(".partial.npz"), checkpoint_seconds)
+            )
+            made = _made(train, onto, width, checkpoint, progress)
+            if place is not None and checkpoint is not None:
+                store.save(place, {"neighbour": made[0], "distance": made[1]})
+                store.remove(checkpoint.path)
+        return cls(train, asking, *made, k)
+
+    def queries(
+        self, onto: Space, *, cache: Path | None = None, progress: Progress = silent
+    ) -> Graph:
+        """Another split's rows of the graph: their nearest train rows."""
+        return Graph.build(self.train, self.k, onto=onto, cache=cache, progress=progress)
+
+    def append(
+        self, vectors: Any, *, cache: Path | None = None, progress: Progress = silent
+    ) -> Graph:
+        """The graph of the train rows followed by new ones, equal to one built from scratch."""
+        if self.onto is not self.train:
+            raise ParameterError(
+                "rows are appended to the graph of the train split; "
+                "append there and ask it for the queries again"
+            )
+        grown = self.train.append(vectors)
+        if self.is_full:  # its lists would have to grow too; a graph this small is quickly made
+            return Graph.build(grown, self.k, cache=cache, progress=progress)
+        made = self.neighbour, self.distance
+        if grown.n_nodes > self.train.n_nodes:
+            made = appended(grown, made, progress)
+        if cache is not None:
+            place = Path(cache) / _file_name(grown, grown, self.width)
+            store.save(place, {"neighbour": made[0], "distance": made[1]})
+        return Graph(grown, grown, *made, self.k)
+
+    @property
+    def width(self) -> int:
+        """Neighbours listed per node."""
+        return int(self.neighbour.shape[1])
+
+    @property
+    def is_full(self) -> bool:
+        """Every list holds all nodes of train."""
+        return self.width == self.train.n_nodes
+
+    @cached_property
+    def horizon(self) -> np.ndarray:
+        """Per node: every train node nearer than this is listed; (n_onto_nodes,) float64."""
+        if self.is_full:
+            return np.full(len(self.distance), np.inf)
+        return self.distance[:, -1].copy()
+
+    @cached_property
+    def scannable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """What `kernels.scan` reads: the lists, and coarse steps that let it stop early."""
+        steps = [step for step in (8, 16, 32, 64, 128, 256, 512) if step < self.width]
+        rungs = np.column_stack([self.distance[:, steps], self.horizon])
+        return self.neighbour, self.distance, rungs, np.array([*steps, self.width])
+
+
+def _checked_width(train: Space, asking: Space, k: int | None) -> int:
+    if not train.n_nodes:
+        raise VectorError("a neighbour graph needs at least one train row, got 0; add rows")
+    if k is not None and k < 1:
+        raise ParameterError(f"k must be at least 1, got {k}; 64 to 256 serve most data")
+    chosen = (train.n_nodes if train.n_nodes <= FULL_ORDER else WIDTH) if k is None else k
+    width = min(chosen, train.n_nodes)
+    needed = asking.n_nodes * width * 28  # the result, and lists twice as long while it is made
+    if needed > LARGEST and k is not None:
+        fits = LARGEST // (asking.n_nodes * 28)
+        raise ParameterError(
+            f"k = {k} for {asking.n_nodes} distinct vectors needs {needed / 2**30:.1f} GB; "
+            f"at most {fits} fit in {LARGEST / 2**30:.0f} GB"
+        )
+    return min(width, max(16, LARGEST // (max(1, asking.n_nodes) * 28)))
+
+
+def _made(
+    train: Space,
+    onto: Space | None,
+    width: int,
+    checkpoint: Checkpoint | None,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    if width == train.n_nodes:
+        return full_order(train, train if onto is None else onto, progress)
+    if onto is not None:
+        return rectangle(train, onto, width, progress=progress)
+    return symmetric(train, width, checkpoint, progress)
+
+
+def _file_name(train: Space, asking: Space, width: int) -> str:
+    other = "" if asking is train else f"-{asking.fingerprint}"
+    return f"graph{FORMAT}-{train.fingerprint}{other}-{width}.npz"
+
+
+def _read(place: Path, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
+    found = store.load(place, ("neighbour", "distance"))
+    if found is None or found["neighbour"].shape != shape or found["distance"].shape != shape:
+        return None
+    return found["neighbour"], found["distance"]

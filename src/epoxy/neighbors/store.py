@@ -1,0 +1,54 @@
+"""Arrays on disk that are either whole or not there.
+
+A file is written beside its place and renamed, so a reader never sees half of it. The zip format
+keeps a checksum of every member; a damaged file is treated as missing and made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["load", "remove", "save"]
+
+log = logging.getLogger(__name__)
+
+DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError)
+
+
+def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write the arrays to `path`, all or nothing.
+
+    No fsync: what a killed process wrote survives it, and after a power cut the checksums tell.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
+    """The named arrays, or None where the file is missing or damaged."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in names}
+    except DAMAGE as damage:
+        log.debug("%s is damaged and will be made again: %s", path, damage)
+        return None
+
+
+def remove(path: Path) -> None:
+    """Delete the file, and what killed processes left beside it."""
+    for leftover in [path, *path.parent.glob(f"{path.name}.*.tmp")]:
+        leftover.unlink(missing_ok=True)
