@@ -25,7 +25,8 @@ __all__ = ["liger"]
 _REGIONS = (1, 2, 3, 5, 8)
 _EXTENDED = (0.0, 0.02, 0.1, 0.3, 0.6)
 _LEAST_ROWS = 20  # train rows a region needs for a model of its own
-_SHIFTS = (0.0, -0.2, -0.1, 0.1, 0.2)  # class balances tried in a region, around the global one
+_SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of the second class tried in a region, besides the global one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +48,11 @@ def liger(context: Context) -> Prediction:
         for share in _EXTENDED:
             votes = found.extend(_radius(found, share))
             for count, place in places.items():
-                answers[count, share] = _fit(context, votes, place, (0.0,))
+                answers[count, share] = _fit(context, votes, place)
         chosen = context.best({key: _known(dev) for key, (dev, _) in answers.items()})
     with context.clock("training"):
         votes = found.extend(_radius(found, chosen[1]))
-        dev, test = _fit(context, votes, places[chosen[0]], _SHIFTS)
+        dev, test = _fit(context, votes, places[chosen[0]])
     return Prediction(test, dev, {"regions": chosen[0], "extended": chosen[1]})
 
 
@@ -87,10 +88,8 @@ def _regions(context: Context, count: int) -> _Places:
         return _Places(cells.labels_, dev, cells.predict(unit(context.vectors(task.test))), count)
 
 
-def _fit(
-    context: Context, votes: Any, places: _Places, shifts: tuple[float, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of dev and test, region by region, the balance of each chosen among shifts."""
+def _fit(context: Context, votes: Any, places: _Places) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of dev and test, region by region."""
     model, _ = triplet_choice(context)
     whole = fresh(model).fit(votes.train)
     dev, test = whole.predict_proba(votes.dev), whole.predict_proba(votes.test)
@@ -99,7 +98,7 @@ def _fit(
         here, there = places.dev == region, places.test == region
         if rows.sum() < _LEAST_ROWS:
             continue
-        local = _choose(context, _shifted(model, shifts), votes.train.rows(rows), (votes.dev, here))
+        local = _choose(context, _shifted(model), votes.train.rows(rows), (votes.dev, here))
         if local is None:
             continue
         if here.any():
@@ -129,14 +128,12 @@ def _choose(
     return best
 
 
-def _shifted(model: LabelModel, shifts: tuple[float, ...]) -> list[Any]:
-    """The model with more or less of the second class; as it is where there are more classes."""
+def _shifted(model: LabelModel) -> list[Any]:
+    """The model with other shares of the second class; as it is where there are more classes."""
     balance = np.asarray(getattr(model, "class_balance", ()), dtype=float)
     if not isinstance(model, Triplet) or len(balance) != 2:
         return [fresh(model)]
-    shares = [float(balance[1] + shift) for shift in shifts]
     return [
         Triplet([1 - share, share], solve=model.solve, compat=model.compat)
-        for share in shares
-        if 0.02 <= share <= 0.98 or share == balance[1]
+        for share in (float(balance[1]), *_SHARES)
     ]

@@ -7,7 +7,6 @@ by design or by mistake; the `Judge` gets finished probabilities and returns num
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets import Dataset, read_folder
+from ..datasets.files import read_json
 from ..errors import LabelError, ParameterError, StoreError
-from ..votes import Split, Votes
+from ..votes import Split
 from .scoring import Metric
 
 __all__ = ["Judge", "Task", "open_task", "take"]
-
-_SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,95 +98,59 @@ def source_accuracy(split: Split) -> float | None:
 
 
 def open_task(folder: str | Path) -> tuple[Task, Judge]:
-    """Read a folder in the shared form; the labels of train are dropped, those of test sealed."""
+    """Read a data folder; the labels of train are dropped, those of test sealed in the judge."""
     home = Path(folder)
-    meta = _read_meta(home)
-    found = {name: _read_split(home, name, meta) for name in _SPLITS}
-    if found["train"] is None:
-        raise StoreError(f"{home} has no votes-train.npy; a benchmark needs train votes")
-    test = _labelled(found["test"])
+    found = read_folder(home)
+    train, test = found.splits.get("train"), _labelled(found, "test")
+    if train is None:
+        raise StoreError(f"{home} has no train.parquet; a benchmark needs train rows and votes")
     if test is None:
         raise LabelError(
             f"{home.name!r} has no test rows with true labels, so nothing can be scored; "
-            "add votes-test.npy and test.parquet with labels"
+            "add test.parquet with labels and votes-test.npy"
         )
-    dev = _labelled(found["dev"])
-    train, _ = found["train"]
-    split = test[0]
-    metric = Metric.named(str(meta.get("metric", "accuracy")), meta.get("positive"), train.classes)
+    split, rows = test
+    dev = _labelled(found, "dev")
+    metric = Metric.named(found.metric, found.positive, found.classes)
     assert split.y is not None  # _labelled keeps only rows with a label
+    parts = {"train": _rows(found, "train"), "dev": dev and dev[1], "test": rows}
     task = Task(
-        name=str(meta.get("name", home.name)),
+        name=found.name,
         metric=metric,
         train=_sealed(train),
         dev=None if dev is None else dev[0],
         test=_sealed(split),
-        rows=_all_rows(found["train"], dev, test),
-        class_balance=_balance(meta, train.classes),
+        rows=_complete(parts, dev is not None),
+        class_balance=_balance(home, found.classes),
         fingerprint=_fingerprint(home),
     )
     return task, Judge(metric, split.y)
 
 
-_Part = tuple[Split, Any]  # a split and its texts or images (None where there are none)
-
-
-def _read_meta(home: Path) -> dict[str, Any]:
-    path = home / "meta.json"
-    if not path.is_file():
-        raise StoreError(
-            f"{home} is not a data folder: no meta.json in it; it should hold meta.json, "
-            "votes-train.npy, votes-test.npy, test.parquet and, best, a dev split and vectors"
-        )
-    try:
-        meta = json.loads(path.read_text("utf-8"))
-        classes = meta["classes"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path} is damaged ({error!r}); it should name the classes") from None
-    if not isinstance(classes, list):
-        raise StoreError(f"{path} holds classes={classes!r}; expected a list of names")
-    return dict(meta)
-
-
-def _read_split(home: Path, name: str, meta: Mapping[str, Any]) -> _Part | None:
-    path = home / f"votes-{name}.npy"
-    if not path.is_file():
+def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:
+    """The labelled rows of a split and their texts or images; None where there are none."""
+    split = found.splits.get(name)
+    if split is None or not split.labelled.any():
         return None
-    votes = Votes(_array(path), meta.get("sources"), meta["classes"])
-    vectors = home / f"vectors-{name}.npy"
-    images = home / f"images-{name}.npy"
-    table = home / f"{name}.parquet"
-    labels, texts = _read_table(table) if table.is_file() else (None, None)
-    rows = _array(images) if images.is_file() else texts
-    split = Split(votes, _array(vectors) if vectors.is_file() else None, labels)
-    return split, rows
-
-
-def _array(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, OSError) as error:
-        raise StoreError(f"{path} cannot be read ({error}); write it again with np.save") from None
-
-
-def _read_table(path: Path) -> tuple[list[Any] | None, list[str] | None]:
-    from pyarrow import ArrowInvalid, parquet
-
-    try:
-        table = parquet.read_table(path)
-    except ArrowInvalid as error:
-        raise StoreError(f"{path} cannot be read ({error}); write it again") from None
-    labels = table["label"].to_pylist() if "label" in table.column_names else None
-    texts = table["text"].to_pylist() if "text" in table.column_names else None
-    return labels, None if texts is None else [text or "" for text in texts]
-
-
-def _labelled(part: _Part | None) -> _Part | None:
-    if part is None or not part[0].labelled.any():
-        return None
-    split, rows = part
     keep = np.flatnonzero(split.labelled)
+    rows = _rows(found, name)
     return split.rows(keep), None if rows is None else take(rows, keep)
+
+
+def _rows(found: Dataset, name: str) -> Any:
+    """Images where the folder has them, else the column `text`, else None."""
+    if name in found.images:
+        return np.load(found.images[name], allow_pickle=False)
+    table = found.rows(name)
+    if "text" not in table.column_names:
+        return None
+    return [text or "" for text in table["text"].to_pylist()]
+
+
+def _complete(parts: dict[str, Any], has_dev: bool) -> dict[str, Any]:
+    """Rows by split, if every split in use has them."""
+    rows = {name: each for name, each in parts.items() if each is not None}
+    return rows if len(rows) == 2 + has_dev else {}
 
 
 def take(rows: Any, keep: np.ndarray) -> Any:
@@ -199,16 +162,9 @@ def _sealed(split: Split) -> Split:
     return Split(split.votes, split.vectors, ids=split.ids)
 
 
-def _all_rows(train: _Part | None, dev: _Part | None, test: _Part) -> dict[str, Any]:
-    """Texts or images by split, if train and test have them."""
-    parts = {"train": train, "dev": dev, "test": test}
-    rows = {name: part[1] for name, part in parts.items() if part is not None}
-    rows = {name: each for name, each in rows.items() if each is not None}
-    return rows if {"train", "test"} <= set(rows) else {}
-
-
-def _balance(meta: Mapping[str, Any], classes: tuple[str, ...]) -> tuple[float, ...] | None:
-    given = meta.get("class_balance")
+def _balance(home: Path, classes: tuple[str, ...]) -> tuple[float, ...] | None:
+    """What meta.json says under `class_balance`: shares in the order of the classes, or by name."""
+    said = given = read_json(home / "meta.json").get("class_balance")
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -219,7 +175,7 @@ def _balance(meta: Mapping[str, Any], classes: tuple[str, ...]) -> tuple[float, 
         shares = ()
     if len(shares) != len(classes):
         raise ParameterError(
-            f"meta.json holds class_balance={meta['class_balance']!r}; "
+            f"meta.json in {home} holds class_balance={said!r}; "
             f"expected one share for each of {list(classes)}"
         )
     return shares

@@ -1,0 +1,580 @@
+"""The benchmark: one protocol that cannot leak, cells that survive a kill, columns equal to hand runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from epoxy import bench
+from epoxy.bench import columns as registry
+from epoxy.bench import loop
+from epoxy.bench.cells import Cell, Cells
+from epoxy.bench.context import Column, Context, Prediction, Settings
+from epoxy.bench.scoring import Metric
+from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
+
+CLASSES = ["ham", "spam"]
+LIGHT = (
+    "WS-LM",
+    "MV-LM",
+    "DS-LM",
+    "TS-NFT",
+    "WS-NFT",
+    "TS-KNN",
+    "WS-KNN",
+    "Epoxy-fixed-r",
+    "Liger",
+)
+
+
+def write_folder(home, *, dev=40, test=60, vectors=True, one_class=False, meta=None, seed=0):
+    """A data folder of two easy classes and five sources of 85 % accuracy."""
+    rng = np.random.default_rng(seed)
+    home.mkdir(parents=True)
+    for name, n_rows in (("train", 120), ("dev", dev), ("test", test)):
+        if not n_rows:
+            continue
+        y = rng.integers(0, 2, n_rows)
+        if one_class and name == "dev":
+            y[:] = 1
+        right = rng.random((n_rows, 5)) < 0.85
+        votes = np.where(right, y[:, None], 1 - y[:, None])
+        votes[rng.random((n_rows, 5)) < 0.4] = -1
+        np.save(home / f"votes-{name}.npy", votes.astype(np.int8))
+        if vectors:
+            centre = np.where(y[:, None] == 1, 1.0, -1.0) * np.ones(4)
+            points = np.c_[centre + 1.2 * rng.normal(size=(n_rows, 4)), np.full(n_rows, 2.0)]
+            np.save(home / f"vectors-{name}.npy", points.astype(np.float16))
+        table = {
+            "id": [f"{name}-{row}" for row in range(n_rows)],
+            "text": [f"row {row}" for row in range(n_rows)],
+            "label": [CLASSES[each] for each in y],
+        }
+        parquet.write_table(pa.table(table), home / f"{name}.parquet")
+    about = {"name": home.name, "classes": CLASSES, "sources": list("abcde"), "metric": "accuracy"}
+    (home / "meta.json").write_text(json.dumps(about | (meta or {})))
+    return home
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / "toy")
+
+
+def quick(methods, **more):
+    return Settings(methods=methods, seeds=2, **more)
+
+
+def only(monkeypatch, *columns):
+    monkeypatch.setattr(registry, "COLUMNS", columns)
+
+
+def constant(context):
+    return Prediction(np.tile([0.3, 0.7], (context.task.test.n_rows, 1)))
+
+
+# the protocol
+
+
+def test_a_method_sees_no_label_of_train_or_test(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(context):
+        seen.append(context.task)
+        return constant(context)
+
+    only(monkeypatch, Column("spy", spy))
+    bench.run([folder], tmp_path / "out", quick(("spy",)))
+
+    (task,) = seen
+    assert (task.train.y, task.test.y) == (None, None)
+    assert task.dev.y is not None
+    assert "label" not in str(task.rows)
+    hidden = bench.open_task(folder)[1].truth
+    arrays = [each for each in vars(task).values() if isinstance(each, np.ndarray)]
+    assert not any(np.array_equal(each, hidden) for each in arrays)
+
+
+def test_the_judge_does_not_show_the_truth_when_printed(folder):
+    judge = bench.open_task(folder)[1]
+
+    assert "truth" not in repr(judge)
+
+
+def test_results_have_one_entry_per_data_and_method_and_are_on_disk(folder, tmp_path):
+    methods = ("WS-LM", "MV-LM", "TS-NFT")
+
+    results = bench.run([folder], tmp_path / "out", quick(methods))
+
+    assert [(each["data"], each["method"]) for each in results["results"]] == [
+        ("toy", name) for name in methods
+    ]
+    keys = {"data", "method", "metric", "mean", "sd", "seeds", "seconds"}
+    assert all(keys <= set(each) for each in results["results"])
+    assert {"machine", "versions", "commit", "settings", "skipped"} <= set(results)
+    assert bench.read(tmp_path / "out" / "bench.json") == results
+
+
+def test_every_light_column_beats_chance_on_easy_data(folder, tmp_path):
+    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+
+    means = {each["method"]: each["mean"] for each in results["results"]}
+    assert set(means) == set(LIGHT)
+    # 60 test rows, 5 sources of 85 %: 75 is three standard errors (6.5) above 50
+    assert {name: mean for name, mean in means.items() if mean < 75} == {}
+
+
+def test_random_columns_run_once_per_seed_and_others_once(folder, tmp_path, monkeypatch):
+    def noisy(context):
+        rng = np.random.default_rng(context.seed)
+        return Prediction(rng.dirichlet([1, 1], context.task.test.n_rows))
+
+    only(monkeypatch, Column("noisy", noisy, random=True), Column("constant", constant))
+    results = bench.run([folder], tmp_path / "out", Settings(seeds=4))
+
+    noisy_result, constant_result = results["results"]
+    assert (noisy_result["seeds"], constant_result["seeds"]) == (4, 1)
+    scores = [run["scores"]["score"] for run in noisy_result["runs"]]
+    assert noisy_result["mean"] == pytest.approx(np.mean(scores))
+    assert noisy_result["sd"] == pytest.approx(np.std(scores, ddof=1))
+    assert constant_result["sd"] == 0
+
+
+def test_few_dev_rows_are_drawn_anew_with_each_seed(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(context):
+        seen.append(tuple(context.task.dev.ids))
+        return constant(context)
+
+    only(monkeypatch, Column("spy", spy))
+    bench.run([folder], tmp_path / "out", Settings(seeds=3, dev_rows=10))
+
+    assert [len(ids) for ids in seen] == [10, 10, 10]
+    assert len(set(seen)) == 3
+
+
+def test_the_progress_ends_at_its_total_and_never_falls(folder, tmp_path):
+    calls = []
+
+    bench.run([folder], tmp_path / "out", quick(LIGHT), progress=lambda *each: calls.append(each))
+
+    done = [each for each, _ in calls]
+    assert done == sorted(done)
+    assert calls[-1][0] == calls[-1][1]
+
+
+# cells
+
+
+def test_a_killed_benchmark_continues_where_it_was(folder, tmp_path, monkeypatch):
+    calls = []
+
+    def fragile(context):
+        calls.append(context.seed)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return constant(context)
+
+    only(monkeypatch, Column("fragile", fragile, random=True))
+    with pytest.raises(KeyboardInterrupt):
+        bench.run([folder], tmp_path / "out", Settings(seeds=4))
+    results = bench.run([folder], tmp_path / "out", Settings(seeds=4))
+
+    assert calls == [0, 1, 2, 2, 3]
+    assert results["results"][0]["seeds"] == 4
+
+
+def test_fresh_does_every_cell_again(folder, tmp_path, monkeypatch):
+    calls = []
+
+    def counted(context):
+        calls.append(1)
+        return constant(context)
+
+    only(monkeypatch, Column("counted", counted))
+    for fresh in (False, False, True):
+        bench.run([folder], tmp_path / "out", fresh=fresh)
+
+    assert len(calls) == 2
+
+
+def test_a_cell_cut_off_while_written_is_done_again(folder, tmp_path, monkeypatch):
+    only(monkeypatch, Column("constant", constant))
+    bench.run([folder], tmp_path / "out")
+    (cell,) = (tmp_path / "out" / "cells").rglob("*.json")
+    whole = cell.read_text()
+    cell.write_text(whole[:40])
+
+    bench.run([folder], tmp_path / "out")
+
+    assert json.loads(cell.read_text())["scores"] == json.loads(whole)["scores"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"settings": Settings(class_balance=(0.5, 0.5))},
+        {"settings": Settings(dev_rows=10)},
+        {"column": Column("other", constant)},
+    ],
+)
+def test_whatever_determines_a_cell_changes_its_name(folder, change):
+    task, _ = bench.open_task(folder)
+    plain = {"task": task, "column": Column("one", constant), "seed": 0, "settings": Settings()}
+
+    assert Cell(**plain).path != Cell(**(plain | change)).path
+
+
+def test_other_data_of_the_same_name_has_other_cells(tmp_path):
+    one, two = (write_folder(tmp_path / str(seed) / "toy", seed=seed) for seed in (0, 1))
+
+    paths = {
+        Cell(bench.open_task(each)[0], Column("one", constant), 0, Settings()).path
+        for each in (one, two)
+    }
+
+    assert len(paths) == 2
+
+
+def test_columns_of_an_earlier_run_stay_in_the_results(folder, tmp_path):
+    bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
+    results = bench.run([folder], tmp_path / "out", quick(("WS-LM",)))
+
+    assert [each["method"] for each in results["results"]] == ["WS-LM", "MV-LM"]
+
+
+def test_a_cell_that_is_not_an_object_is_a_miss(folder, tmp_path):
+    cell = Cell(bench.open_task(folder)[0], Column("one", constant), 0, Settings())
+    path = tmp_path / "cells" / cell.path
+    path.parent.mkdir(parents=True)
+    path.write_text("[]")
+
+    assert Cells(tmp_path / "cells").read(cell) is None
+
+
+# what cannot be done is said, and the rest is done
+
+
+def reasons(results):
+    return {(each["data"], each["method"]): each["reason"] for each in results["skipped"]}
+
+
+def test_without_dev_the_columns_that_need_none_still_run(tmp_path):
+    folder = write_folder(tmp_path / "toy", dev=0)
+
+    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+
+    assert {each["method"] for each in results["results"]} == {
+        "WS-LM",
+        "MV-LM",
+        "DS-LM",
+        "WS-NFT",
+        "WS-KNN",
+    }
+    assert reasons(results)["toy", "TS-NFT"] == (
+        "TS-NFT needs dev rows with true labels, and 'toy' has none"
+    )
+
+
+def test_without_vectors_the_label_models_still_run(tmp_path):
+    folder = write_folder(tmp_path / "toy", vectors=False)
+
+    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+
+    assert {each["method"] for each in results["results"]} == {"WS-LM", "MV-LM", "DS-LM"}
+    assert reasons(results)["toy", "Liger"] == "Liger needs vectors, and 'toy' has none"
+
+
+def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, tmp_path):
+    blind = write_folder(tmp_path / "blind", test=0)
+    said = []
+
+    results = bench.run([blind, folder], tmp_path / "out", quick(("MV-LM",)), said=said.append)
+
+    assert [each["data"] for each in results["results"]] == ["toy"]
+    assert said == [
+        "blind: 'blind' has no test rows with true labels, so nothing can be scored; "
+        "add test.parquet with labels and votes-test.npy"
+    ]
+
+
+def test_with_one_class_in_dev_the_columns_that_can_run_do(tmp_path):
+    folder = write_folder(tmp_path / "toy", one_class=True)
+
+    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+
+    assert {each["method"] for each in results["results"]} >= {"WS-LM", "MV-LM", "WS-NFT"}
+    assert (
+        "needs rows of at least 2 classes, all 40 are 'spam'" in reasons(results)["toy", "TS-NFT"]
+    )
+
+
+@pytest.mark.parametrize("dev", [2, 3])
+def test_with_hardly_any_dev_rows_nothing_breaks(tmp_path, dev):
+    folder = write_folder(tmp_path / "toy", dev=dev, seed=3)
+
+    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+
+    done = {each["method"] for each in results["results"]}
+    assert done | {method for _, method in reasons(results)} == set(LIGHT)
+    assert done >= {"WS-LM", "MV-LM", "DS-LM", "WS-NFT", "WS-KNN"}
+
+
+def test_a_folder_that_is_no_data_folder_gets_a_sentence(tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    results = bench.run([tmp_path / "empty"], tmp_path / "out")
+
+    assert "meta.json is missing" in reasons(results)["empty", None]
+
+
+def test_a_folder_without_train_rows_gets_a_sentence(folder):
+    (folder / "train.parquet").unlink()
+
+    with pytest.raises(StoreError, match=r"no train.parquet; a benchmark needs train rows"):
+        bench.open_task(folder)
+
+
+def test_two_folders_of_one_name_are_refused(tmp_path):
+    folders = [write_folder(tmp_path / where / "toy") for where in ("a", "b")]
+
+    with pytest.raises(ParameterError, match="two data folders are called 'toy'; rename one"):
+        bench.run(folders, tmp_path / "out", quick(("MV-LM",)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            Settings(methods=("WS-LN",)),
+            UnknownName,
+            "no method named 'WS-LN'; did you mean 'WS-LM'",
+        ),
+        (Settings(seeds=0), ParameterError, "at least 1 seed, got seeds=0"),
+        (Settings(dev_rows=1), ParameterError, "dev_rows=1; expected at least 2"),
+        (Settings(class_balance="half"), ParameterError, "class_balance='half'; expected shares"),
+    ],
+)
+def test_settings_out_of_range_get_a_sentence(tmp_path, settings, error, message):
+    with pytest.raises(error, match=message):
+        bench.run([], tmp_path, settings)
+
+
+@pytest.mark.parametrize("balance", [[0.5], "even", {"ham": 0.5}])
+def test_a_class_balance_that_does_not_fit_gets_a_sentence(tmp_path, balance):
+    folder = write_folder(tmp_path / "toy", meta={"class_balance": balance})
+
+    with pytest.raises(ParameterError, match=r"class_balance=.* expected one share for each"):
+        bench.open_task(folder)
+
+
+def test_an_unknown_metric_or_class_gets_a_sentence(tmp_path):
+    with pytest.raises(UnknownName, match="no metric named 'auc'"):
+        bench.open_task(write_folder(tmp_path / "a", meta={"metric": "auc"}))
+    with pytest.raises(UnknownName, match="no class named 'eggs'"):
+        bench.open_task(write_folder(tmp_path / "b", meta={"positive": "eggs"}))
+
+
+def test_a_file_that_is_no_result_gets_a_sentence(tmp_path):
+    path = tmp_path / "bench.json"
+
+    with pytest.raises(ParameterError, match="is not a benchmark result"):
+        bench.read(path)
+    path.write_text('{"format": 9}')
+    with pytest.raises(ParameterError, match="has format 9, this version reads 1"):
+        bench.read(path)
+
+
+# class balance
+
+
+@pytest.mark.parametrize(
+    ("asked", "meta", "expected"),
+    [
+        ((0.3, 0.7), None, [[0.3, 0.7]]),
+        (None, {"class_balance": [0.4, 0.6]}, [[0.4, 0.6]]),
+        (None, {"class_balance": {"spam": 0.6, "ham": 0.4}}, [[0.4, 0.6]]),
+        ((0.3, 0.7), {"class_balance": [0.4, 0.6]}, [[0.3, 0.7]]),
+    ],
+)
+def test_a_given_balance_goes_before_the_folders(tmp_path, asked, meta, expected):
+    task, _ = bench.open_task(write_folder(tmp_path / "toy", meta=meta))
+
+    found = Context(task, Settings(class_balance=asked)).balances()
+
+    assert [each.tolist() for each in found] == expected
+
+
+def test_a_counted_balance_is_that_of_dev_and_a_tuned_one_tries_more(folder):
+    task, _ = bench.open_task(folder)
+    share = (task.dev.y.sum() + 1) / (len(task.dev.y) + 2)
+
+    counted = Context(task, Settings(class_balance="dev")).balances()
+    tuned = Context(task, Settings(class_balance="tune")).balances()
+
+    assert len(counted) == 1
+    assert counted[0][1] == pytest.approx(share)
+    assert len(tuned) > 10
+
+
+# scores
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.8]), st.booleans()), min_size=1))
+def test_the_threshold_is_the_best_of_all_cuts(rows):
+    score = np.array([each for each, _ in rows])
+    truth = np.array([each for _, each in rows]).astype(int)
+    metric = Metric("f1", 1, 2)
+    probabilities = np.c_[1 - score, score]
+
+    found = metric.value(probabilities, truth)
+
+    cuts = [0.0, 0.15, 0.3, 0.6, 0.9]
+    best = max(metric.scores(probabilities, truth, cut)["f1"] for cut in cuts)
+    assert found == pytest.approx(best) or not truth.any()
+
+
+def test_accuracy_has_no_threshold_and_rows_of_nan_are_left_out():
+    probabilities = np.array([[0.9, 0.1], [np.nan, np.nan], [0.2, 0.8]])
+
+    assert Metric("accuracy", 1, 2).threshold(probabilities, np.array([0, 1, 1])) is None
+    assert Metric("accuracy", 1, 2).value(probabilities, np.array([0, 1, 1])) == 100
+    assert Metric("f1", 1, 2).threshold(None, None) == 0.5
+
+
+def test_f1_of_one_class_among_many_needs_no_threshold():
+    metric = Metric.named("f1", "b", ["a", "b", "c"])
+    probabilities = np.eye(3)[[0, 1, 1, 2]]
+
+    found = metric.scores(probabilities, np.array([0, 1, 2, 2]), None)
+
+    assert (found["precision"], found["recall"]) == (50, 100)
+    assert found["score"] == found["f1"]
+
+
+def test_probabilities_of_the_wrong_shape_are_refused(folder):
+    judge = bench.open_task(folder)[1]
+
+    with pytest.raises(ParameterError, match="has 3 rows, the test split 60"):
+        judge.score(np.ones((3, 2)), None)
+    with pytest.raises(ParameterError, match=r"shape \(60, 2\), got \(60, 3\)"):
+        judge.score(np.ones((60, 3)), None)
+
+
+# columns against hand runs
+
+
+def predict(folder, method, settings=None):
+    task, _ = bench.open_task(folder)
+    context = Context(task, settings or Settings())
+    return task, registry.column(method).run(context)
+
+
+def test_ts_nft_is_logistic_regression_by_hand(folder):
+    task, found = predict(folder, "TS-NFT")
+
+    by_hand = LogisticRegression(C=found.facts["C"], max_iter=1000)
+    by_hand.fit(task.dev.vectors, task.dev.y)
+    np.testing.assert_allclose(
+        found.test, by_hand.predict_proba(task.test.vectors), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_ts_knn_is_nearest_neighbours_by_hand(folder):
+    task, found = predict(folder, "TS-KNN")
+
+    by_hand = KNeighborsClassifier(found.facts["k"], metric="cosine")
+    by_hand.fit(task.dev.vectors, task.dev.y)
+    np.testing.assert_allclose(found.test, by_hand.predict_proba(task.test.vectors))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("snorkel") is None, reason="needs snorkel")
+@pytest.mark.filterwarnings("ignore")  # snorkel's own
+def test_dp_lm_is_snorkel_by_hand(folder):
+    from snorkel.labeling.model import LabelModel
+
+    task, found = predict(folder, "DP-LM", Settings(class_balance=(0.45, 0.55)))
+
+    by_hand = LabelModel(cardinality=2, verbose=False)
+    votes = task.train.votes.matrix.astype(int)
+    by_hand.fit(votes, class_balance=[0.45, 0.55], n_epochs=100, seed=0, progress_bar=False)
+    np.testing.assert_allclose(
+        found.test, by_hand.predict_proba(task.test.votes.matrix.astype(int))
+    )
+
+
+def test_ws_lm_on_spam_is_the_published_figure(shared_data, tmp_path):
+    settings = quick(("WS-LM",), class_balance=(0.4, 0.6))
+
+    results = bench.run([shared_data / "spam"], tmp_path / "out", settings)
+
+    assert results["results"][0]["mean"] == pytest.approx(83.6)
+
+
+# the clock
+
+
+def test_shared_work_counts_for_every_column_that_uses_it(folder):
+    task, _ = bench.open_task(folder)
+    memory = loop.Memory()
+    times = []
+
+    def work(context):
+        with context.clock("training"):
+            times.append(1)
+            return sum(range(200_000))
+
+    contexts = [Context(task, Settings(), memory=memory) for _ in range(2)]
+    values = [context.once("sum", work) for context in contexts]
+
+    assert len(times) == 1
+    assert values[0] == values[1]
+    assert contexts[0].seconds == contexts[1].seconds
+    assert contexts[1].seconds["training"] > 0
+
+
+def test_inner_work_is_not_counted_twice(folder):
+    task, _ = bench.open_task(folder)
+    context = Context(task, Settings())
+
+    def inner(context):
+        with context.clock("preprocessing"):
+            return sum(range(300_000))
+
+    with context.clock("training"):
+        context.once("inner", inner)
+
+    assert context.seconds["training"] < context.seconds["preprocessing"]
+
+
+def test_a_candidate_that_cannot_answer_is_passed_over(folder):
+    task, _ = bench.open_task(folder)
+    context = Context(task, Settings())
+    right = np.eye(2)[task.dev.y]
+
+    def impossible():
+        raise LabelError("cannot")
+
+    assert context.best({"a": impossible, "b": lambda: right}) == "b"
+    with pytest.raises(EpoxyError, match="cannot"):
+        context.best({"a": impossible})
+
+
+def test_the_names_load_lazily():
+    assert dir(bench) == sorted(bench.__all__)
+    assert {getattr(bench, name) is not None for name in bench.__all__} == {True}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        bench.nothing  # noqa: B018

@@ -1,0 +1,193 @@
+"""Tables and pages are functions of the result alone."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from epoxy import bench
+from epoxy.bench.tabulate import sweeps, tables
+
+ROOT = Path(__file__).parents[1]
+COMMITTED = ROOT / "benchmarks" / "results" / "bench.json"
+
+
+def run(score, *, facts=None, dev_score=80.0):
+    return {"seed": 0, "scores": {"score": score}, "facts": facts or {}, "dev_score": dev_score}
+
+
+def entry(data, method, mean, *, seconds=0.01, sd=0.0, seeds=1, **more):
+    return {
+        "data": data,
+        "method": method,
+        "metric": "accuracy",
+        "mean": mean,
+        "sd": sd,
+        "seeds": seeds,
+        "seconds": seconds,
+        "tuning_seconds": 0.5,
+        "preprocessing_seconds": 0.25,
+        "accuracy": mean,
+        "precision": mean + 1,
+        "recall": mean - 1,
+        "f1": mean,
+        "runs": [run(mean, **more)],
+    }
+
+
+@pytest.fixture
+def results():
+    sweep = [
+        {"radius": 0.0, "coverage": 0.16, "dev_score": 80.0},
+        {"radius": 0.2, "coverage": 0.3, "dev_score": 86.0},
+        {"radius": 0.4, "coverage": 0.9, "dev_score": 70.0},
+    ]
+    about = {"coverage_before": 0.162, "coverage_after": 0.229}
+    drift = {"drift": {"similarity": 0.735, "pre_pool": 0.313, "smallest": 0.1}}
+    data = {
+        "metric": "accuracy",
+        "classes": ["ham", "spam"],
+        "sources": 10,
+        "train": 1586,
+        "dev": 120,
+        "test": 250,
+        "dimension": 384,
+        "covered": 0.87,
+        "coverage": 0.162,
+        "source_accuracy": 82.8,
+    }
+    return {
+        "format": 1,
+        "created": "2026-11-15T00:00:00+00:00",
+        "commit": "abc",
+        "settings": {
+            "seeds": 5,
+            "quick": False,
+            "class_balance": None,
+            "dev_rows": None,
+            "network": None,
+        },
+        "machine": {"processor": "a|b", "cores": 2, "memory_gb": 23.0, "system": "Linux"},
+        "versions": {"python": "3.11"},
+        "data": [{"data": name, **data} for name in ("spam", "other")],
+        "results": [
+            entry("spam", "Epoxy", 89.6, facts=about),
+            entry("spam", "Epoxy-fixed-r", 88.0, facts={"sweep": sweep}),
+            entry("spam", "WS-LM", 83.6),
+            entry("spam", "TS-NFT", 78.5),
+            entry("spam", "WS-NFT", 87.2),
+            entry("spam", "WS-FT", 90.0, seconds=50.0, sd=4.1, seeds=5, facts=drift),
+            entry("other", "Epoxy", 70.0, facts=about),
+            entry("other", "WS-LM", 72.0),
+        ],
+        "skipped": [{"data": "other", "method": "TS-NFT", "reason": "no | dev"}],
+    }
+
+
+def table(results, title):
+    return next(each for each in tables(results) if each.title == title)
+
+
+def test_scores_show_the_spread_of_random_columns_and_stress_the_best(results):
+    scores = table(results, "Scores")
+
+    row = dict(zip(scores.header, scores.rows[0]))
+    assert row["data"] == "spam (accuracy)"
+    assert (row["Epoxy"], row["WS-FT"]) == ("89.6", "90.0 ± 4.1")
+    assert [scores.header[each] for each in scores.best[0]] == ["WS-FT"]
+    assert dict(zip(scores.header, scores.rows[1]))["WS-FT"] == "–"
+
+
+def test_lifts_are_differences_of_the_shown_methods(results):
+    explained = table(results, "Lifts, and what explains them")
+
+    row = dict(zip(explained.header, explained.rows[0]))
+    assert {key: row[key] for key in list(row)[1:]} == {
+        "coverage WS-LM": "16.2",
+        "coverage Epoxy": "22.9",
+        "1 − d(PT, DN)": "0.735",
+        "Epoxy vs WS-LM": "+6.0",
+        "source accuracy": "82.8",
+        "accuracy vs TS-NFT": "+4.3",
+        "accuracy vs WS-NFT": "-4.4",
+        "Epoxy vs TS-NFT": "+11.1",
+        "Epoxy vs WS-NFT": "+2.4",
+        "N_train / N_dev": "13.2",
+        "Epoxy vs TS-FT": "–",
+        "Epoxy vs WS-FT": "-0.4",
+    }
+
+
+def test_the_time_table_has_the_ratio_to_fine_tuning(results):
+    times = table(results, "Training seconds")
+
+    assert times.rows[0][-1] == "5,000 ×"
+    assert times.rows[1][-1] == "–"
+
+
+def test_every_table_of_the_paper_is_there(results):
+    assert [each.title for each in tables(results)] == [
+        "Scores",
+        "Training seconds",
+        "Lifts, and what explains them",
+        "Precision, recall, F1",
+        "What fine-tuning changes",
+        "One radius or one per source",
+        "One-time preprocessing",
+        "Data",
+        "Not run",
+    ]
+
+
+def test_the_mean_row_counts_only_sets_with_every_light_column(results):
+    results["results"] = [
+        entry(data, method, score)
+        for data, scores in (("spam", (80, 90)), ("other", (60, 80)))
+        for method, score in zip(("WS-LM", "MV-LM"), scores)
+    ]
+
+    assert table(results, "Scores").rows[-1] == ("mean of 2", "70.0", "85.0")
+
+
+def test_the_sweep_is_lift_over_ws_lm_on_dev(results):
+    (sweep,) = sweeps(results)
+
+    assert sweep.data == "spam"
+    assert sweep.lift == (0.0, 6.0, -10.0)
+    assert sweep.coverage == (0.16, 0.3, 0.9)
+
+
+def test_pages_are_written_from_the_result_alone(results, tmp_path):
+    results = json.loads(json.dumps(results))
+
+    files = bench.write_pages(results, tmp_path)
+
+    assert [path.name for path in files] == [
+        "benchmarks.md",
+        "benchmarks.html",
+        "benchmarks-sweep.svg",
+    ]
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert "| **90.0 ± 4.1** |" in page
+    assert "no \\| dev" in page
+    ElementTree.fromstring((tmp_path / "benchmarks-sweep.svg").read_text())
+    assert "<strong>90.0 ± 4.1</strong>" in (tmp_path / "benchmarks.html").read_text()
+
+
+def test_the_terminal_shows_one_method_per_line(results):
+    lines = bench.text(results).splitlines()
+
+    assert lines[0] == "Scores"
+    assert lines[2].split() == ["Epoxy", "89.6", "70.0"]
+
+
+@pytest.mark.skipif(not COMMITTED.is_file(), reason="no committed benchmark results yet")
+def test_the_page_in_the_docs_is_made_from_the_committed_results():
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+
+    assert page == bench.markdown(bench.read(COMMITTED)), (
+        "docs/benchmarks.md is stale; make it again with epoxy.bench.write_pages"
+    )
