@@ -113,10 +113,11 @@ def learn_pairs(
         update = update / update.sum()
         if share is not None:
             side = share if len(share) else (update.sum(axis=0) + update.sum(axis=1)) / 2
-            update = rake(update, side, side, rounds=2)  # refined from round to round
+            # one turn of raking; the rounds to come refine it
+            update = _scaled(_scaled(update, side, axis=1), side, axis=0)
         change = np.abs(update - J).max()
         J = update
-        if change < 1e-8:
+        if change < 1e-7:
             break
     if share is None:
         return J
@@ -136,19 +137,30 @@ def _without_own(counts: np.ndarray) -> np.ndarray:
 
 
 def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
-    """The table nearest in relative entropy with these row and column sums."""
+    """The table nearest in relative entropy with these row and column sums, to rounding error.
+
+    Raking converges slowly when cells are nearly empty; what is missing in the end is spread over
+    rows and columns in proportion, so that neighbouring tables always agree about their shared label.
+    """
     for _ in range(rounds):
         table = _scaled(table, rows, axis=1)
         table = _scaled(table, columns, axis=0)
-        if np.abs(table.sum(axis=1) - rows).max() < 1e-14:
-            break
-    return table
+        if np.abs(table.sum(axis=1) - rows).max() < 1e-15:
+            return table
+    table = table * np.minimum(1, _ratio(rows, table.sum(axis=1)))[:, None]
+    table = table * np.minimum(1, _ratio(columns, table.sum(axis=0)))
+    missing = rows - table.sum(axis=1), columns - table.sum(axis=0)
+    total = missing[0].sum()
+    return np.asarray(table + np.outer(*missing) / total if total > 0 else table)
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
 
 def _scaled(table: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
-    now = table.sum(axis=axis)
-    scale = np.divide(target, now, out=np.zeros_like(now), where=now > 0)
-    return np.asarray(table * np.expand_dims(scale, axis))
+    scale = _ratio(target, table.sum(axis=axis))
+    return np.asarray(table * (scale[:, None] if axis == 1 else scale))
 
 
 def _labels(

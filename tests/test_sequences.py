@@ -1,0 +1,565 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epoxy import persistence
+from epoxy.errors import (
+    AlignmentError,
+    LabelError,
+    NotFitted,
+    NotIdentifiable,
+    ParameterError,
+    StoreError,
+    UnknownName,
+)
+from epoxy.label_models import LabelModel, Triplet
+from epoxy.sequences import (
+    Chain,
+    joint_balance,
+    pair_balance,
+    pairs_from_transitions,
+    sequence_ids,
+)
+from epoxy.sequences.forward_backward import ChainPrior, smooth, viterbi
+from epoxy.sequences.layout import Layout
+from epoxy.votes import Split, Votes
+
+STICKY = np.array([[0.45, 0.05], [0.05, 0.45]])
+
+
+def film(
+    n_rows: int = 3000, *, n_classes: int = 2, accuracy=(0.85, 0.75, 0.7), stay=0.9, seed=0
+) -> tuple[Votes, np.ndarray]:
+    """Labels that stay with probability `stay`, and one source per accuracy, coverage 0.8."""
+    rng = np.random.default_rng(seed)
+    moves = rng.integers(1, n_classes, n_rows) * (rng.random(n_rows) >= stay)
+    label = np.cumsum(moves) % n_classes
+    right = rng.random((n_rows, len(accuracy))) < accuracy
+    wrong = (label[:, None] + rng.integers(1, n_classes, right.shape)) % n_classes
+    matrix = np.where(right, label[:, None], wrong)
+    matrix[rng.random(matrix.shape) > 0.8] = -1
+    return Votes(matrix, classes=list("abcdef"[:n_classes])), label
+
+
+def by_enumeration(model: Chain, rows: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The paper's Pr_mu, its equation term by term over all K^T labellings of one sequence."""
+    prior, (length, n_sources) = model.prior_, rows.shape
+    n_classes = len(prior.first)
+    total = np.zeros((length, n_classes))
+    best: tuple[float, tuple[int, ...]] = (-1.0, ())
+    for labels in itertools.product(range(n_classes), repeat=length):
+        joint = 1.0
+        for t, y in enumerate(labels):
+            place = t if len(model.by_place_) > 1 else 0
+            said = np.exp(model.by_place_[place, np.arange(n_sources), rows[t] + 1, y])
+            joint *= np.prod(prior.single(t)[y] * said)  # Π_i mu_{y,i}
+            degree = n_sources + (t > 0) + (t < length - 1)
+            joint /= prior.single(t)[y] ** (degree - 1)
+        for t in range(length - 1):
+            pair = prior.pairs[0 if prior.stationary else t]
+            joint *= pair[labels[t], labels[t + 1]]  # Π_C mu_{y,C}
+        if joint > best[0] * (1 + 1e-12):
+            best = (joint, labels)
+        for t, y in enumerate(labels):
+            total[t, y] += joint
+    if length == 1:
+        # a lone element has no clique over labels; its prior was counted in Π mu / mu^(m-1) once
+        total = np.array([[prior.single(0)[y] for y in range(n_classes)]])
+        said = np.exp(model.by_place_[0, np.arange(n_sources), rows[0] + 1]).prod(axis=0)
+        total = total * said
+        best = (0.0, (int(total[0].argmax()),))
+    return total / total.sum(axis=1, keepdims=True), best[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n_classes=st.integers(2, 3),
+    length=st.integers(2, 4),
+    tied=st.booleans(),
+    joint=st.booleans(),
+)
+def test_probabilities_equal_enumeration_of_the_papers_model(seed, n_classes, length, tied, joint):
+    votes, _ = film(121, n_classes=n_classes, seed=seed)
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(n_classes**length)) if joint else None
+    model = Chain(length, class_balance=shares, tied=tied).fit(votes)
+
+    found = model.predict_proba(votes)
+
+    for start in [0, length, 121 // length * length]:  # the last window is a shorter one
+        expected, _ = by_enumeration(model, votes.matrix[start : start + length])
+        rows = slice(start, start + length)
+        assert found[rows] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=st.lists(st.integers(1, 6), min_size=2, max_size=8), seed=st.integers(0, 1000))
+def test_ragged_sequences_equal_enumeration(lengths, seed):
+    fitted, _ = film(300, seed=seed)
+    model = Chain(5, class_balance="learn").fit(fitted)
+    n_rows = sum(lengths)
+    ids = np.repeat(np.arange(len(lengths)), lengths)
+    matrix = np.random.default_rng(seed).integers(-1, 2, (n_rows, 3))
+    votes = Votes(matrix, classes=["a", "b"], sequences=ids)
+
+    found, joint = model.predict_proba(votes), model.predict_joint(votes)
+
+    for start, length in zip(np.cumsum([0, *lengths[:-1]]), lengths, strict=True):
+        rows = slice(start, start + length)
+        expected, best = by_enumeration(model, matrix[rows])
+        assert found[rows] == pytest.approx(expected, abs=1e-9)
+        likely = [model.classes_[label] for label in best]
+        alike = _joint_probability(model, matrix[rows], joint[rows])
+        assert alike == pytest.approx(_joint_probability(model, matrix[rows], likely), rel=1e-9)
+
+
+def _joint_probability(model: Chain, rows: np.ndarray, names) -> float:
+    labels = [model.classes_.index(name) for name in names]
+    sources = np.arange(rows.shape[1])
+    value = model.first_[labels[0]]
+    for before, after in itertools.pairwise(labels):
+        value *= model.transitions_[before, after]
+    for row, label in zip(rows, labels, strict=True):
+        value *= np.exp(model.by_place_[0, sources, row + 1, label].sum())
+    return float(value)
+
+
+def test_a_chain_is_a_label_model():
+    votes, _ = film(400)
+
+    model = Chain(4)
+
+    assert isinstance(model, LabelModel)
+    found = model.fit(votes).predict_proba(votes)
+    assert found.shape == (400, 2)
+    assert found.sum(axis=1) == pytest.approx(np.ones(400))
+    assert set(model.predict(votes)) <= {"a", "b"}
+
+
+def test_neighbours_correct_a_lone_mistake():
+    fitted, _ = film(3000)
+    model = Chain(5).fit(fitted)
+    rows = [[0, 0, 0], [0, 0, 0], [1, -1, -1], [0, 0, 0], [0, 0, 0]]
+
+    labels = model.predict(Votes(rows, classes=["a", "b"]))
+
+    assert labels.tolist() == ["a", "a", "a", "a", "a"]
+    assert Chain(1).fit(fitted).predict(Votes(rows, classes=["a", "b"]))[2] == "b"
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("tied", [True, False])
+def test_accuracies_and_movement_are_recovered_from_votes_alone(n_classes, tied):
+    # 40,000 rows in windows of 4: a share of 10,000 rows has standard error below 0.005, triplets
+    # divide by moments above 0.2, hence errors stay below 0.05
+    accuracy = (0.85, 0.75, 0.7, 0.8)
+    votes, _ = film(40_000, n_classes=n_classes, accuracy=accuracy, seed=3)
+
+    model = Chain(4, tied=tied).fit(votes)
+
+    assert model.accuracy_ == pytest.approx(accuracy, abs=0.05)
+    stays = np.diagonal(model.transitions_)
+    assert stays == pytest.approx(np.full(n_classes, 0.9), abs=0.05)
+
+
+def test_two_sources_suffice_on_a_chain():
+    votes, _ = film(60_000, accuracy=(0.85, 0.7), seed=1)
+
+    model = Chain(50).fit(votes)
+
+    assert model.accuracy_ == pytest.approx([0.85, 0.7], abs=0.03)
+
+
+def test_one_source_suffices_when_movement_is_given():
+    votes, _ = film(60_000, accuracy=(0.8,), seed=2)
+
+    model = Chain(50, class_balance=STICKY).fit(votes)
+
+    assert model.accuracy_ == pytest.approx([0.8], abs=0.03)
+
+
+def test_a_rare_class_is_learned_with_its_share():
+    rng = np.random.default_rng(5)
+    label = np.zeros(40_000, dtype=int)
+    for row in range(1, len(label)):
+        label[row] = rng.random() < (0.7 if label[row - 1] else 0.1)  # a share of 0.25
+    right = rng.random((len(label), 4)) < (0.85, 0.8, 0.75, 0.7)
+    votes = Votes(np.where(right, label[:, None], 1 - label[:, None]))
+
+    model = Chain(20, class_balance="learn").fit(votes)
+
+    assert model.class_balance_ == pytest.approx([0.75, 0.25], abs=0.03)
+    assert model.transitions_ == pytest.approx(np.array([[0.9, 0.1], [0.3, 0.7]]), abs=0.04)
+
+
+def test_a_source_worse_than_chance_counts_reversed():
+    votes, _ = film(20_000, accuracy=(0.9, 0.8, 0.8, 0.2), seed=4)
+
+    model = Chain(10).fit(votes)
+
+    assert model.accuracy_ == pytest.approx([0.9, 0.8, 0.8, 0.2], abs=0.05)
+
+
+def test_maximum_likelihood_frees_accuracy_by_class_and_silence():
+    rng = np.random.default_rng(6)
+    votes, label = film(20_000, seed=6, accuracy=(0.85, 0.75, 0.7, 0.8))
+    matrix = votes.matrix.copy()
+    matrix[:, 3] = np.where(rng.random(20_000) < np.where(label == 1, 0.9, 0.2), label, -1)
+    votes = votes.with_matrix(matrix)
+
+    model = Chain(10, solve="em", class_balance="learn").fit(votes)
+
+    speaks = 1 - np.exp(model.log_likelihood_[3, 0])
+    assert speaks == pytest.approx([0.2, 0.9], abs=0.03)
+
+
+def test_maximum_likelihood_works_by_position_and_row_by_row():
+    votes, label = film(2000)
+
+    right = [
+        (model.fit(votes).predict_proba(votes).argmax(axis=1) == label).mean()
+        for model in (Chain(5, solve="em", tied=False), Chain(1, solve="em", class_balance="learn"))
+    ]
+
+    assert min(right) > 0.75
+
+
+def test_sources_that_name_one_class_are_read_class_by_class():
+    rng = np.random.default_rng(7)
+    _, label = film(6000, seed=7)
+    matrix = np.full((6000, 6), -1)
+    for source in range(6):
+        named = source % 2
+        fires = rng.random(6000) < np.where(label == named, 0.5, 0.08)
+        matrix[fires, source] = named
+    votes = Votes(matrix)
+
+    chained, alone = (
+        (Chain(length).fit(votes).predict_proba(votes).argmax(axis=1) == label).mean()
+        for length in (10, 1)
+    )
+
+    assert chained > alone > 0.75
+    assert "class by class" in Chain(10).fit(votes).findings_[0]
+
+
+def test_windows_equal_sequences_named_alike():
+    votes, _ = film(103)
+    named = Votes(votes.matrix, votes.sources, votes.classes, sequences=np.arange(103) // 5)
+
+    windows, ids = (Chain(5).fit(each).predict_proba(each) for each in (votes, named))
+
+    assert ids == pytest.approx(windows, abs=1e-12)
+
+
+def test_named_sequences_may_be_longer_than_a_window():
+    votes, _ = film(100)
+    named = Votes(votes.matrix, votes.sources, votes.classes, sequences=np.repeat([0, 1], 50))
+
+    found = Chain(3).fit(named).predict_proba(named)
+
+    assert found == pytest.approx(Chain(50).fit(votes).predict_proba(votes), abs=1e-12)
+
+
+def test_renaming_sources_changes_nothing():
+    votes, _ = film(500)
+    turned = votes.only(votes.sources[::-1])
+
+    assert Chain(5).fit(turned).predict_proba(turned) == pytest.approx(
+        Chain(5).fit(votes).predict_proba(votes), abs=1e-9
+    )
+
+
+def test_a_chain_of_single_rows_is_the_plain_triplet_model():
+    votes, _ = film(2000)
+
+    model = Chain(1).fit(votes)
+
+    expected = Triplet().fit(votes).predict_proba(votes)
+    assert model.predict_proba(votes) == pytest.approx(expected, abs=1e-6)
+    assert model.findings_ == ["every sequence has one row, so rows were read on their own"]
+
+
+def test_a_thousand_rows_in_one_sequence_stay_exact():
+    # impossible moves and evidence that underflows: scaling alone would lose the answer
+    pairs = np.array([[[0.5, 0.0], [0.0, 0.5]]])
+    evidence = np.zeros((1000, 2))
+    evidence[:, 1] = -2.0
+    evidence[500] = [-900.0, 0.0]
+    layout = Layout(np.array([0]), np.array([1000]))
+
+    found = smooth(evidence, layout, ChainPrior(np.array([0.5, 0.5]), pairs))
+
+    # label 0 throughout: 900 + ln 2 against 999 rows of 2 nats for label 1
+    assert found.marginals[:, 0] == pytest.approx(np.ones(1000))
+    assert found.log_likelihood == pytest.approx(np.log(0.5) - 900)
+    assert viterbi(evidence, layout, ChainPrior(np.array([0.5, 0.5]), pairs)).sum() == 0
+
+
+def test_votes_impossible_under_the_prior_give_equal_shares():
+    prior = ChainPrior(np.array([1.0, 0.0]), np.array([[[1.0, 0.0], [0.0, 0.0]]]))
+    evidence = np.array([[-np.inf, 0.0], [0.0, 0.0]])
+
+    found = smooth(evidence, Layout(np.array([0]), np.array([2])), prior)
+
+    assert found.marginals.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_less_trust_means_less_certainty_and_the_same_side_without_neighbours():
+    votes, _ = film(500)
+
+    sure, unsure = (Chain(1, trust=trust).fit(votes).predict_proba(votes) for trust in (1.0, 0.3))
+
+    assert (np.abs(unsure - 0.5) <= np.abs(sure - 0.5) + 1e-12).all()
+    assert ((unsure - 0.5) * (sure - 0.5) >= -1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tied": False}, {"dependencies": [("source_0", "source_1")]}]
+)
+def test_evidence_and_context_add_up_to_the_log_probability(options):
+    votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
+    model = Chain(4, trust=0.7, **options).fit(votes)
+
+    total = model.evidence(votes).sum(axis=1) + model.context(votes)
+
+    share = np.exp(total) / np.exp(total).sum(axis=1, keepdims=True)
+    assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Chain(3),
+        Chain(3, tied=False, trust=0.5),
+        Chain(2, class_balance=[0.4, 0.1, 0.2, 0.3], solve="overlap"),
+        Chain(3, class_balance=np.array([0.3, 0.7]), dependencies=[("source_0", "source_1")]),
+        Chain(3, compat="flyingsquid"),
+    ],
+)
+def test_a_saved_chain_answers_as_before(tmp_path, model):
+    votes, _ = film(300, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
+    model.fit(votes)
+
+    again = persistence.load(persistence.save(model, tmp_path / "chain"))
+
+    assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
+    assert (again.predict_joint(votes) == model.predict_joint(votes)).all()
+    assert again.findings_ == model.findings_
+    assert again.get_params().keys() == model.get_params().keys()
+
+
+def test_a_state_without_its_arrays_is_refused():
+    votes, _ = film(300)
+    state = Chain(3).fit(votes).to_state()
+    broken = persistence.State(state.values, {"first": state.arrays["first"]})
+
+    with pytest.raises(StoreError, match="the saved Chain lacks 'extra'"):
+        Chain.from_state(broken)
+
+
+def test_what_was_counted_on_a_split_is_saved_as_shares(tmp_path):
+    votes, label = film(300)
+    model = Chain(3, class_balance=Split(votes, y=label)).fit(votes)
+
+    again = persistence.load(persistence.save(model, tmp_path / "chain"))
+
+    assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
+    assert (again.transitions_ == model.transitions_).all()
+
+
+def test_a_model_used_before_fit_says_so():
+    votes, _ = film(30)
+
+    with pytest.raises(NotFitted, match="Chain is not fitted yet"):
+        Chain(3).predict_proba(votes)
+    with pytest.raises(NotFitted, match="Chain is not fitted yet"):
+        Chain(3).to_state()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"length": 0}, ParameterError, "length=0; expected a whole number of rows, at least 1"),
+        ({"length": 2.5}, ParameterError, "length=2.5; expected a whole number"),
+        (
+            {"class_balance": [0.2] * 5},
+            ParameterError,
+            r"shape \(5,\); expected 2 shares of classes",
+        ),
+        ({"class_balance": np.full(16, 1 / 16)}, ParameterError, r"or 2\^3 of joint labels"),
+        ({"class_balance": [0.5, 0.9]}, ParameterError, "sums to 1.4; shares must sum to 1"),
+        ({"class_balance": [1.5, -0.5]}, ParameterError, "negative or missing shares"),
+        (
+            {"class_balance": [[0.9, 0.1], [0.2, 0.8]]},
+            ParameterError,
+            r"sums to 2; .* use sequences.pairs_from_transitions",
+        ),
+        ({"class_balance": "lern"}, UnknownName, "no class balance named 'lern'; did you mean"),
+        ({"solve": "best"}, UnknownName, "no solve named 'best'"),
+        ({"compat": "snorkel"}, UnknownName, "no compat named 'snorkel'"),
+        ({"compat": "flyingsquid", "solve": "em"}, UnknownName, "no solve named 'em'"),
+        ({"trust": 0}, ParameterError, "trust=0; expected a number above 0"),
+        ({"dependencies": "all"}, UnknownName, "no dependencies named 'all'"),
+        ({"dependencies": [("source_0", "x")]}, UnknownName, "no source named 'x'"),
+        ({"dependencies": [("source_0", "source_0")]}, ParameterError, "two different sources"),
+        (
+            {"compat": "flyingsquid", "dependencies": [("source_0", "source_1")]},
+            ParameterError,
+            "got dependencies with compat='flyingsquid'",
+        ),
+        (
+            {"compat": "flyingsquid", "class_balance": "learn"},
+            ParameterError,
+            "does not learn the class balance",
+        ),
+    ],
+)
+def test_parameters_out_of_range_are_named(options, error, message):
+    votes, _ = film(60)
+
+    with pytest.raises(error, match=message):
+        Chain(**({"length": 3} | options)).fit(votes)
+
+
+def test_a_joint_balance_needs_a_length():
+    votes, _ = film(60)
+
+    with pytest.raises(ParameterError, match=r"2 × 2 of neighbouring labels$"):
+        Chain(class_balance=np.full(8, 1 / 8)).fit(votes)
+
+
+def test_a_sequence_longer_than_the_given_balance_is_refused():
+    votes, _ = film(60)
+    named = Votes(votes.matrix, classes=votes.classes, sequences=np.repeat([0, 1], 30))
+
+    with pytest.raises(
+        ParameterError, match="a sequence has 30 rows, the class_balance describes 3"
+    ):
+        Chain(3, class_balance=np.full(8, 1 / 8)).fit(named)
+
+
+def test_a_sequence_longer_than_the_learned_positions_is_refused():
+    votes, _ = film(300)
+    model = Chain(3, tied=False).fit(votes)
+    long = Votes(votes.matrix[:10], classes=votes.classes, sequences=np.zeros(10))
+
+    with pytest.raises(NotIdentifiable, match="has 10 rows, but the chain learned 3 positions"):
+        model.predict_proba(long)
+    with pytest.raises(NotIdentifiable, match="has 10 rows"):
+        model.evidence(long)
+
+
+def test_one_source_whose_movement_is_unknown_is_not_identifiable():
+    votes, _ = film(200, accuracy=(0.8,))
+
+    with pytest.raises(NotIdentifiable, match="no three votes meet on neighbouring elements"):
+        Chain(5).fit(votes)
+
+
+def test_a_source_without_partners_counts_as_middling_and_is_named():
+    votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8))
+    matrix = votes.matrix.copy()
+    matrix[:, 3] = -1
+    matrix[::200, 3], matrix[::200, :3] = [0, 1, 0], -1
+    lonely = votes.with_matrix(matrix)
+
+    model = Chain(1).fit(lonely)
+
+    assert "count as middling: ['source_3']" in model.findings_[0]
+
+
+def test_a_reference_chain_needs_a_whole_window():
+    votes, _ = film(4)
+
+    with pytest.raises(NotIdentifiable, match="no whole sequence of 9 rows"):
+        Chain(9, compat="flyingsquid").fit(votes)
+
+
+def test_positions_in_order_become_sequence_ids():
+    ids = sequence_ids(["b", "b", "a", "a", "a"], [4, 5, 0, 1, 2])
+
+    assert ids.tolist() == [0, 0, 1, 1, 1]
+    assert sequence_ids([], np.empty(0, int)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "positions", "message"),
+    [
+        (
+            ["a", "a", "a"],
+            [0, 1, 3],
+            "position 3 on row 2 after 1; positions are missing; .*'split'",
+        ),
+        (["a", "a", "a"], [0, 1, 1], "position 1 on row 2 after 1; a position was given twice"),
+        (["a", "a", "a"], [0, 2, 1], "position 2 on row 1 after 0; positions are missing"),
+        (["a", "a", "a"], [1, 0, 2], "position 0 on row 1 after 1; rows are out of order"),
+        (["a", "b", "a"], [0, 0, 1], "rows of sequence 'a' are not adjacent"),
+        (["a", "a"], [0, 1, 2], r"one id and one position per row, got shapes \(2,\) and \(3,\)"),
+        (["a", "a"], [0.0, 1.0], "positions are whole numbers, got dtype float64"),
+    ],
+)
+def test_rows_that_are_not_in_order_are_refused(ids, positions, message):
+    with pytest.raises(AlignmentError, match=message):
+        sequence_ids(ids, positions)
+
+
+def test_gaps_may_cut_a_sequence_but_duplicates_may_not():
+    assert sequence_ids(["a"] * 4, [0, 1, 5, 6], gaps="split").tolist() == [0, 0, 1, 1]
+    with pytest.raises(AlignmentError, match="given twice"):
+        sequence_ids(["a"] * 3, [0, 0, 1], gaps="split")
+    with pytest.raises(ParameterError, match="gaps='fill' is not known"):
+        sequence_ids(["a"], [0], gaps="fill")
+
+
+def test_balances_count_true_labels():
+    label = [0, 0, 1, -1, 1, 1, 1]
+
+    assert pair_balance(label, n_classes=2) == pytest.approx(np.array([[2, 2], [1, 3]]) / 8)
+    assert joint_balance(label, 2, n_classes=2) == pytest.approx([0.5, 0, 0, 0.5])
+    split = joint_balance([0, 1, 1, 1, 0], 2, n_classes=2, sequences=[0, 1, 1, 1, 1])
+    assert split == pytest.approx([0, 0, 0.5, 0.5])
+
+
+def test_a_joint_balance_without_a_whole_labelled_window_is_refused():
+    with pytest.raises(LabelError, match="no window of 3 rows has all its labels"):
+        joint_balance([0, 1], 3, n_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "message"),
+    [([[0.5, 0.4], [0.5, 0.5]], "each row of transitions must sum to 1"), ([[1.0, 0.0]], "K × K")],
+)
+def test_transitions_out_of_range_are_refused(transitions, message):
+    with pytest.raises(ParameterError, match=message):
+        pairs_from_transitions(transitions)
+
+
+def test_given_pairs_are_the_movement_used():
+    votes, _ = film(300)
+    pairs = pairs_from_transitions([[0.9, 0.1], [0.3, 0.7]])
+
+    model = Chain(5, class_balance=pairs).fit(votes)
+
+    assert model.transitions_ == pytest.approx(np.array([[0.9, 0.1], [0.3, 0.7]]))
+    assert model.class_balance_ == pytest.approx([0.75, 0.25])
+
+
+def test_on_tennis_the_chain_beats_the_same_model_without_it(shared_data):
+    pq = pytest.importorskip("pyarrow.parquet")
+    home, classes = shared_data / "tennis_L", ["no rally", "rally"]
+    train = Votes(np.load(home / "votes-train.npy"), classes=classes)
+    votes = Votes(np.load(home / "votes-dev.npy"), classes=classes)
+    label = np.array(pq.read_table(home / "dev.parquet")["label"].to_pylist()) == "rally"
+
+    def f1(length: int) -> float:
+        found = Chain(length).fit(train).predict(votes) == "rally"
+        return float(2 * (found & label).sum() / (found.sum() + label.sum()))
+
+    assert f1(14) > f1(1) + 0.01
