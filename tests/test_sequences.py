@@ -207,7 +207,7 @@ def test_a_source_worse_than_chance_counts_reversed():
 
 
 def test_maximum_likelihood_frees_accuracy_by_class_and_silence():
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(60)
     votes, label = film(20_000, seed=6, accuracy=(0.85, 0.75, 0.7, 0.8))
     matrix = votes.matrix.copy()
     matrix[:, 3] = np.where(rng.random(20_000) < np.where(label == 1, 0.9, 0.2), label, -1)
@@ -231,7 +231,7 @@ def test_maximum_likelihood_works_by_position_and_row_by_row():
 
 
 def test_sources_that_name_one_class_are_read_class_by_class():
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(70)
     _, label = film(6000, seed=7)
     matrix = np.full((6000, 6), -1)
     for source in range(6):
