@@ -34,9 +34,9 @@ class Cell:
     settings: Settings
 
     @property
-    def cost(self) -> float:
-        """Rough seconds, for the time left."""
-        return self.column.cost * (0.5 + self.task.train.n_rows / 1000)
+    def cost(self) -> int:
+        """Rough milliseconds, for the time left."""
+        return round(self.column.cost * (500 + self.task.train.n_rows))
 
     @property
     def path(self) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import EpoxyError, LabelError, VectorError
 from ..label_models import balance_of
+from ..progress import Progress, silent
 from ..votes import Split
 from .task import Task
 
@@ -104,11 +105,17 @@ class Context:
     """One run of one column: the task with this seed's dev rows, a clock, and shared results."""
 
     def __init__(
-        self, task: Task, settings: Settings, seed: int = 0, memory: Memory | None = None
+        self,
+        task: Task,
+        settings: Settings,
+        seed: int = 0,
+        memory: Memory | None = None,
+        progress: Progress = silent,
     ) -> None:
         self.task = task.with_dev_rows(settings.dev_rows, seed)
         self.settings = settings
         self.seed = seed
+        self.progress = progress
         self.seconds: dict[str, float] = {}
         self._memory = Memory() if memory is None else memory
         self._dev_key = seed if self.task is not task else None

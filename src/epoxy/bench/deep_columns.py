@@ -72,6 +72,7 @@ def _head(context: Context, n_rows: int) -> FineTuned:
         training=training,
         classes=context.task.classes,
         seed=context.seed,
+        progress=context.progress,
     )
 
 

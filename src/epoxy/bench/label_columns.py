@@ -11,6 +11,7 @@ import numpy as np
 from ..extension import Reach, reach
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
+from ..tuning import Trial, tune
 from ..votes import Votes
 from .context import Context, Prediction
 
@@ -30,9 +31,6 @@ __all__ = [
     "triplet_choice",
     "triplet_labels",
 ]
-
-_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Shared radii to try, as the share of abstentions that the radius fills."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +153,13 @@ def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
 
 
 def epoxy_fixed(context: Context) -> Prediction:
-    """Epoxy-fixed-r: one radius for all sources, chosen on dev; the candidates are the sweep."""
+    """Epoxy-fixed-r: one radius for all sources, chosen on dev; what was tried is the sweep."""
     model, facts = triplet_choice(context)
     found = reaches(context)
-    radii = _shared_radii(found.train)
-    with context.clock("tuning"):
-        sweep = [_sweep_point(context, model, found, radius) for radius in radii]
-        scored = [(point["dev_score"], -index) for index, point in enumerate(sweep)]
-        radius = radii[-max(scored)[1]]  # on a tie the smaller radius
-    about = {**facts, "radius": radius, "sweep": sweep}
-    return _extended_labels(context, model, found, radius, about).prediction()
+    tuned = _tuned(context, model, found, shared=True)
+    sweep = [_sweep_point(context, found, trial) for trial in tuned.search_.trials]
+    about = {**facts, "radius": _largest(tuned.radius_), "sweep": sweep}
+    return _extended_labels(context, model, found, tuned.radius_, about).prediction()
 
 
 def epoxy(context: Context) -> Prediction:
@@ -178,25 +173,34 @@ def epoxy_labels(context: Context) -> Labels:
 
 
 def _epoxy_labels(context: Context) -> Labels:
-    from ..tuning import tune
-
     model, facts = triplet_choice(context)
     found = reaches(context)
-    with context.clock("tuning"):
-        metric = context.task.metric
-        positive = context.task.classes[metric.positive]
-        tuned = tune(
-            context.task.train,
-            context.dev,
-            metric=metric.name,
-            positive=positive,
-            label_model=model,
-        )
+    tuned = _tuned(context, model, found, shared=False)
     radius = {
         name: None if np.isnan(each) else float(each)
         for name, each in zip(context.task.train.votes.sources, tuned.radius_)
     }
-    return _extended_labels(context, model, found, radius, {**facts, "radius": radius})
+    about = {**facts, "radius": radius, "expected": 100 * tuned.search_.expected}
+    return _extended_labels(context, model, found, tuned.radius_, about)
+
+
+def _tuned(context: Context, model: LabelModel, found: Reaches, *, shared: bool) -> Epoxy:
+    metric, dev = context.task.metric, context.dev
+    assert found.dev is not None  # reaches has one wherever the task has dev rows
+
+    def at_best_threshold(y: np.ndarray, proba: np.ndarray) -> float:
+        return metric.value(proba, y) / 100
+
+    with context.clock("tuning"):
+        return tune(
+            context.task.train,
+            dev,
+            metric=at_best_threshold if metric.thresholded else metric.name,
+            label_model=model,
+            positive=context.task.classes[metric.positive],
+            shared=shared,
+            reaches=(found.train, found.dev),
+        )
 
 
 def fusion(context: Context) -> Prediction:
@@ -226,25 +230,18 @@ def _extended_labels(
     return Labels(train, votes.train.covered, dev, test, about)
 
 
-def _sweep_point(
-    context: Context, model: LabelModel, found: Reaches, radius: float
-) -> dict[str, Any]:
-    votes = found.extend(radius)
-    value = context.task.metric.value(_on_dev(model, votes)(), context.truth)
+def _sweep_point(context: Context, found: Reaches, trial: Trial) -> dict[str, Any]:
     return {
-        "radius": radius,
-        "coverage": float(votes.train.coverage.mean()),
-        "dev_score": value,
+        "radius": _largest(trial.radii),
+        "coverage": float(found.train.extend(trial.radii).coverage.mean()),
+        "dev_score": 100 * trial.score,
     }
 
 
-def _shared_radii(found: Reach) -> list[float]:
-    """Radii that fill given shares of the abstentions; the first fills none but exact twins."""
-    distance = found.distance[~found.votes.cast]
-    distance = distance[np.isfinite(distance)]
-    if not len(distance):
-        return [0.0]
-    return sorted({float(each) for each in np.quantile(distance, _SHARES)} | {0.0})
+def _largest(radii: np.ndarray) -> float:
+    """The shared radius: each source's is cut to the last distance at which it gains a row."""
+    known = radii[~np.isnan(radii)]
+    return float(known.max()) if len(known) else 0.0
 
 
 def _plain(context: Context) -> _Votes:

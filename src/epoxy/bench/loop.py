@@ -45,7 +45,7 @@ def run(
     settings
         Which columns, how many seeds; see `Settings`.
     progress
-        Called with (done, total) in estimated seconds.
+        Called with (done, total) in estimated milliseconds of what is not done yet.
     said
         Called with one sentence for each thing that could not be done, and why.
     fresh
@@ -77,9 +77,11 @@ def read(path: str | Path) -> dict[str, Any]:
     return dict(found)
 
 
-def run_cell(cell: Cell, judge: Judge, memory: Memory | None = None) -> dict[str, Any]:
+def run_cell(
+    cell: Cell, judge: Judge, memory: Memory | None = None, progress: Progress = silent
+) -> dict[str, Any]:
     """One column, one seed: predict without the truth, then let the judge score it, once."""
-    context = Context(cell.task, cell.settings, cell.seed, memory)
+    context = Context(cell.task, cell.settings, cell.seed, memory, progress)
     prediction = cell.column.run(context)
     metric = context.task.metric
     labels = None if context.task.dev is None else context.task.dev.y
@@ -126,14 +128,14 @@ class _Bench:
 
     def run(self, tasks: list[tuple[Task, Judge]], progress: Progress) -> dict[str, Any]:
         plan = [(judge, self._planned(task)) for task, judge in tasks]
-        total = max(1, round(sum(cell.cost for _, cells in plan for cell in cells)))
-        done = 0.0
+        total = max(1, sum(cell.cost for _, cells in plan for cell in cells))
+        done = 0
         for judge, cells in plan:
             memory = Memory()
             for cell in cells:
-                self._do(cell, judge, memory)
+                self._do(cell, judge, memory, _part(progress, done, cell.cost, total))
                 done += cell.cost
-                progress(min(total, round(done)), total)
+                progress(done, total)
         return self._collect([task for task, _ in tasks])
 
     def _planned(self, task: Task) -> list[Cell]:
@@ -144,7 +146,7 @@ class _Bench:
                 self._skip(task.name, column.name, reason)
             else:
                 found += self._of(task, column)
-        return found
+        return [cell for cell in found if self.fresh or self.cells.read(cell) is None]
 
     def _of(self, task: Task, column: Column) -> list[Cell]:
         varies = task.with_dev_rows(self.settings.dev_rows, 0) is not task
@@ -152,11 +154,9 @@ class _Bench:
         seeds = range(n_seeds if column.random or varies else 1)
         return [Cell(task, column, seed, self.settings) for seed in seeds]
 
-    def _do(self, cell: Cell, judge: Judge, memory: Memory) -> None:
-        if not self.fresh and self.cells.read(cell) is not None:
-            return
+    def _do(self, cell: Cell, judge: Judge, memory: Memory, progress: Progress) -> None:
         try:
-            result = run_cell(cell, judge, memory)
+            result = run_cell(cell, judge, memory, progress)
         except EpoxyError as error:
             self._skip(cell.task.name, cell.column.name, str(error))
         else:
@@ -189,6 +189,11 @@ class _Bench:
             "results": results,
             "skipped": self.skipped,
         }
+
+
+def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:
+    """Progress inside one cell, as a part of the whole."""
+    return lambda some, every: progress(done + round(cost * some / max(1, every)), total)
 
 
 def _sum_up(task: Task, column: Column, cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     network
         A folder, a name known to an installed package, or a name on the model hub (texts); a timm
-        name (images). None takes all-MiniLM-L6-v2 for texts and efficientnet_lite0 for images.
+        name (images). None takes all-MiniLM-L6-v2 for texts and efficientnet-lite0 for images.
     training
         Epochs, rates, batch size, patience.
     classes

