@@ -156,21 +156,31 @@ class _HalfMatrix:
         return self.lists.keep_after(int(self.seen[block]) / self.space.n_nodes)
 
     def finish(self) -> Arrays:
-        """Make the lists exact, block by block."""
-        neighbour, distance = _allocate(self.space.n_nodes, self.width)
+        """Make the lists exact.
 
-        def worker() -> Callable[[slice], None]:
-            def settle(block: slice) -> None:
-                names, floors = self.lists.drain(block)
-                nodes = np.where(names >= 0, self.order[names], -1).astype(np.int32)
-                mine = self.order[block]
-                near = Candidates.measured(self.space, self.space, mine, nodes, floors)
-                found = proven(self.space, self.space, mine, near, self.width)
-                neighbour[mine], distance[mine] = found
+        Nodes whose lists share their lowest name share many (the names are in random order: it is
+        a min-hash), and next to each other they find the vectors they need in the cache.
+        """
+        del self.left, self.right
+        n = self.space.n_nodes
+        names = np.empty((n, self.lists.keep), dtype=np.int32)
+        floors = np.empty(n, dtype=np.float32)
+        neighbour, distance = _allocate(n, self.width)
 
-            return settle
+        def drain(block: slice) -> None:
+            names[block], floors[block] = self.lists.drain(block)
 
-        Work(_slices(self.space.n_nodes, TILE // 4)).run(worker)
+        def settle(block: slice) -> None:
+            part = by_lowest[block]
+            nodes = np.where(names[part] >= 0, self.order[names[part]], -1).astype(np.int32)
+            mine = self.order[part]
+            near = Candidates.measured(self.space, self.space, mine, nodes, floors[part])
+            found = proven(self.space, self.space, mine, near, self.width)
+            neighbour[mine], distance[mine] = found
+
+        Work(_slices(n)).run(lambda: drain)
+        by_lowest = np.argsort(names.min(axis=1), kind="stable")
+        Work(_slices(n, TILE // 4)).run(lambda: settle)
         return neighbour, distance
 
     def keep(self, checkpoint: Checkpoint | None, done: int) -> None:

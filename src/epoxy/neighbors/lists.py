@@ -23,8 +23,8 @@ from .space import Space
 __all__ = ["Candidates", "Lists", "exact_rows", "proven"]
 
 SPARE = 16  # kept beyond k, so that neighbours within rounding of the k-th are still in the list
-BOLDNESS = 4.0  # standard deviations above the expected rank at which a sample sets the floor
-ROW_BYTES = 64 << 20
+BOLDNESS = 2.5  # standard deviations above the expected rank at which a sample sets the floor
+ROW_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, eq=False)
