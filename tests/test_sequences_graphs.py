@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epoxy import persistence
+from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
+from epoxy.label_models import LabelModel
+from epoxy.sequences import Chain, TaskGraph, Tasks
+from epoxy.sequences.junction import marginal, prior_of_joint, prior_of_pairs, propagate
+from epoxy.votes import Split, Votes
+
+CYCLE = [(0, 1), (1, 2), (2, 3), (3, 0)]
+
+
+def random_graph(rng: np.random.Generator, n_tasks: int, share: float) -> TaskGraph:
+    edges = [pair for pair in itertools.combinations(range(n_tasks), 2) if rng.random() < share]
+    return TaskGraph(n_tasks, edges)
+
+
+def random_joint(rng: np.random.Generator, graph: TaskGraph, n_classes: int) -> np.ndarray:
+    """The paper's f_G over labels: random single and pair potentials, normalised by enumeration."""
+    joint = np.ones((n_classes,) * graph.n_tasks)
+    for tasks in [*((task,) for task in range(graph.n_tasks)), *graph.edges]:
+        potential = np.exp(rng.normal(0, 1, (n_classes,) * len(tasks)))
+        shape = [n_classes if task in tasks else 1 for task in range(graph.n_tasks)]
+        joint = joint * potential.reshape(shape)
+    return joint / joint.sum()
+
+
+def items(rng: np.random.Generator, joint: np.ndarray, n_items: int) -> tuple[Votes, np.ndarray]:
+    """Items drawn from a joint balance, three sources of accuracy 0.8 on every task."""
+    n_classes, n_tasks = joint.shape[0], joint.ndim
+    code = rng.choice(joint.size, n_items, p=joint.ravel())
+    label = np.stack(np.unravel_index(code, joint.shape), axis=1).ravel()
+    wrong = (label[:, None] + rng.integers(1, n_classes, (len(label), 3))) % n_classes
+    matrix = np.where(rng.random((len(label), 3)) < 0.8, label[:, None], wrong)
+    matrix[rng.random(matrix.shape) < 0.2] = -1
+    assert len(label) == n_items * n_tasks
+    return Votes(matrix, classes=list("abc"[:n_classes])), label
+
+
+def by_enumeration(model: Tasks, joint: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """Posterior of every task that has a row, and the largest joint probability, term by term."""
+    posterior = joint.copy()
+    for labels in itertools.product(range(joint.shape[0]), repeat=joint.ndim):
+        for task, row in enumerate(rows):
+            place = task if len(model.by_place_) > 1 else 0
+            table = model.by_place_[place, np.arange(len(row)), row + 1, labels[task]]
+            posterior[labels] *= np.exp(table.sum())
+    posterior /= posterior.sum()
+    singles = np.stack([marginal(posterior, (task,)) for task in range(len(rows))])
+    return singles, posterior
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n_tasks=st.integers(2, 5),
+    n_classes=st.integers(2, 3),
+    tied=st.booleans(),
+)
+def test_marginals_equal_enumeration_on_random_graphs(seed, n_tasks, n_classes, tied):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, n_tasks, 0.6)
+    joint = random_joint(rng, graph, n_classes)
+    votes, _ = items(rng, joint, 60)
+    votes = votes.rows(slice(0, len(votes) - 1))  # the last item lacks its last task
+    model = Tasks(graph, class_balance=joint.ravel(), tied=tied).fit(votes)
+
+    found = model.predict_proba(votes)
+
+    for item in (0, 1, 59):
+        rows = slice(item * n_tasks, (item + 1) * n_tasks)
+        expected, _ = by_enumeration(model, joint, votes.matrix[rows])
+        assert found[rows] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), n_tasks=st.integers(2, 5))
+def test_the_joint_labelling_is_the_most_likely_one(seed, n_tasks):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, n_tasks, 0.6)
+    joint = random_joint(rng, graph, 2)
+    votes, _ = items(rng, joint, 40)
+    model = Tasks(graph, class_balance=joint.ravel()).fit(votes)
+
+    found = graph.fold(model.predict_joint(votes))
+
+    for item in (0, 1, 39):
+        rows = slice(item * n_tasks, (item + 1) * n_tasks)
+        _, posterior = by_enumeration(model, joint, votes.matrix[rows])
+        chosen = tuple(model.classes_.index(name) for name in found[item])
+        assert posterior[chosen] == pytest.approx(posterior.max(), rel=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), n_tasks=st.integers(2, 5), n_classes=st.integers(2, 3))
+def test_pairs_alone_bring_back_the_papers_distribution(seed, n_tasks, n_classes):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, n_tasks, 0.6)
+    joint = random_joint(rng, graph, n_classes)
+    exact = prior_of_joint(joint, graph)
+
+    fitted = prior_of_pairs(exact.singles, exact.pairs, graph)
+
+    evidence = rng.normal(0, 2, (3, n_tasks, n_classes))
+    ours, truth = (propagate(evidence, prior)[0] for prior in (fitted, exact))
+    assert ours == pytest.approx(truth, abs=1e-7)
+
+
+def test_log_probability_of_votes_equals_enumeration():
+    rng = np.random.default_rng(0)
+    graph = TaskGraph(4, CYCLE)
+    joint = random_joint(rng, graph, 2)
+    evidence = rng.normal(0, 1, (2, 4, 2))
+
+    _, _, total = propagate(evidence, prior_of_joint(joint, graph))
+
+    for item in range(2):
+        weight = joint.copy()
+        for labels in itertools.product(range(2), repeat=4):
+            weight[labels] *= np.exp(evidence[item, np.arange(4), labels].sum())
+        assert total[item] == pytest.approx(np.log(weight.sum()))
+
+
+@pytest.mark.parametrize("options", [{}, {"class_balance": "learn"}, {"class_balance": [0.4, 0.6]}])
+def test_a_chain_graph_equals_a_chain(options):
+    rng = np.random.default_rng(1)
+    graph = TaskGraph.chain(4)
+    votes, _ = items(rng, random_joint(rng, graph, 2), 500)
+
+    ours, chain = (
+        model.fit(votes)
+        for model in (Tasks(graph, tied=False, **options), Chain(4, tied=False, **options))
+    )
+
+    assert ours.accuracy_ == pytest.approx(chain.accuracy_, abs=0.02)
+    assert ours.predict_proba(votes) == pytest.approx(chain.predict_proba(votes), abs=0.05)
+
+
+def test_pairs_are_learned_from_votes_alone_and_help():
+    rng = np.random.default_rng(2)
+    graph = TaskGraph(4, CYCLE)
+    joint = np.ones((2,) * 4)
+    for a, b in graph.edges:
+        shape = [2 if task in (a, b) else 1 for task in range(4)]
+        joint = joint * np.array([[4.0, 1.0], [1.0, 4.0]]).reshape(shape)
+    joint /= joint.sum()
+    votes, label = items(rng, joint, 3000)
+
+    related = Tasks(graph).fit(votes)
+    apart = Tasks(TaskGraph(4, [])).fit(votes)
+
+    # 3,000 items: a learned share has standard error 0.01, unmixing by θ² = 0.36 makes it 0.025
+    true_pairs = np.stack([marginal(joint, edge) for edge in graph.edges])
+    assert related.prior_.pairs == pytest.approx(true_pairs, abs=0.08)
+    right = [
+        (each.predict_proba(votes).argmax(axis=1) == label).mean() for each in (related, apart)
+    ]
+    assert right[0] > right[1] + 0.02
+
+
+def test_tasks_is_a_label_model_and_reads_shares_from_labels():
+    rng = np.random.default_rng(3)
+    graph = TaskGraph.tree(3, [(0, 1), (0, 2)])
+    votes, label = items(rng, random_joint(rng, graph, 2), 400)
+
+    model = Tasks(graph, class_balance=Split(votes, y=label))
+
+    assert isinstance(model, LabelModel)
+    model.fit(votes)
+    counted = np.bincount(label[0::3] * 2 + label[1::3], minlength=4).reshape(2, 2)
+    assert model.prior_.pairs[0] == pytest.approx((counted + 1) / (counted.sum() + 4), abs=0.01)
+
+
+def test_pair_tables_may_be_given_per_edge():
+    rng = np.random.default_rng(4)
+    graph = TaskGraph(3, [(0, 1), (1, 2)])
+    joint = random_joint(rng, graph, 2)
+    votes, _ = items(rng, joint, 100)
+    pairs = np.stack([marginal(joint, edge) for edge in graph.edges])
+
+    by_pairs, by_joint = (
+        Tasks(graph, class_balance=each).fit(votes).predict_proba(votes)
+        for each in (pairs, joint.ravel())
+    )
+
+    assert by_pairs == pytest.approx(by_joint, abs=1e-9)
+
+
+def test_votes_in_one_row_per_item_are_unfolded_by_attachment():
+    graph = TaskGraph(2, [(0, 1)], attach={"a": 0, "b": 1, "c": 1})
+    wide = Votes([[0, 1, -1], [1, 0, 0]], sources=["a", "b", "c"])
+
+    votes = graph.unfold(wide)
+
+    assert votes.matrix.tolist() == [[0, -1, -1], [-1, 1, -1], [1, -1, -1], [-1, 0, 0]]
+    assert graph.fold(votes.matrix).shape == (2, 2, 3)
+
+
+def test_sources_attached_to_single_tasks_are_solved_through_neighbours():
+    rng = np.random.default_rng(5)
+    graph = TaskGraph.chain(3)
+    attach = {f"s{i}": i // 2 for i in range(6)}
+    graph = TaskGraph(3, graph.edges, attach=attach)
+    label = np.zeros((20_000, 3), dtype=int)
+    label[:, 0] = rng.integers(0, 2, 20_000)
+    for task in (1, 2):
+        label[:, task] = np.where(
+            rng.random(20_000) < 0.85, label[:, task - 1], 1 - label[:, task - 1]
+        )
+    accuracy = np.array([0.9, 0.7, 0.8, 0.75, 0.85, 0.7])
+    of_source = label[:, [0, 0, 1, 1, 2, 2]]
+    wide = np.where(rng.random((20_000, 6)) < accuracy, of_source, 1 - of_source)
+    votes = graph.unfold(Votes(wide, sources=list(attach)))
+
+    model = Tasks(graph, tied=False).fit(votes)
+
+    # two sources per task: only partners on neighbouring tasks identify them; √(1/20,000) ≈ 0.007
+    # over denominators of about 0.2
+    found = np.diagonal(model.by_place_[[0, 0, 1, 1, 2, 2], np.arange(6), 1:], axis1=1, axis2=2)
+    assert np.exp(found).mean(axis=1) == pytest.approx(accuracy, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("graph", "width"),
+    [
+        (TaskGraph(1, []), 0),
+        (TaskGraph.chain(1000), 1),
+        (TaskGraph(4, CYCLE), 2),
+        (TaskGraph(5, list(itertools.combinations(range(5), 2))), 4),
+        (
+            TaskGraph(
+                9, [(i, i + 1) for i in range(8) if i % 3 < 2] + [(i, i + 3) for i in range(6)]
+            ),
+            3,
+        ),
+        (TaskGraph(4, [(0, 1), (2, 3)]), 1),
+    ],
+)
+def test_treewidth_is_that_of_the_graph(graph, width):
+    assert graph.treewidth == width
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), n_tasks=st.integers(1, 9), share=st.floats(0, 1))
+def test_junction_trees_hold_every_edge_and_keep_each_task_connected(seed, n_tasks, share):
+    graph = random_graph(np.random.default_rng(seed), n_tasks, share)
+
+    tree = graph.junction_tree
+
+    for edge in [*graph.edges, *((task,) for task in range(n_tasks))]:
+        assert any(set(edge) <= set(clique) for clique in tree.cliques)
+    for task in range(n_tasks):
+        # running intersection: the cliques that hold a task have exactly one top
+        held = [at for at, clique in enumerate(tree.cliques) if task in clique]
+        tops = [at for at in held if task not in tree.separator[at]]
+        assert len(tops) == 1
+
+
+def test_a_cycle_is_no_tree_and_the_edge_that_closes_it_is_named():
+    with pytest.raises(ParameterError, match=r"declared a tree, but edge \(2, 3\) closes a cycle"):
+        TaskGraph.tree(4, CYCLE)
+    assert TaskGraph.tree(4, CYCLE[:3]).is_tree
+
+
+def test_a_hopeless_graph_is_refused_with_its_treewidth():
+    graph = TaskGraph(24, list(itertools.combinations(range(24), 2)))
+    votes = Votes(np.zeros((48, 3), dtype=int))
+
+    with pytest.raises(ParameterError, match=r"treewidth 23: .* tables of 2\^24 joint labels"):
+        Tasks(graph).fit(votes)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TaskGraph(0, []), "at least one task, got n_tasks=0"),
+        (lambda: TaskGraph(2, [(0, 2)]), r"edge \(0, 2\) does not join two of the tasks 0 to 1"),
+        (lambda: TaskGraph(2, [(1, 1)]), r"edge \(1, 1\) does not join two"),
+        (
+            lambda: TaskGraph(2, [], attach={"a": 5}),
+            "source 'a' is attached to task 5; expected 0 to 1",
+        ),
+    ],
+)
+def test_graphs_that_make_no_sense_are_refused(make, message):
+    with pytest.raises(ParameterError, match=message):
+        make()
+
+
+def test_a_source_attached_to_no_task_is_named():
+    graph = TaskGraph(2, [(0, 1)], attach={"a": 0})
+
+    with pytest.raises(VoteError, match=r"sources \['b'\] are attached to no task"):
+        graph.unfold(Votes([[0, 1]], sources=["a", "b"]))
+
+
+def test_rows_that_are_no_whole_number_of_items_do_not_fold():
+    with pytest.raises(AlignmentError, match="5 rows are not a whole number of items of 2 tasks"):
+        TaskGraph(2, []).fold(np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"class_balance": np.full(4, 0.25)}, ParameterError, r"2\^3 = 8 of joint labels"),
+        ({"class_balance": [0.9, 0.3]}, ParameterError, "sums to 1.2"),
+        ({"class_balance": "lern"}, UnknownName, "no class balance named 'lern'"),
+        ({"solve": "em"}, UnknownName, "no solve named 'em'"),
+        ({"compat": "flyingsquid", "class_balance": "learn"}, ParameterError, "does not learn"),
+        ({"graph": "chain"}, ParameterError, "Tasks needs a TaskGraph, got str"),
+        (
+            {"graph": TaskGraph(3, [(0, 1), (1, 2), (0, 2)]), "compat": "flyingsquid"},
+            ParameterError,
+            "covers trees of tasks",
+        ),
+    ],
+)
+def test_parameters_out_of_range_are_named(options, error, message):
+    rng = np.random.default_rng(6)
+    graph = TaskGraph.chain(3)
+    votes, _ = items(rng, random_joint(rng, graph, 2), 30)
+
+    with pytest.raises(error, match=message):
+        Tasks(**({"graph": graph} | options)).fit(votes)
+
+
+def test_an_item_with_more_rows_than_tasks_is_refused():
+    votes = Votes(np.zeros((6, 3), dtype=int), sequences=[0] * 4 + [1] * 2)
+
+    with pytest.raises(AlignmentError, match="an item has 4 rows, the task graph 3 tasks"):
+        Tasks(TaskGraph.chain(3)).fit(votes)
+
+
+def test_shares_from_a_split_need_labels_of_every_task():
+    rng = np.random.default_rng(7)
+    graph = TaskGraph.chain(2)
+    votes, label = items(rng, random_joint(rng, graph, 2), 30)
+    label[1::2] = -1
+
+    with pytest.raises(LabelError, match="true labels of every task"):
+        Tasks(graph, class_balance=Split(votes, y=label)).fit(votes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"graph": TaskGraph(4, CYCLE)},
+        {"graph": TaskGraph(4, [(0, 1)]), "tied": False},
+        {
+            "graph": TaskGraph.chain(4),
+            "dependencies": [("source_0", "source_1")],
+            "class_balance": [0.4, 0.6],
+        },
+        {"graph": TaskGraph.chain(4), "compat": "flyingsquid"},
+    ],
+)
+def test_a_saved_model_answers_as_before(tmp_path, options):
+    rng = np.random.default_rng(8)
+    votes, _ = items(rng, random_joint(rng, TaskGraph(4, CYCLE), 2), 200)
+    model = Tasks(**options).fit(votes)
+
+    again = persistence.load(persistence.save(model, tmp_path / "tasks"))
+
+    assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
+    assert (again.predict_joint(votes) == model.predict_joint(votes)).all()
+    assert again.graph.edges == model.graph.edges
+
+
+def test_evidence_and_context_add_up_to_the_log_probability():
+    rng = np.random.default_rng(9)
+    graph = TaskGraph(4, CYCLE)
+    votes, _ = items(rng, random_joint(rng, graph, 3), 50)
+    model = Tasks(graph, tied=False).fit(votes)
+
+    total = model.evidence(votes).sum(axis=1) + model.context(votes)
+
+    share = np.exp(total) / np.exp(total).sum(axis=1, keepdims=True)
+    assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)
+
+
+def test_an_item_that_cannot_be_gets_equal_shares():
+    graph = TaskGraph(2, [(0, 1)])
+    prior = prior_of_joint(np.array([[1.0, 0.0], [0.0, 0.0]]), graph)
+    evidence = np.array([[[-np.inf, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+
+    found, _, _ = propagate(evidence, prior)
+
+    assert found.tolist() == [[[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]]
