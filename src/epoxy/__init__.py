@@ -14,6 +14,16 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ABSTAIN": "votes",
+    "LabelingWarning": "applying",
+    "Session": "session",
+    "apply": "applying",
+    "apply_report": "applying",
+    "from_column": "declarative",
+    "from_model": "declarative",
+    "keywords": "declarative",
+    "labeling_function": "lfs",
+    "regex": "declarative",
+    "tune": "tuning",
     "DawidSkene": "label_models",
     "Epoxy": "model",
     "EpoxyError": "errors",
@@ -49,6 +59,13 @@ if TYPE_CHECKING:
     from . import label_models as label_models
     from . import neighbors as neighbors
     from . import weighting as weighting
+    from .applying import LabelingWarning as LabelingWarning
+    from .applying import apply as apply
+    from .applying import apply_report as apply_report
+    from .declarative import from_column as from_column
+    from .declarative import from_model as from_model
+    from .declarative import keywords as keywords
+    from .declarative import regex as regex
     from .diagnostics import Report as Report
     from .errors import EpoxyError as EpoxyError
     from .errors import NotIdentifiable as NotIdentifiable
@@ -58,8 +75,11 @@ if TYPE_CHECKING:
     from .label_models import MajorityVote as MajorityVote
     from .label_models import Snorkel as Snorkel
     from .label_models import Triplet as Triplet
+    from .lfs import labeling_function as labeling_function
     from .model import Epoxy as Epoxy
     from .persistence import load as load
+    from .session import Session as Session
+    from .tuning import tune as tune
     from .votes import ABSTAIN as ABSTAIN
     from .votes import Split as Split
     from .votes import Votes as Votes

@@ -69,6 +69,9 @@ def read_project(project: Project) -> ProjectRows:
     for name in (project.id, project.label, project.column, project.sequence):
         if name is not None and name not in table.column_names:
             raise UnknownName.of(f"column of {project.rows}", name, table.column_names)
+    tables: tuple[Any, ...]
+    positions: tuple[np.ndarray, ...]
+    truth: tuple[np.ndarray | None, ...]
     if project.dev is not None:
         dev = read_rows(project.dev)
         tables = (table, dev)
@@ -91,10 +94,8 @@ def read_project(project: Project) -> ProjectRows:
         for each in tables
     )
     keys = tuple(_table_key(each) for each in tables)
-    used = slice(0, 2 if tables[1].num_rows else 1)
-    return ProjectRows(
-        tables[used], ids[used], truth[used], sequences[used], positions[used], keys[used]
-    )
+    n = 2 if tables[1].num_rows else 1
+    return ProjectRows(tables[:n], ids[:n], truth[:n], sequences[:n], positions[:n], keys[:n])
 
 
 def vote(
@@ -108,7 +109,8 @@ def vote(
         raise AlignmentError(
             f"labeling functions must have different names, got {sorted(twice)} twice"
         )
-    results, failures = [], []
+    results: list[Votes] = []
+    failures: list[Failure] = []
     for table, key, sequences in zip(rows.tables, rows.keys, rows.sequences):
         places = [_place(project, each, key) for each in functions]
         columns = [_kept(place, table.num_rows) for place in places]
