@@ -130,6 +130,11 @@ class Session:
         return tuple(source.name for source in self._now.sources)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the splits: train, and dev if there is one."""
+        return ("train", "dev")[: len(self._now.splits)]
+
+    @property
     def radii(self) -> dict[str, float | None]:
         """How far each source may speak; None for one that is not extended."""
         return {s.name: None if np.isnan(s.radius) else s.radius for s in self._now.sources}
@@ -423,10 +428,9 @@ class Session:
         return found
 
     def _split_number(self, name: str) -> int:
-        names = ("train", "dev")[: len(self._now.splits)]
-        if name not in names:
-            raise UnknownName.of("split", name, names)
-        return names.index(name)
+        if name not in self.names:
+            raise UnknownName.of("split", name, self.names)
+        return self.names.index(name)
 
     def _radii(self) -> np.ndarray:
         return np.array([source.radius for source in self._now.active])

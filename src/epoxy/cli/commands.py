@@ -1,0 +1,114 @@
+"""The commands, one class each: what it is called, what it takes, what it does."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from . import demo, project, watching
+
+__all__ = ["ALL", "Command"]
+
+
+class Command(Protocol):
+    """One subcommand."""
+
+    def add(self, parsers: Any) -> None:
+        """Declare name, arguments and help."""
+
+
+@dataclass(frozen=True)
+class Simple:
+    """A command declared by data: name, help, how to add its arguments, what to run."""
+
+    name: str
+    summary: str
+    details: str
+    arguments: Any
+    run: Any
+
+    def add(self, parsers: Any) -> None:
+        """Declare it."""
+        made = parsers.add_parser(
+            self.name,
+            help=self.summary,
+            description=f"{self.summary}\n\n{self.details}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.arguments(made)
+        made.add_argument(
+            "--json", metavar="FILE", help="also write the result as JSON; - for standard output"
+        )
+        made.set_defaults(run=self.run)
+
+
+ALL: tuple[Command, ...] = (
+    Simple(
+        "demo",
+        "The whole loop on real data, offline, in seconds.",
+        "Writes a project folder with 1,797 handwritten digits and 16 labeling functions, labels it\n"
+        "before and after extension, and shows what extension gained. Go on from there:\n"
+        "  epoxy report epoxy-demo     epoxy watch epoxy-demo",
+        demo.arguments,
+        demo.run,
+    ),
+    Simple(
+        "new",
+        "Make a project folder around a file of rows.",
+        "The folder holds epoxy.toml (which rows, columns, classes), lfs.py (your labeling functions)\n"
+        "and labels/ (what comes out). Rows come as .parquet, .csv, .tsv or .jsonl. Rows that have a\n"
+        "true label become the dev set; a hundred are a good start.\n\n"
+        "  epoxy new spam/ --rows comments.csv --classes ham,spam --text text",
+        project.new_arguments,
+        project.new,
+    ),
+    Simple(
+        "label",
+        "Vote, embed, extend, combine: write labels for every row.",
+        "Writes labels/labels.parquet: id, label, its probability, the probability of each class, and\n"
+        "how many votes (own and lent) it rests on. Votes and vectors are kept and only made again\n"
+        "when a function or a row changes.",
+        project.label_arguments,
+        project.label,
+    ),
+    Simple(
+        "tune",
+        "Choose how far each function may speak, on the dev rows.",
+        "One radius for all first, then one function at a time where the gain is beyond chance.\n"
+        "Prints what was tried and what the winning score is really worth. Ctrl-C keeps the best so far.",
+        project.tune_arguments,
+        project.tune,
+    ),
+    Simple(
+        "report",
+        "What each function does, before and after extension, and how right it is.",
+        "Polarity, coverage, overlaps and conflicts; how often own and lent votes are right on dev, with\n"
+        "intervals; what the label model thinks of each function; its radius.",
+        project.report_arguments,
+        project.report,
+    ),
+    Simple(
+        "explain",
+        "Why one row has its label.",
+        "Every function's vote on the row: its own, or lent by which row at which distance, and what it\n"
+        "adds to the log-odds; the majority vote beside it.",
+        project.explain_arguments,
+        project.explain,
+    ),
+    Simple(
+        "export",
+        "Write the labels as Parquet, CSV, JSON lines or a Hugging Face dataset.",
+        "The kind follows from the file's ending, or from --format.",
+        project.export_arguments,
+        project.export,
+    ),
+    Simple(
+        "watch",
+        "Save lfs.py in any editor and see what changed.",
+        "Shows coverage, dev scores, the rows whose label flipped and the milliseconds, in place, until\n"
+        "Ctrl-C.",
+        watching.arguments,
+        watching.run,
+    ),
+)

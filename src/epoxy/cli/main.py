@@ -1,0 +1,46 @@
+"""`epoxy`: the parser, and the one place where errors become one sentence and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import EpoxyError
+from . import commands
+
+__all__ = ["main", "make_parser"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 2 for an error of the input, 130 for Ctrl-C."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except EpoxyError as error:
+        print(f"epoxy {options.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"epoxy {options.command}: interrupted; what was finished is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser with every command."""
+    parser = argparse.ArgumentParser(
+        prog="epoxy",
+        description="Label rows with functions you write: each function's votes are extended to rows "
+        "that are near in embedding space, and combined into probabilities. Nothing is trained.",
+        epilog="Start with: epoxy demo. Then: epoxy new spam/ --rows comments.csv --classes ham,spam",
+    )
+    parser.add_argument("--version", action="version", version=f"epoxy {__version__}")
+    parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in commands.ALL:
+        command.add(parsers)
+    return parser
