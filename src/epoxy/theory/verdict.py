@@ -26,7 +26,7 @@ __all__ = ["RadiusRow", "SourceVerdict", "Sweep", "Verdict", "sweep", "verdict"]
 Outcome = Literal["helps", "hurts", "unclear", "not extended"]
 
 _SURE = 1.645  # standard errors: 95 % one-sided
-_FEWEST = 5  # newly covered dev rows below which an outcome is luck
+_FEWEST = 20  # newly covered dev rows below which a standard error means little
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 
 

@@ -1,0 +1,389 @@
+"""The paper's formulas: by hand, against worlds whose truth is known, and as laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epoxy import Split, Votes, theory
+from epoxy.errors import AlignmentError, NotIdentifiable, ParameterError, VoteError
+from epoxy.extension import reach
+from epoxy.theory import Constants, Others, Participation, Scan, lift
+
+EUCLID = Scan(metric="euclidean")
+share = st.floats(0.01, 0.99)
+better = st.floats(0.5, 1.0)
+
+
+def test_minimum_overlap_by_eye():
+    votes = Votes([[0, 0, -1], [1, -1, 1], [1, 1, -1], [-1, 0, -1]])
+
+    # pairs: 01 on rows 0 and 2, 02 on row 1, 12 nowhere; source 2's best is 1/4
+    assert theory.minimum_overlap(votes) == 0.25
+
+
+def test_proposition_1_by_hand():
+    assert theory.extended_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
+        0.9 - 0.8 * 0.01 / (0.25 * 1.1)
+    )
+    assert theory.new_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
+        0.9 - 0.8 * 0.01 / (0.25 * 1.1) * (1 + 1 / 0.1)
+    )
+
+
+def test_theorem_1_estimation_error_by_hand():
+    constants = Constants(rarest=0.1, weakest=0.5, agreement=0.4)
+
+    error = theory.estimation_error(constants, n_rows=10**6, n_sources=3, overlap=0.2)
+
+    slack = math.sqrt(math.log(40) / 2e6)
+    learning = 81 * math.sqrt(math.pi) / (2 * 0.5 * 0.16) * 3 / math.sqrt(10**6 * 0.2)
+    assert error == pytest.approx((learning + slack * 0.5) / (0.1 - slack))
+
+
+def test_theorem_1_says_nothing_where_it_has_no_room():
+    rare = Constants(rarest=0.001, weakest=0.5, agreement=0.4)
+    dull = Constants(rarest=0.5, weakest=0.0, agreement=0.4)
+
+    for constants in (rare, dull):
+        assert theory.estimation_error(constants, n_rows=100, n_sources=3, overlap=0.2) == math.inf
+
+
+def test_constants_are_measured_on_votes():
+    votes = Votes([[0, 0], [1, 1], [0, 1], [1, 1]] * 5)
+
+    found = Constants.of(votes, [0.9, 0.7], balance=0.4)
+
+    assert found.rarest == 0.25
+    assert found.weakest == pytest.approx(0.4)
+    assert found.agreement == pytest.approx(0.5)
+
+
+def test_theorem_2_by_hand():
+    risk = theory.epoxy_risk([0.1, 0.2], [0.5, 0.3], uncovered=0.2, balance=0.6)
+
+    assert risk == pytest.approx(2 * 1.5 * (0.05 + 0.06) + 2 * 0.2 * 0.24)
+
+
+def test_a_coin_flip_source_has_risk_one_half_whatever_the_embedding():
+    assert theory.extended_source_risk(0.5, 0.3, 0.2, 0.1) == 0.5
+
+
+def test_extended_source_risk_is_one_minus_proposition_1():
+    smooth = theory.inherited_smoothness(0.01, 0.02)
+
+    risk = theory.extended_source_risk(0.9, smooth, 0.6, 0.2 * 0.5)
+
+    assert smooth == pytest.approx(0.05)
+    assert risk == pytest.approx(1 - theory.extended_accuracy(0.9, 0.05, 0.6, 0.2, 0.5))
+
+
+def test_proposition_2_needs_errors_to_ignore_density():
+    """A dense cluster the model errs on: near pairs all lie there, and plain risk is too small."""
+    dense, sparse = np.zeros((10, 1)), np.arange(1, 91)[:, None] * 10.0
+    points = np.concatenate([dense, sparse])
+    labels = np.concatenate([np.tile([0, 1], 5), np.zeros(90, int)])
+    constant = np.zeros(100, int)  # the model says 0 everywhere: 5 errors of 100
+
+    rough = theory.smoothness(labels, points, [1.0], EUCLID).value[0]
+    risk_of_near_pairs = 0.5  # each near row is in the cluster, where half are wrong
+
+    plain = theory.inherited_smoothness(0.0, float((constant != labels).mean()))
+    assert rough > plain
+    assert rough <= theory.inherited_smoothness(0.0, risk_of_near_pairs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(better, share, share, share, share)
+def test_rougher_labels_never_promise_more(accuracy, rough, support, crossing, near):
+    args = (support, crossing, near)
+
+    for bound in (theory.extended_accuracy, theory.new_accuracy):
+        assert bound(accuracy, rough, *args) <= bound(accuracy, rough / 2, *args) + 1e-9
+    for tight in (theory.extended_accuracy_tight, theory.new_accuracy_tight):
+        assert tight(accuracy, rough, crossing) <= tight(accuracy, rough / 2, crossing) + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(better, share, share, share, share)
+def test_measured_denominators_are_never_looser_than_the_printed_ones(a, rough, p, crossing, near):
+    """Under independence Pr(X' ∈ supp | near) = p ≥ p² (1 + L p_d), since B_r fits beside supp."""
+    growth = min(crossing * near, (1 - p) / p)  # p (1 + L p_d) is a coverage, at most 1
+
+    printed = a - (2 * a - 1) * rough / (p**2 * (1 + growth))
+
+    assert theory.extended_accuracy_tight(a, rough, p) >= printed - 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(share, share)
+def test_overlap_grows_and_rates_improve_with_crossing_and_nearness(crossing, near):
+    assert theory.overlap_growth(crossing, near) >= 1
+    assert theory.overlap_growth(crossing, near) >= theory.overlap_growth(crossing / 2, near)
+    assert theory.rate_improvement(crossing, near) ** 2 == pytest.approx(
+        theory.overlap_growth(crossing, near)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-5, 1), st.floats(-5, 1), st.floats(0, 1), st.floats(0, 1))
+def test_the_agreement_floor_holds_for_any_accuracies_above_the_bounds(low_ext, low_new, s, t):
+    extended = max(low_ext, 0) + s * (1 - max(low_ext, 0))
+    new = max(low_new, 0) + t * (1 - max(low_new, 0))
+
+    true = new * extended + (1 - new) * (1 - extended)
+
+    assert theory.agreement_floor(low_ext, low_new) <= true + 1e-9
+
+
+def test_the_printed_expression_overstates_where_the_floor_does_not():
+    printed = -5 * -5 + (1 + 5) * (1 + 5)
+
+    assert printed == 61
+    assert theory.agreement_floor(-5, -5) == 0
+
+
+def enumerated_lift(sources, balance):
+    """The general case straight from its definition: every state, both classes, Bayes by hand."""
+    m, total = len(sources.accuracy), 0.0
+    for y, prior in ((1, balance), (-1, 1 - balance)):
+        for state in itertools.product(range(5), repeat=m):
+            chance, before, after = prior, [1.0, 1.0], [1.0, 1.0]
+            for i, s in enumerate(state):
+                a, whole, fresh = sources.accuracy[i], sources.extended[i], sources.new[i]
+                p, b = sources.support[i], sources.reached[i]
+                right = s in (1, 3)
+                chance *= [1 - p - b, p * a, p * (1 - a), b * fresh, b * (1 - fresh)][s]
+                vote = y if right else -y
+                if s in (1, 2):
+                    for odds in (before, after):
+                        odds[0] *= a if vote == 1 else 1 - a
+                        odds[1] *= 1 - a if vote == 1 else a
+                if s in (3, 4):
+                    after[0] *= whole if vote == 1 else 1 - whole
+                    after[1] *= 1 - whole if vote == 1 else whole
+            first, second = (
+                o[0] * balance / (o[0] * balance + o[1] * (1 - balance)) for o in (before, after)
+            )
+            total += chance * y * (second - first)
+    return total
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.3])
+def test_exact_lift_is_the_sum_over_all_participations(balance):
+    accuracies = ([0.8, 0.7, 0.6], [0.75, 0.7, 0.58], [0.7, 0.7, 0.55])
+    sources = Participation(*accuracies, [0.3, 0.5, 0.4], [0.4, 0, 0.2])
+
+    found = theory.exact_lift(sources, balance)
+
+    assert found.value == pytest.approx(enumerated_lift(sources, balance), abs=1e-12)
+    assert (found.error, found.method) == (0.0, "enumerated")
+
+
+def test_exact_lift_by_draws_agrees_with_enumeration_within_its_error(monkeypatch):
+    sources = Participation([0.8] * 4, [0.75] * 4, [0.7] * 4, [0.3] * 4, [0.3] * 4)
+    exact = theory.exact_lift(sources)
+    monkeypatch.setattr(lift, "_STATES", 10)
+
+    drawn = [theory.exact_lift(sources, samples=20_000, seed=seed) for seed in range(20)]
+
+    assert all(each.method == "20,000 draws" for each in drawn)
+    # a 95 % half-width: 16 of 20 hold with probability above 0.99
+    assert sum(abs(each.value - exact.value) <= each.error for each in drawn) >= 16
+
+
+def test_one_extended_source_agrees_with_the_general_case():
+    """Only source 1 extended, the others' posterior enumerated: Theorem 1's line before bounds."""
+    a, ext, new, reached = 0.8, 0.75, 0.7, 0.3
+    sources = Participation(
+        [a, 0.7, 0.6], [ext, 0.7, 0.6], [new, 0.7, 0.6], [0.4, 1, 1], [reached, 0, 0]
+    )
+    p, weight = [], []
+    for signs in itertools.product((1, -1), repeat=2):
+        up, down = (
+            math.prod(acc if s == y else 1 - acc for s, acc in zip(signs, (0.7, 0.6), strict=True))
+            for y in (1, -1)
+        )
+        p.append(up / (up + down))
+        weight.append((up + down) / 2)
+
+    single = reached * np.dot(weight, theory.single_lift(np.array(p), ext, new))
+
+    assert theory.exact_lift(sources).value == pytest.approx(single, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(share, min_size=1, max_size=3), better, share)
+def test_theorem_1_never_exceeds_the_exact_lift(others, accuracy, reached):
+    """With true ã = ā (no dilution) and p(X) from others that always vote."""
+    extended = new = accuracy
+    strong = [max(each, 1 - each) for each in others]
+    p = np.array(
+        [
+            math.prod(a if s > 0 else 1 - a for s, a in zip(signs, strong, strict=True))
+            for signs in itertools.product((1, -1), repeat=len(strong))
+        ]
+    )
+    q = p / (p + p[::-1])  # Pr(Y = 1 | votes); reversed signs are the other class's
+    mass = (p + p[::-1]) / 2
+    rows = np.repeat(q, np.maximum(1, np.round(mass * 2000)).astype(int))
+
+    found = theory.others_without(rows)
+    exact = reached * theory.single_lift(rows, extended, new).mean()
+
+    printed = theory.lift_bound(extended, new, reached=reached, others=Others(found.performance))
+    kept = theory.lift_bound(extended, new, reached=reached, others=found)
+    assert printed <= exact + 1e-9
+    assert kept <= exact + 1e-9
+    assert printed <= kept + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.5, 0.95), st.floats(0.0, 0.04), share)
+def test_lift_grows_with_the_accuracy_of_lent_votes(new, more, p):
+    assert theory.single_lift(p, 0.8, new + more) >= theory.single_lift(p, 0.8, new) - 1e-12
+
+
+def test_a_source_that_guesses_gives_no_lift():
+    sources = Participation([0.5, 0.7], [0.5, 0.7], [0.5, 0.7], [0.3, 0.5], [0.5, 0])
+
+    assert theory.exact_lift(sources).value == pytest.approx(0, abs=1e-12)
+
+
+def world(seed, n_rows=800, accuracy=0.9, support=0.5):
+    """Scattered support on a 3 × 3 board: where it votes is independent of where labels change."""
+    generator = np.random.default_rng(seed)
+    points = generator.random((n_rows, 2))
+    y = theory_board(points)
+    cast = generator.random(n_rows) < support
+    right = generator.random(n_rows) < accuracy
+    matrix = np.where(cast, np.where(right, y, 1 - y), -1)
+    return Split(Votes(matrix[:, None], classes=["a", "b"]), points, y)
+
+
+def theory_board(points):
+    from epoxy.theory.synthetics import checkerboard
+
+    return checkerboard(points, 3)
+
+
+def test_coverage_lemma_and_proposition_1_hold_on_random_draws():
+    """In expectation they always hold; a draw may miss by its sampling error, 3 s.e. of a share."""
+    held = 0
+    for seed in range(20):
+        split, radius = world(seed), 0.02
+        place = theory.neighbourhoods(split, [radius], EUCLID)["source_0"]
+        rough = theory.smoothness(split, radii=[radius], scan=EUCLID).value
+        votes = reach(split, metric="euclidean").extend(radius)
+        fresh = votes.cast[:, 0] & ~split.votes.cast[:, 0]
+        right = votes.matrix[:, 0] == split.y
+
+        gain = theory.coverage_gain(place.crossing, place.near)
+        printed = theory.coverage_gain(place.crossing, place.near, place.support)
+        whole = theory.extended_accuracy_tight(0.9, rough, place.support_near)
+        new = theory.new_accuracy_tight(0.9, rough, place.crossing)
+
+        assert printed[0] <= gain[0] <= fresh.mean()  # the event implies B_r, on any draw
+        slack = 3 * np.sqrt(0.25 / fresh.sum())
+        held += (
+            right[fresh].mean() >= new[0] - slack
+            and right[votes.cast[:, 0]].mean() >= whole[0] - slack
+        )
+
+    assert held == 20
+
+
+def test_overlap_lemma_holds_for_independent_supports():
+    generator = np.random.default_rng(0)
+    points = generator.random((3000, 2))
+    votes = Votes(np.where(generator.random((3000, 2)) < 0.3, 1, -1))
+    split, radius = Split(votes, points), 0.02
+    places = theory.neighbourhoods(split, [radius], EUCLID)
+    least = min(place.crossing[0] for place in places.values())
+    near = places["source_0"].near[0]
+
+    after = theory.minimum_overlap(reach(split, metric="euclidean").extend(radius))
+
+    before = theory.minimum_overlap(votes)
+    assert after >= theory.overlap_growth(least, near) * before
+    assert after > before
+
+
+def test_theorem_1_bounds_the_error_actually_made():
+    """Three sources, Algorithm 2 on 2,000 rows: |R(f) − R(f̂)| in every one of 20 draws."""
+    from epoxy.theory.synthetics import _accuracies
+
+    truth, n_rows, worst, bounds = np.array([0.85, 0.8, 0.75]), 2000, 0.0, []
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        y = generator.integers(0, 2, n_rows)
+        matrix = np.where(generator.random((n_rows, 3)) < truth, y[:, None], 1 - y[:, None])
+        votes = Votes(matrix)
+        rows = np.arange(n_rows)
+        risk = [1 - theory.posterior(votes, a)[rows, y].mean() for a in (truth, _accuracies(votes))]
+        worst = max(worst, abs(risk[0] - risk[1]))
+        constants = Constants.of(votes, truth)
+        bounds.append(theory.estimation_error(constants, n_rows=n_rows, n_sources=3, overlap=1.0))
+
+    assert worst <= min(bounds)
+
+
+def test_participation_names_three_regions():
+    before, after = Votes([[0, -1], [-1, -1], [-1, 1]]), Votes([[0, 1], [1, -1], [-1, 1]])
+
+    assert theory.participation(before, after).tolist() == [[1, 2], [2, 0], [0, 1]]
+
+
+def test_posterior_by_hand_for_three_classes():
+    votes = Votes([[0, -1], [0, 2], [-1, -1]], classes=["a", "b", "c"])
+
+    found = theory.posterior(votes, [0.8, 0.6])
+
+    np.testing.assert_allclose(found[0], [0.8, 0.1, 0.1])
+    both = np.array([0.8 * 0.2, 0.1 * 0.2, 0.1 * 0.6])
+    np.testing.assert_allclose(found[1], both / both.sum())
+    np.testing.assert_allclose(found[2], [1 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: theory.minimum_overlap(Votes([[0]])), NotIdentifiable, "at least 2 sources"),
+        (lambda: theory.epoxy_risk([0.1], [0.5], 0.1), ParameterError, "must sum to 1, got 0.6000"),
+        (lambda: theory.epoxy_risk([0.1], [1.0], 0, balance=1), ParameterError, "empty class"),
+        (lambda: theory.epoxy_risk([0.1], [1.0], 0, balance=60), ParameterError, "check its units"),
+        (lambda: Constants.of(Votes([[2]]), [0.9]), VoteError, "statement about 2 classes"),
+        (lambda: Constants.of(Votes([[0, -1], [-1, 1]]), [0.9, 0.9]), NotIdentifiable, "no two"),
+        (
+            lambda: theory.estimation_error(
+                Constants(0.1, 0.5, 0.5), n_rows=0, n_sources=3, overlap=0.1
+            ),
+            ParameterError,
+            "needs rows",
+        ),
+        (lambda: Participation([0.8], [0.8, 1], [0.8], [1], [0]), AlignmentError, "one extended"),
+        (lambda: Participation([0.8], [1.8], [0.8], [1], [0]), ParameterError, "clip bounds"),
+        (lambda: Participation([0.8], [0.8], [0.8], [0.7], [0.7]), ParameterError, "more than 1"),
+        (
+            lambda: theory.exact_lift(Participation([0.8], [0.8], [0.8], [1], [0]), balance=1),
+            ParameterError,
+            "0.5 is even",
+        ),
+        (lambda: theory.posterior(Votes([[0]]), [0.9, 0.9]), AlignmentError, "2 accuracies for 1"),
+        (lambda: theory.posterior(Votes([[0]]), [np.nan]), ParameterError, "got NaN"),
+        (lambda: theory.posterior(Votes([[0]]), [0.9], [1, 1]), ParameterError, "sum to 1"),
+        (
+            lambda: theory.participation(Votes([[0]]), Votes([[0], [1]])),
+            AlignmentError,
+            "extend the same rows",
+        ),
+    ],
+)
+def test_numbers_the_formulas_cannot_use_are_refused_with_a_cure(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

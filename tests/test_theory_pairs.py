@@ -1,0 +1,280 @@
+"""Quantities over pairs: blocks against all pairs at once, samples against their stated error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from epoxy import Split, Votes, theory
+from epoxy.errors import (
+    AlignmentError,
+    LabelError,
+    ParameterError,
+    RadiusError,
+    VectorError,
+)
+from epoxy.theory import Scan, pairs
+from epoxy.theory.synthetics import checkerboard
+
+EUCLID = Scan(metric="euclidean")
+
+
+def naive(points, labels, radii, metric="euclidean"):
+    distance = cdist(points, points, metric)
+    np.fill_diagonal(distance, np.inf)
+    unequal = labels[:, None] != labels[None, :]
+    near = [distance <= r for r in radii]
+    share = [(n & unequal).sum() / n.sum() if n.any() else np.nan for n in near]
+    return np.array(share), np.array([n.sum() for n in near]) / (len(points) * (len(points) - 1))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dimension", [2, 40])
+def test_blocks_count_what_all_pairs_at_once_count(monkeypatch, metric, dimension):
+    monkeypatch.setattr(pairs, "_BLOCK_CELLS", 500)  # several blocks of uneven size
+    generator = np.random.default_rng(3)
+    points = generator.normal(size=(73, dimension)).astype(np.float32)
+    labels = generator.integers(0, 3, 73)
+    far = cdist(points, points, metric)[np.triu_indices(73, 1)]
+    radii = np.quantile(far, [0.05, 0.2, 0.5]) + 1e-5  # off any distance: float32 may round a tie
+
+    rough = theory.smoothness(labels, points, radii, Scan(metric=metric))
+    near = theory.near_share(points, radii, Scan(metric=metric))
+
+    share, nearness = naive(points, labels, radii, metric)
+    np.testing.assert_allclose(rough.value, share)
+    np.testing.assert_allclose(near.value, nearness)
+
+
+def test_smoothness_of_four_points_by_eye():
+    points, labels = np.array([[0.0], [1.0], [2.0], [10.0]]), np.array([0, 0, 1, 1])
+
+    curve = theory.smoothness(labels, points, [1, 2, 10], EUCLID)
+
+    # within 1: {01, 12}, one differs; within 2: {01, 12, 02}, two; within 10: all six, four
+    np.testing.assert_allclose(curve.value, [1 / 2, 2 / 3, 4 / 6])
+
+
+def test_labels_at_random_are_no_smoother_than_chance():
+    generator = np.random.default_rng(0)
+    points, labels = generator.random((2000, 2)), generator.integers(0, 2, 2000)
+
+    curve = theory.smoothness(labels, points, [0.05, 0.1, 0.3], EUCLID)
+
+    # at r = 0.05 about 2000²·π·0.05²/2 ≈ 15,700 pairs, nearly independent: 4 s.e. = 4·0.5/√15700
+    assert np.abs(curve.value - 0.5).max() < 0.016
+
+
+def test_two_halves_of_a_line_differ_as_geometry_says():
+    """Y = [x > ½] on [0, 1]: Pr(Y ≠ Y' | |x − x'| ≤ r) = r² / (2r − r²)."""
+    x = np.random.default_rng(1).random((4000, 1))
+    r = np.array([0.05, 0.1, 0.2])
+
+    curve = theory.smoothness((x[:, 0] > 0.5).astype(int), x, r, EUCLID)
+
+    truth = r**2 / (2 * r - r**2)
+    # rows within r of ½ decide; their number is binomial with relative s.d. 1/√(4000·2r) ≤ 5 %,
+    # and enters both sides of the border: 4 s.d. of 2·5 %
+    np.testing.assert_allclose(curve.value, truth, rtol=0.4)
+    assert (curve.low <= truth).all()
+    assert (truth <= curve.high).all()
+
+
+def test_the_band_holds_the_truth_in_the_stated_share_of_draws():
+    """95 % over all radii at once; 60 draws, so at least 52 with probability above 0.99."""
+    r = np.array([0.03, 0.1, 0.3])
+    truth = r**2 / (2 * r - r**2)
+    held = 0
+    for seed in range(60):
+        x = np.random.default_rng(seed).random((300, 1))
+        curve = theory.smoothness((x[:, 0] > 0.5).astype(int), x, r, EUCLID)
+        held += bool(((curve.low <= truth) & (truth <= curve.high)).all())
+
+    assert held >= 52
+
+
+def test_nearness_of_uniform_points_and_its_band():
+    """On [0, 1], p_d(r) = 2r − r²."""
+    r = np.array([0.05, 0.2])
+    held = 0
+    for seed in range(40):
+        near = theory.near_share(np.random.default_rng(seed).random((300, 1)), r, EUCLID)
+        held += bool(((near.low <= 2 * r - r**2) & (2 * r - r**2 <= near.high)).all())
+
+    assert held >= 34  # 95 % stated; 34 of 40 with probability above 0.99
+
+
+def test_sampled_anchors_stay_within_their_stated_error_of_all_pairs():
+    points = np.random.default_rng(5).random((1500, 2))
+    labels, radii = checkerboard(points, 4), [0.03, 0.1, 0.3]
+    whole = theory.smoothness(labels, points, radii, EUCLID)
+    within = 0
+    for seed in range(30):
+        part = theory.smoothness(labels, points, radii, Scan("euclidean", anchors=200, seed=seed))
+        within += bool((np.abs(part.value - whole.value) <= part.sampling).all())
+
+    assert whole.sampling.max() == 0
+    assert within >= 25  # 95 % stated; 25 of 30 with probability above 0.99
+
+
+def test_a_sample_is_the_same_for_the_same_seed():
+    points = np.random.default_rng(5).random((500, 2))
+    labels, scan = checkerboard(points, 4), Scan("euclidean", anchors=50, seed=7)
+
+    first, again = (theory.smoothness(labels, points, [0.1], scan) for _ in range(2))
+
+    assert first.value.tolist() == again.value.tolist()
+
+
+def test_no_near_pair_gives_no_number_and_an_honest_band():
+    curve = theory.smoothness([0, 1], np.array([[0.0], [9.0]]), [1.0], EUCLID)
+
+    assert np.isnan(curve.value[0])
+    assert (curve.low[0], curve.high[0]) == (0, 1)
+
+
+def test_the_band_does_not_collapse_when_no_near_pair_differs():
+    points = np.random.default_rng(0).random((50, 2))
+
+    curve = theory.smoothness(np.zeros(50, int), points, [0.2], EUCLID)
+
+    assert curve.value[0] == 0
+    assert curve.high[0] > 0.02
+
+
+def test_definition_1_of_support_smoothness_is_twice_the_glossary_s():
+    points = np.random.default_rng(2).random((300, 2))
+    split = Split(Votes(np.where(points < 0.4, 1, -1)), points)
+
+    crossing = theory.support_smoothness(split, [0.1, 0.3], scan=EUCLID)
+    differs = theory.support_smoothness(split, [0.1, 0.3], definition="differs", scan=EUCLID)
+
+    for name in split.votes.sources:
+        np.testing.assert_allclose(2 * crossing[name].value, differs[name].value)
+
+
+def test_surroundings_of_a_scattered_source_are_those_of_a_coin():
+    """Support by independent coins of chance p: L = p(1 − p), Pr(X' ∈ supp | near) = p."""
+    generator = np.random.default_rng(4)
+    points, cast = generator.random((3000, 2)), generator.random((3000, 1)) < 0.3
+    split = Split(Votes(np.where(cast, 1, -1)), points)
+
+    place = theory.neighbourhoods(split, [0.05, 0.2], EUCLID)["source_0"]
+
+    # the coins' own mean has s.d. √(0.21/3000) = 0.008; 4 s.d.
+    np.testing.assert_allclose(place.support_near, 0.3, atol=0.034)
+    np.testing.assert_allclose(place.crossing, 0.21, atol=0.034)
+
+
+def test_the_newly_reached_share_is_what_extension_newly_covers():
+    points = np.random.default_rng(4).random((400, 2))
+    split = Split(Votes(np.where(points[:, :1] < 0.2, 1, -1)), points)
+    from epoxy.extension import reach
+
+    place = theory.neighbourhoods(split, [0.05, 0.2], EUCLID)["source_0"]
+
+    near = reach(split, metric="euclidean")
+    gained = [near.extend(r).coverage[0] - split.votes.coverage[0] for r in (0.05, 0.2)]
+    np.testing.assert_allclose(place.reached, gained)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 4))
+def test_nearness_grows_with_the_radius_and_shares_stay_shares(seed, n_classes):
+    generator = np.random.default_rng(seed)
+    points, labels = generator.random((40, 2)), generator.integers(0, n_classes, 40)
+    radii = np.sort(generator.random(4)) + np.arange(4) * 1e-6
+
+    near = theory.near_share(points, radii, EUCLID)
+    rough = theory.smoothness(labels, points, radii, EUCLID)
+
+    assert (np.diff(near.value) >= 0).all()
+    assert (rough.low <= np.nan_to_num(rough.value, nan=0.5) + 1e-12).all()
+    assert (np.nan_to_num(rough.value, nan=0.5) <= rough.high + 1e-12).all()
+
+
+def test_embeddings_are_ranked_by_how_well_they_keep_labels_together():
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 60)
+    clear = np.eye(3)[labels] + 0.2 * generator.normal(size=(180, 3))
+    blurred = np.eye(3)[labels] + 1.0 * generator.normal(size=(180, 3))
+    noise = generator.normal(size=(180, 3))
+
+    ranks = theory.compare_embeddings({"noise": noise, "clear": clear, "blurred": blurred}, labels)
+
+    assert [rank.name for rank in ranks] == ["clear", "blurred", "noise"]
+    assert ranks[0].explained > 0.9
+    assert abs(ranks[-1].explained) < 0.2
+
+
+def test_scale_does_not_change_an_embedding_s_rank():
+    generator = np.random.default_rng(1)
+    labels, points = np.repeat([0, 1], 50), generator.normal(size=(100, 2))
+
+    ranks = theory.compare_embeddings({"small": points, "large": 100 * points}, labels, scan=EUCLID)
+
+    assert ranks[0].roughness == ranks[1].roughness
+
+
+def test_a_simple_model_bounds_the_smoothness_of_labels():
+    """Proposition 2, with a model's own smoothness and risk."""
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(600, 2))
+    labels = (points[:, 0] + 0.3 * generator.normal(size=600) > 0).astype(int)
+    radii = [0.1, 0.3, 1.0]
+
+    curve, risk, bound = theory.model_smoothness(labels, points, radii, EUCLID)
+
+    assert (theory.smoothness(labels, points, radii, EUCLID).value <= bound).all()
+    # the border is blurred by 0.3: errors where |x| < 0.3·|noise|, arctan(0.3)/π = 9.3 %; ± 3 s.e.
+    assert abs(risk - 0.093) < 3 * np.sqrt(0.093 * 0.907 / 600) + 0.01
+    assert (curve.value < 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: theory.near_share([[0.0], [1.0]], [0.2, 0.1]), RadiusError, "radii must increase"),
+        (lambda: theory.near_share([[0.0], [1.0]], [-1.0]), RadiusError, "at least 0"),
+        (lambda: theory.near_share([[0.0]], [1.0]), VectorError, "at least 2 rows"),
+        (lambda: theory.near_share([[0.0], [1.0]], [1.0]), VectorError, "row 0 is all zeros"),
+        (lambda: theory.smoothness([0], [[1.0], [2.0]], [1.0]), AlignmentError, "row-aligned"),
+        (lambda: theory.smoothness([0, -1], [[1.0], [2.0]], [1.0]), LabelError, "2 labelled rows"),
+        (lambda: theory.smoothness(None, [[1.0]], [1.0]), LabelError, "needs labels"),
+        (lambda: theory.smoothness([0, 1], None, [1.0]), VectorError, "needs vectors"),
+        (lambda: theory.smoothness(Split(Votes([[0], [1]]), y=[0, 1])), VectorError, "no vectors"),
+        (lambda: Scan(metric="hamming"), ParameterError, "no metric 'hamming'"),
+        (lambda: Scan(confidence=95), ParameterError, "write 0.95"),
+        (lambda: Scan(anchors=1), ParameterError, "at least 2 anchor rows"),
+        (lambda: theory.compare_embeddings({}, [0, 1]), ParameterError, "nothing to compare"),
+        (
+            lambda: theory.compare_embeddings({"a": 1}, [0], share=2),
+            ParameterError,
+            "share of near",
+        ),
+        (
+            lambda: theory.model_smoothness([0, 0], [[1.0], [2.0]], [1.0]),
+            LabelError,
+            "2 rows of 2 classes",
+        ),
+        (
+            lambda: theory.support_smoothness(Split(Votes([[0]])), [1], definition="x"),
+            ParameterError,
+            "proofs use 'crossing'",
+        ),
+    ],
+)
+def test_input_that_has_no_pairs_is_refused_with_a_cure(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_curve_is_read_between_its_radii_and_not_beyond():
+    curve = theory.smoothness([0, 0, 1], np.array([[0.0], [1.0], [3.0]]), [1, 2], EUCLID)
+
+    assert curve.at(1.5) == pytest.approx(curve.value.mean())
+    assert np.isnan(curve.at(5.0))
+    assert "3 rows" in repr(curve)
