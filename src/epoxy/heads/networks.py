@@ -248,6 +248,12 @@ def _need(module: str, who: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtra.of(who, f"torch and {module}", extra) from None
+    except RuntimeError as error:
+        # torchvision, which timm imports, raises this when it was built for another torch
+        raise MissingExtra(
+            f"{who} needs torchvision built for the installed torch ({first_line(error)}); "
+            "install torch and torchvision from the same index"
+        ) from None
 
 
 @contextmanager
