@@ -56,6 +56,7 @@ class Reach:
     weighting: Weighting = field(default_factory=Nearest)
     spaces: tuple[neighbors.Space, neighbors.Space] | None = field(default=None, repr=False)
     lent: Votes | None = field(default=None, repr=False)  # the train votes, for rules that ask many
+    certain: np.ndarray | None = field(default=None, repr=False)  # radii searched up to; None: all
 
     def extend(self, radius: Radius) -> Votes:
         """Fill each abstention whose support lies within `radius`; votes are never overruled."""
@@ -64,6 +65,7 @@ class Reach:
     def trace(self, radius: Radius) -> Extended:
         """Extend, and keep for every vote the row that lent it and its distance."""
         radii = as_radii(radius, self.votes.sources)
+        self._check_searched(radii)
         own = self.votes.cast
         with np.errstate(invalid="ignore"):
             within = ~own & (self.distance <= radii)
@@ -74,6 +76,18 @@ class Reach:
         else:
             matrix, lender, distance = self._ask_around(within, radii)
         return Extended(self.votes.with_matrix(matrix), lender.astype(np.int32), distance)
+
+    def _check_searched(self, radii: np.ndarray) -> None:
+        if self.certain is None:
+            return
+        with np.errstate(invalid="ignore"):
+            beyond = np.flatnonzero(radii > self.certain)
+        if len(beyond):
+            at = beyond[0]
+            raise RadiusError(
+                f"source {self.votes.sources[at]!r} was searched up to {self.certain[at]:g}, "
+                f"not to {radii[at]:g}; use epoxy.reach(train), or set the radius in the session"
+            )
 
     def _ask_around(
         self, within: np.ndarray, radii: np.ndarray

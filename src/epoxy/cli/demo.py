@@ -61,9 +61,8 @@ def run(options: argparse.Namespace) -> None:
     say(
         f"{train.n_rows} unlabelled digits, {dev.n_rows} labelled by hand, {test.n_rows} to test on"
     )
-    say(
-        f"{train.votes.n_sources} labeling functions vote on {train.votes.coverage.mean():.1%} of the rows each"
-    )
+    coverage = train.votes.coverage.mean()
+    say(f"{train.votes.n_sources} labeling functions vote on {coverage:.1%} of the rows each")
 
     start = time.perf_counter()
     plain = Epoxy(radius={}).fit(train)

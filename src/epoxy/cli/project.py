@@ -251,7 +251,7 @@ def dev_scores(session: Any, model: Any) -> dict[str, float]:
 def _open(options: argparse.Namespace) -> Any:
     from ..session import Session
 
-    return Session.open(options.folder)
+    return Session.open(options.folder, graph=False)  # read once: no edits to come
 
 
 def _need_dev(session: Any, who: str) -> None:

@@ -37,8 +37,7 @@ def run(options: argparse.Namespace) -> None:
     say(f"watching {path}; Ctrl-C ends")
     say(_state(session))
     known = _meanings(session)
-    done = 0
-    for _ in saves(path, options.every, time.sleep):
+    for done, _ in enumerate(saves(path, options.every, time.sleep), 1):
         try:
             known = refresh(session, known, say)
         except (
@@ -46,7 +45,6 @@ def run(options: argparse.Namespace) -> None:
         ) as error:  # a file with a typing error in it: say so and wait for the next
             say(f"! {error}")
         sys.stdout.flush()
-        done += 1
         if options.times is not None and done >= options.times:
             return
 

@@ -56,6 +56,7 @@ def open_session(
     kept = Store(project.cache / "state.sqlite")
     settings: dict[str, Any] = {"metric": project.metric, "positive": project.positive}
     settings |= _model_options(project, splits) | options
+    settings.setdefault("cache", project.cache / "neighbours")
     session = kind(*splits, progress=report("finding neighbours"), **settings)
     session.project, session.failures, session.rows = project, failures, rows
     _take_up(session, kept)

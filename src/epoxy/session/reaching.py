@@ -1,9 +1,14 @@
-"""Who is nearest, for one source at a time, on every split of a session."""
+"""Who is nearest, for one source at a time, on every split of a session.
+
+With a graph, an edit walks the neighbours found once and searches only what they cannot settle.
+Without one (one-shot commands), every source is searched directly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,64 +25,95 @@ __all__ = ["Found", "Index"]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """One source's nearest supporting train row for each row of a split."""
+    """One source's nearest supporting train row for each row of a split, without a graph."""
 
     row: np.ndarray  # (n_rows,) int32, −1 for none
     distance: np.ndarray  # (n_rows,) float64, inf for none
-    searched: float = 0.0  # share of rows that had to be searched directly
+    radius: float = np.inf  # answers are certain up to here
+    n_searched: int = 0
+
+
+Answer = Found | neighbors.Column
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Spaces of the splits (train first), None where there are no vectors."""
+    """Spaces of the splits (train first) and their graphs; None where there are no vectors."""
 
     spaces: tuple[neighbors.Space, ...] | None
+    graphs: tuple[neighbors.Graph, ...] | None
     sizes: tuple[int, ...]
+    cache: Path | None = None
 
     @classmethod
-    def over(cls, splits: Sequence[Split], metric: str, progress: Progress = silent) -> Index:
-        """Prepare the splits' vectors once."""
+    def over(
+        cls,
+        splits: Sequence[Split],
+        metric: str,
+        *,
+        graph: bool = True,
+        cache: Path | None = None,
+        progress: Progress = silent,
+    ) -> Index:
+        """Prepare the splits' vectors once, and their neighbours if edits are to come."""
         sizes = tuple(split.n_rows for split in splits)
         if any(split.vectors is None for split in splits):
-            return cls(None, sizes)
-        return cls(tuple(neighbors.Space(split.vectors, metric) for split in splits), sizes)
+            return cls(None, None, sizes)
+        spaces = tuple(neighbors.Space(split.vectors, metric) for split in splits)
+        for other in spaces[1:]:
+            spaces[0].check_same_dimension(other)
+        if not graph:
+            return cls(spaces, None, sizes)
+        first = neighbors.Graph.build(spaces[0], cache=cache, progress=progress)
+        others = (first.queries(space, cache=cache) for space in spaces[1:])
+        return cls(spaces, (first, *others), sizes, cache)
 
     def append(self, more: Split) -> Index:
         """The same index with rows added to train."""
         sizes = (self.sizes[0] + more.n_rows, *self.sizes[1:])
         if self.spaces is None:
-            return Index(None, sizes)
-        train = self.spaces[0]
-        grown = neighbors.Space(np.concatenate([train.vectors, more.vectors]), train.metric.name)
-        return Index((grown, *self.spaces[1:]), sizes)
+            return Index(None, None, sizes)
+        grown = self.spaces[0].append(more.vectors)
+        if self.graphs is None:
+            return Index((grown, *self.spaces[1:]), None, sizes)
+        first = self.graphs[0].append(more.vectors, cache=self.cache)
+        others = tuple(first.queries(space, cache=self.cache) for space in self.spaces[1:])
+        return Index((first.train, *self.spaces[1:]), (first, *others), sizes, self.cache)
 
     def nobody(self, at: int) -> Found:
         """The answer for a source that has nothing to lend."""
         n = self.sizes[at]
         return Found(np.full(n, NOBODY, dtype=np.int32), np.full(n, np.inf))
 
-    def reach(self, at: int, support: np.ndarray, radius: float, old: Found | None) -> Found:
-        """The nearest row of `support` for each row of split `at`, right up to `radius`."""
+    def reach(self, at: int, support: np.ndarray, radius: float, old: Answer | None) -> Answer:
+        """The nearest row of `support` for each row of split `at`, certain up to `radius`."""
         if self.spaces is None:
             return self.nobody(at)
-        onto = None if at == 0 else self.spaces[at]
-        found = neighbors.nearest(self.spaces[0], support[:, None], onto)
-        return Found(found.row[:, 0], found.distance[:, 0], 1.0)
+        if self.graphs is None:
+            onto = None if at == 0 else self.spaces[at]
+            found = neighbors.nearest(self.spaces[0], support[:, None], onto)
+            return Found(found.row[:, 0], found.distance[:, 0], np.inf, self.sizes[at])
+        wanted = _wanted(radius)
+        if isinstance(old, neighbors.Column) and old.graph is self.graphs[at]:
+            # less than the old certificate is enough, and cheaper to keep
+            kept = replace(old, radius=min(old.radius, wanted))
+            return kept.voting(support).reaching(wanted)
+        return neighbors.Column.of(self.graphs[at], support, radius=wanted)
 
-    def widen(self, at: int, found: Found, radius: float) -> Found:
-        """The same answer, right up to a larger radius."""
-        return found
+    def widen(self, found: Answer, radius: float) -> Answer:
+        """The same answer, certain up to a larger radius."""
+        return found if isinstance(found, Found) else found.reaching(_wanted(radius))
 
-    def searched(self, found: Found) -> float:
-        """Share of rows that had to be searched directly for this answer."""
-        return found.searched
+    def searched(self, found: Answer) -> float:
+        """Share of rows that the last step had to search directly."""
+        return found.n_searched / max(1, len(found.row))
 
     def extend(
         self,
         at: int,
         own: np.ndarray,
         lent: np.ndarray,
-        found: Found,
+        found: Answer,
         radius: float,
         weighting: Weighting,
         n_classes: int,
@@ -88,7 +124,7 @@ class Index:
         if not within.any():
             return own
         if isinstance(weighting, Nearest):
-            return np.where(within, lent[np.maximum(found.row, 0)], own)
+            return np.where(within, lent[found.row], own)  # row −1 is read and not used
         reached = self._reach_of(at, own, lent, found, weighting, n_classes)
         return np.ascontiguousarray(reached.extend([radius]).matrix[:, 0])
 
@@ -110,6 +146,7 @@ class Index:
             weighting=weighting,
             spaces=None if self.spaces is None else (self.spaces[0], self.spaces[at]),
             lent=Votes(lent, votes.sources, votes.classes),
+            certain=np.array([source.reach[at].radius for source in sources]),
         )
 
     def _reach_of(
@@ -117,7 +154,7 @@ class Index:
         at: int,
         own: np.ndarray,
         lent: np.ndarray,
-        found: Found,
+        found: Answer,
         weighting: Weighting,
         n_classes: int,
     ) -> Reach:
@@ -125,3 +162,8 @@ class Index:
         votes = Votes(own[:, None], ["source"], classes)
         source: Any = Source("source", (lent,), (found,) * (at + 1), (own,), 0.0)
         return self.as_reach(at, [source], votes, weighting)
+
+
+def _wanted(radius: float) -> float:
+    """How far an answer must be certain for a radius; nothing is asked of one that is not extended."""
+    return 0.0 if np.isnan(radius) else float(radius)

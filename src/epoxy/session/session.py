@@ -57,6 +57,13 @@ class Session:
         neighbours.
     metric, weighting
         How nearness is measured and who lends a vote; see `epoxy.reach`.
+    positive
+        The class that F1, precision and recall are of.
+    graph
+        Find every row's neighbours first, so that edits take milliseconds; False for a session that
+        is only read.
+    cache
+        A folder in which neighbours are kept, by content.
 
     Examples
     --------
@@ -80,6 +87,8 @@ class Session:
         metric: str = "cosine",
         weighting: str | Weighting | None = None,
         positive: str | None = None,
+        graph: bool = True,
+        cache: str | Path | None = None,
         progress: Progress = silent,
     ) -> None:
         self.classes, self.metric, self.positive = train.classes, metric, positive
@@ -100,13 +109,14 @@ class Session:
             radius = 0.0 if train.vectors is None else typical_distance(train, metric)
         radii = as_radii(radius, train.votes.sources)
         truth = tuple(_truth(split) for split in splits)
-        index = Index.over(splits, metric, progress)
+        folder = None if cache is None else Path(cache)
+        index = Index.over(splits, metric, graph=graph, cache=folder, progress=progress)
         start = Version(0, (), truth, splits, index)
         for at, name in enumerate(train.votes.sources):
             own = tuple(np.ascontiguousarray(split.votes.matrix[:, at]) for split in splits)
-            start = replace(
-                start, sources=(*start.sources, self._source(start, name, own, radii[at]))
-            )
+            # certain for every radius: a slider never waits for what can be known beforehand
+            made = self._extended(self._source(start, name, own, np.inf), radii[at], index)
+            start = replace(start, sources=(*start.sources, made))
         self._now = self._combine(start)
 
     @classmethod
@@ -314,7 +324,7 @@ class Session:
 
     def _extended(self, source: Source, radius: float, index: Index) -> Source:
         """The same source with another radius; searches only what lies beyond the last one asked."""
-        reached = tuple(index.widen(at, each, radius) for at, each in enumerate(source.reach))
+        reached = tuple(index.widen(each, radius) for each in source.reach)
         extended = tuple(
             index.extend(
                 at, own, source.own[TRAIN], each, radius, self.weighting, len(self.classes)
