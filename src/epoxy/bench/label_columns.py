@@ -157,7 +157,8 @@ def epoxy_fixed(context: Context) -> Prediction:
     model, facts = triplet_choice(context)
     found = reaches(context)
     tuned = _tuned(context, model, found, shared=True)
-    sweep = [_sweep_point(context, found, trial) for trial in tuned.search_.trials]
+    tried = [trial for trial in tuned.search_.trials if np.isfinite(trial.score)]
+    sweep = [_sweep_point(context, found, trial) for trial in tried]
     about = {**facts, "radius": _largest(tuned.radius_), "sweep": sweep}
     return _extended_labels(context, model, found, tuned.radius_, about).prediction()
 
