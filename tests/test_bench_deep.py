@@ -1,0 +1,110 @@
+"""The fine-tuned columns: what they are taught, with a stand-in for the network."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from epoxy import bench
+from epoxy.bench import columns, deep_columns
+from epoxy.bench.context import Context, Settings
+from epoxy.errors import LabelError
+from epoxy.heads import Drift
+from test_bench import write_folder
+
+
+@dataclass
+class Lesson:
+    rows: list
+    targets: np.ndarray
+    dev: tuple
+    options: dict
+
+
+@pytest.fixture
+def lessons(monkeypatch):
+    """What each column teaches its network; the stand-in answers from the row's number."""
+    taught = []
+
+    class StandIn:
+        history_ = {"train_loss": [1.0, 0.5]}  # noqa: RUF012
+
+        def __init__(self, network, **options):
+            self.options = options
+
+        def fit(self, rows, targets, *, dev):
+            taught.append(Lesson(rows, np.asarray(targets), dev, self.options))
+
+        def predict_proba(self, rows):
+            odd = np.array([int(row.split()[-1]) % 2 for row in rows])
+            return np.eye(2)[odd]
+
+        def drift(self, rows):
+            return Drift(0.9, 0.5, 0.1)
+
+    monkeypatch.setattr(deep_columns, "FineTuned", StandIn)
+    return taught
+
+
+@pytest.fixture
+def task(tmp_path):
+    return bench.open_task(write_folder(tmp_path / "toy"))[0]
+
+
+def run(task, method, **settings):
+    return columns.column(method).run(Context(task, Settings(**settings)))
+
+
+def test_ts_ft_learns_dev_labels_and_stops_on_rows_it_did_not_learn(task, lessons):
+    found = run(task, "TS-FT")
+
+    (lesson,) = lessons
+    assert not set(lesson.rows) & set(lesson.dev[0])
+    assert sorted([*lesson.rows, *lesson.dev[0]]) == sorted(task.rows["dev"])
+    assert set(lesson.dev[1]) == {0, 1}
+    assert np.isfinite(found.dev).all(axis=1).sum() == len(lesson.dev[0])
+
+
+@pytest.mark.parametrize("method", ["WS-FT", "Epoxy-FT"])
+def test_weak_columns_learn_probabilities_of_covered_rows_and_stop_on_dev(task, lessons, method):
+    found = run(task, method)
+
+    (lesson,) = lessons
+    assert lesson.targets.shape == (len(lesson.rows), 2)
+    assert set(lesson.rows) <= set(task.rows["train"])
+    assert lesson.dev[0] == task.rows["dev"]
+    assert found.test.shape == (60, 2)
+    assert found.facts["drift"] == {"similarity": 0.9, "pre_pool": 0.5, "smallest": 0.1}
+
+
+def test_uncovered_rows_are_not_taught(task, lessons):
+    run(task, "WS-FT")
+
+    covered = [row for row, votes in zip(task.rows["train"], task.train.votes.covered) if votes]
+    assert lessons[0].rows == covered
+
+
+def test_quick_means_one_epoch(task, lessons):
+    run(task, "WS-FT", quick=True)
+    run(task, "WS-FT")
+
+    assert [lesson.options["training"].epochs for lesson in lessons] == [1, 20]
+
+
+def test_without_torch_a_sentence_and_the_other_columns_still_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    folder = write_folder(tmp_path / "toy")
+
+    results = bench.run([folder], tmp_path / "out", Settings(methods=("WS-LM", "WS-FT"), seeds=2))
+
+    assert [each["method"] for each in results["results"]] == ["WS-LM"]
+    (skipped,) = results["skipped"]
+    assert skipped["reason"].startswith("FineTuned needs torch")
+
+
+def test_dev_rows_of_which_none_can_be_spared_get_a_sentence():
+    with pytest.raises(LabelError, match="early stopping needs two dev rows of one class"):
+        deep_columns._held(np.array([0, 1]), seed=0)
