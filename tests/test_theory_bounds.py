@@ -36,6 +36,12 @@ def test_proposition_1_by_hand():
     )
 
 
+def test_a_source_worse_than_guessing_is_never_promised_to_improve():
+    for bound in (theory.extended_accuracy, theory.new_accuracy):
+        assert bound(0.3, 0.2, 0.1, 0.1, 0.1) == pytest.approx(0.3)
+    assert theory.new_accuracy_tight(0.3, 0.2, 0.1) == pytest.approx(0.3)
+
+
 def test_theorem_1_estimation_error_by_hand():
     constants = Constants(rarest=0.1, weakest=0.5, agreement=0.4)
 

@@ -77,10 +77,11 @@ def extended_accuracy(
 ) -> Any:
     """ā ≥ a − (2a − 1) M_Y(r) / (p_i² (1 + L(r) p_d(r))), Proposition 1 as printed.
 
-    Assumes a ≥ ½, even accuracy over the support, a random neighbour within r as the lender, and
-    near pairs no rarer inside the support than elsewhere. May be far below 0: p_i² is small.
+    Assumes even accuracy over the support, a random neighbour within r as the lender, and near
+    pairs no rarer inside the support than elsewhere. May be far below 0: p_i² is small. For a < ½,
+    which the paper leaves out, lending cannot make a source worse, and the bound is a.
     """
-    return accuracy - (2 * accuracy - 1) * smoothness / (support**2 * (1 + crossing * near))
+    return accuracy - _edge(accuracy) * smoothness / (support**2 * (1 + crossing * near))
 
 
 def extended_accuracy_tight(accuracy: Any, smoothness: Any, support_near: Any) -> Any:
@@ -93,7 +94,7 @@ def extended_accuracy_tight(accuracy: Any, smoothness: Any, support_near: Any) -
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         disagreement = np.where(support_near > 0, smoothness / np.asarray(support_near), 1.0)
-    return accuracy - (2 * accuracy - 1) * np.clip(np.nan_to_num(disagreement, nan=1.0), 0, 1)
+    return accuracy - _edge(accuracy) * np.clip(np.nan_to_num(disagreement, nan=1.0), 0, 1)
 
 
 def new_accuracy(accuracy: Any, smoothness: Any, support: Any, crossing: Any, near: Any) -> Any:
@@ -132,7 +133,7 @@ def extended_source_risk(accuracy: Any, label_smoothness: Any, support: Any, gro
     For one source extended until it covers every row: d_V is the radius that takes.
     `label_smoothness` is `inherited_smoothness(M_f, R)` or a measured M_Y; `growth` is L p_d.
     """
-    return 1 - accuracy + (2 * accuracy - 1) * label_smoothness / (support**2 * (1 + growth))
+    return 1 - accuracy + _edge(accuracy) * label_smoothness / (support**2 * (1 + growth))
 
 
 def epoxy_risk(source_risks: Any, shares: Any, uncovered: float, balance: float = 0.5) -> float:
@@ -206,7 +207,11 @@ class Constants:
             )
         weakest = float(np.abs(2 * np.asarray(accuracies) - 1).min())
         return cls(
-            counts.min() / votes.n_rows, weakest, float(moments[pairs].min()), balance, balance
+            float(counts.min() / votes.n_rows),
+            weakest,
+            float(moments[pairs].min()),
+            balance,
+            balance,
         )
 
 
@@ -231,6 +236,11 @@ def estimation_error(
         return math.inf
     learning = 81 * math.sqrt(math.pi) * constants.balance * n_sources / scale
     return (learning + slack * constants.positive) / room
+
+
+def _edge(accuracy: Any) -> Any:
+    """2a − 1, what disagreement costs; nothing for a source worse than guessing."""
+    return np.maximum(2 * np.asarray(accuracy) - 1, 0.0)
 
 
 def binary(votes: Votes, who: str) -> None:

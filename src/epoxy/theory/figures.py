@@ -45,8 +45,8 @@ def draw_synthetics(experiments: Sequence[Experiment], *, theme: Theme = "light"
     for panel, experiment in zip(panels, experiments, strict=True):
         for setting, style in zip(experiment.settings, _styles(), strict=False):
             panel.plot(setting.radii, setting.lift, label=setting.name, **_line(style))
-            band = (setting.lift - 2 * setting.spread, setting.lift + 2 * setting.spread)
-            panel.fill_between(setting.radii, *band, color=style[0], alpha=0.15, linewidth=0)
+            band = (setting.lift - setting.spread, setting.lift + setting.spread)
+            panel.fill_between(setting.radii, *band, color=style[0], alpha=0.13, linewidth=0)
             if setting.best_lift > 0 and setting.world.divisions is not None:
                 panel.plot(setting.best_radius, setting.best_lift, style[2], color=style[0], ms=7)
                 _mark_chosen(panel, setting, style[0])
@@ -54,7 +54,7 @@ def draw_synthetics(experiments: Sequence[Experiment], *, theme: Theme = "light"
         panel.set(title=experiment.title, xlabel="radius r (side of the square = 1)", ylabel="")
         panel.legend(frameon=False, fontsize=9, labelcolor=_INK[theme])
     panels[0].set_ylabel("lift: fall of the risk")
-    note = "filled mark: best radius     |: radius chosen from smoothness     band: ± 2 s.e."
+    note = "filled mark: best radius     |: radius chosen from smoothness     band: ± 1 s.e."
     figure.text(0.5, 0.01, note, ha="center", fontsize=8.5, color=_INK[theme])
     figure.subplots_adjust(bottom=0.2, top=0.9, left=0.08, right=0.98, wspace=0.18)
     return figure
@@ -122,8 +122,10 @@ def draw_sweep(swept: Sweep, *, name: str = "score", theme: Theme = "light") -> 
     other.set(ylabel="mean coverage of a source", ylim=(0, 1.03))
     for axis, style in ((panel, left), (other, right)):
         axis.yaxis.label.set_color(style[0])
-    panel.legend(handles=[first, second], frameon=False, labelcolor=_INK[theme], loc="lower left")
-    figure.subplots_adjust(bottom=0.16, top=0.95, left=0.14, right=0.88)
+    other.grid(visible=False)  # two scales of grid lines cannot be told apart
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+    panel.legend(handles=[first, second], frameon=False, labelcolor=_INK[theme], **above)
+    figure.subplots_adjust(bottom=0.16, top=0.89, left=0.14, right=0.88)
     return figure
 
 

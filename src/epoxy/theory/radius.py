@@ -342,7 +342,8 @@ def _by_bound(
     for radius, whole, fresh in zip(around.radii, extended, new, strict=True):
         rest = p[distance <= radius]
         # a bound on ā leaves open which weight the model learns: take the worst it may be
-        weights = np.linspace(max(whole, 0.5), max(a, 0.5), 5) if criterion == "tight" else [whole]
+        most = max(a, 0.5) if criterion == "tight" else max(whole, 0.5)
+        weights = np.linspace(max(whole, 0.5), most, 5)
         gains.append(min(single_lift(rest, w, fresh).sum() for w in weights) / votes.n_rows)
     return LiftCurve(around.radii, reached, extended, new, np.array(gains))
 

@@ -188,14 +188,13 @@ def verdict(
     reaches
         `(reach(train), reach(train, onto=dev))` where they are already known.
     """
-    if not dev.labelled.any():
+    if dev.y is None or not dev.labelled.any():
         raise LabelError("a verdict compares with true labels, dev has none; label some rows first")
     known = dev.rows(dev.labelled)
     near, onto = reaches if reaches is not None else (reach(train), reach(train, onto=dev))
     onto = _rows_of(onto, dev.labelled)
-    assert known.y is not None
     prior = class_prior(balance, train.votes.n_classes)
-    case = _Case(near, onto, known.y, np.asarray(accuracies, dtype=np.float64), prior)
+    case = _Case(near, onto, dev.y[dev.labelled], np.asarray(accuracies, dtype=np.float64), prior)
     grid = _default_radii(near) if radii is None else np.asarray(radii, dtype=np.float64)
     choice = choose_radius(near, case.accuracies, balance=balance, radii=grid)
     bounds = _bounds(train, known, case, grid)
