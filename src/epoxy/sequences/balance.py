@@ -171,17 +171,8 @@ def _labels(
     split = Split(Votes(rows, classes=names, sequences=sequences), y=y)
     assert split.y is not None  # given above; for the type checker
     if sequences is not None and length is not None:
-        return split.y, _cut(layout_of(split.votes, None), length)
+        return split.y, layout_of(split.votes, None).cut(length)
     return split.y, layout_of(split.votes, length)
-
-
-def _cut(layout: Layout, length: int) -> Layout:
-    """Windows of `length` within each sequence."""
-    starts = np.concatenate(
-        [np.arange(s, s + n, length) for s, n in zip(layout.starts, layout.lengths, strict=True)]
-        or [np.empty(0, int)]
-    )
-    return Layout(starts, np.diff(np.r_[starts, layout.n_rows]))
 
 
 def _pair_counts(labels: np.ndarray, layout: Layout, n_classes: int) -> np.ndarray:

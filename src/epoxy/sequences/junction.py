@@ -132,39 +132,80 @@ def marginal(joint: np.ndarray, tasks: tuple[int, ...]) -> np.ndarray:
 
 
 def prior_of_pairs(
-    singles: np.ndarray, pairs: np.ndarray, graph: TaskGraph, *, sweeps: int = 500
+    singles: np.ndarray, pairs: np.ndarray, graph: TaskGraph, *, sweeps: int = 200
 ) -> TaskPrior:
     """The least committed distribution with these edge marginals: the paper's f_G, moments matched.
 
-    On a tree one sweep of iterative proportional fitting is exact; on a graph with cycles it is
-    repeated until every edge agrees, or as near as the pairs allow if they contradict each other.
+    On a tree it is Π pairs / Π singles. On a graph with cycles, iterative proportional fitting goes
+    from clique to clique until every edge agrees, or as near as pairs that contradict each other allow.
     """
     tree, n_classes = graph.junction_tree, singles.shape[1]
-    potentials = [np.zeros((n_classes,) * len(clique)) for clique in tree.cliques]
-    home = [_home(tree, edge) for edge in graph.edges]
-    lonely = [task for task in range(graph.n_tasks) if not graph.neighbours[task]]
-    with np.errstate(divide="ignore"):
-        for task in lonely:
-            potentials[_home(tree, (task,))] = np.log(singles[task])
+    if graph.is_tree:
+        return TaskPrior(tree, _tree_potentials(singles, pairs, graph), singles, pairs)
     silent = np.zeros((1, graph.n_tasks, n_classes))
+    inside = _edges_by_clique(graph)
+    potentials = [np.zeros((n_classes,) * len(clique)) for clique in tree.cliques]
+    before = np.inf
     for _ in range(sweeps):
         worst = 0.0
-        for index, edge in enumerate(graph.edges):
+        for index, clique in enumerate(tree.cliques):
             prior = TaskPrior(tree, tuple(potentials), singles, pairs)
-            _, shares, _ = propagate(silent, prior)
-            clique = tree.cliques[home[index]]
-            now = marginal(shares[home[index]][0], tuple(clique.index(task) for task in edge))
-            worst = max(worst, float(np.abs(now - pairs[index]).max()))
-            ratio = np.divide(pairs[index], now, out=np.zeros_like(now), where=now > 0)
-            with np.errstate(divide="ignore"):
-                factor = np.log(ratio)
-            potentials[home[index]] = (
-                potentials[home[index]]
-                + factor[tuple(slice(None) if task in edge else None for task in clique)]
-            )
-        if worst < 1e-13 or (graph.is_tree and worst < 1e-10):
+            now = propagate(silent, prior)[1][index][0]
+            fitted, error = _fit_clique(now, clique, inside[index], singles, pairs)
+            worst = max(worst, error)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                change = np.log(fitted) - np.log(now)
+            potentials[index] = potentials[index] + np.where(now > 0, change, 0.0)
+        if worst < 1e-12 or worst > 0.999 * before:
             break
+        before = worst
     return _normalised(TaskPrior(tree, tuple(potentials), singles, pairs), silent)
+
+
+def _tree_potentials(
+    singles: np.ndarray, pairs: np.ndarray, graph: TaskGraph
+) -> tuple[np.ndarray, ...]:
+    tree, position = graph.junction_tree, {edge: at for at, edge in enumerate(graph.edges)}
+    potentials = []
+    with np.errstate(divide="ignore"):
+        for clique, shared in zip(tree.cliques, tree.separator, strict=True):
+            edge = (clique[0], clique[-1])
+            table = singles[clique[0]] if len(clique) == 1 else pairs[position[edge]]
+            for task in shared:  # at most one: separators of a tree are single tasks
+                below = singles[task][:, None] if task == clique[0] else singles[task]
+                table = np.divide(table, below, out=np.zeros_like(table), where=below > 0)
+            potentials.append(np.log(table))
+    return tuple(potentials)
+
+
+def _edges_by_clique(graph: TaskGraph) -> list[list[tuple[int, tuple[int, int]]]]:
+    """The edges each clique is charged with, and their positions; a lone task needs none."""
+    cliques = [set(clique) for clique in graph.junction_tree.cliques]
+    inside: list[list[tuple[int, tuple[int, int]]]] = [[] for _ in cliques]
+    for index, edge in enumerate(graph.edges):
+        home = next(at for at, clique in enumerate(cliques) if clique.issuperset(edge))
+        inside[home].append((index, edge))
+    return inside
+
+
+def _fit_clique(
+    table: np.ndarray,
+    clique: tuple[int, ...],
+    edges: list[tuple[int, tuple[int, int]]],
+    singles: np.ndarray,
+    pairs: np.ndarray,
+) -> tuple[np.ndarray, float]:
+    """One turn of proportional fitting within a clique; and the largest miss before it."""
+    worst = 0.0
+    targets = [(tuple(clique.index(task) for task in edge), pairs[at]) for at, edge in edges]
+    if len(clique) == 1:
+        targets = [((0,), singles[clique[0]])]
+    for axes, target in targets:
+        now = marginal(table, axes)
+        worst = max(worst, float(np.abs(now - target).max()))
+        ratio = np.divide(target, now, out=np.zeros_like(now), where=now > 0)
+        table = table * ratio[tuple(slice(None) if i in axes else None for i in range(table.ndim))]
+    return table, worst
 
 
 def _normalised(prior: TaskPrior, silent: np.ndarray) -> TaskPrior:
@@ -172,10 +213,6 @@ def _normalised(prior: TaskPrior, silent: np.ndarray) -> TaskPrior:
     singles, _, total = propagate(silent, prior)
     first = prior.potentials[0] - total[0]
     return TaskPrior(prior.tree, (first, *prior.potentials[1:]), singles[0], prior.pairs)
-
-
-def _home(tree: JunctionTree, tasks: tuple[int, ...]) -> int:
-    return next(at for at, clique in enumerate(tree.cliques) if set(tasks) <= set(clique))
 
 
 def _tables(evidence: np.ndarray, prior: TaskPrior) -> list[np.ndarray]:

@@ -52,6 +52,14 @@ class Layout:
         follows = np.flatnonzero(self.position > 0)
         return follows - 1, follows
 
+    def cut(self, length: int) -> Layout:
+        """The same rows with every sequence cut into windows of `length`, the last one shorter."""
+        starts = np.concatenate(
+            [np.arange(s, s + n, length) for s, n in zip(self.starts, self.lengths, strict=True)]
+            or [np.empty(0, int)]
+        )
+        return Layout(starts, np.diff(np.r_[starts, self.n_rows]))
+
     def only_whole(self, length: int) -> Layout:
         """The sequences of exactly this length."""
         keep = self.lengths == length
