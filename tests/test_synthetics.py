@@ -12,7 +12,8 @@ from epoxy.theory.synthetics import World, by_accuracy, by_smoothness, checkerbo
 
 @pytest.fixture(scope="module")
 def small():
-    return by_accuracy(2500), by_smoothness(2500)
+    few = {"radii": synthetics.RADII[::2]}
+    return by_accuracy(2500, **few), by_smoothness(2500, **few)
 
 
 def test_a_checkerboard_alternates():
@@ -50,9 +51,10 @@ def test_algorithm_2_recovers_the_accuracies_of_three_sources():
 
 
 def test_the_papers_claims_hold_on_few_points(small):
-    found = claims(*small)
+    # the last claim, about the chosen radius, is left to more points: a lift of 0.001 is 3 rows here
+    growth, smooth, interior, over, _ = claims(*small)
 
-    assert [c.text for c in found if not c.holds][:1] in ([], [found[-1].text])
+    assert [c.text for c in (growth, smooth, interior, over) if not c.holds] == []
 
 
 def test_few_points_already_choose_well_for_an_accurate_source(small):

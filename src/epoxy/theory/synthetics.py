@@ -115,7 +115,6 @@ class Experiment:
     """A figure's worth of settings."""
 
     title: str
-    varies: str
     settings: tuple[Setting, ...]
     relearn: Relearn
 
@@ -158,7 +157,7 @@ def draw(world: World, seed: int = 0) -> Split:
 def by_accuracy(n_rows: int = 10_000, **options: Any) -> Experiment:
     """Four accuracies of the extended source on a 10 × 10 checkerboard, its support kept."""
     worlds = {f"accuracy {a:.2f}": World(n_rows, accuracy=a) for a in ACCURACIES}
-    return _experiment("Lift by accuracy of the extended source", "accuracy", worlds, **options)
+    return _experiment("Lift by accuracy of the extended source", worlds, **options)
 
 
 def by_smoothness(n_rows: int = 10_000, **options: Any) -> Experiment:
@@ -166,12 +165,11 @@ def by_smoothness(n_rows: int = 10_000, **options: Any) -> Experiment:
     worlds = {
         "random" if k is None else f"{k} × {k} board": World(n_rows, divisions=k) for k in DIVISIONS
     }
-    return _experiment("Lift by smoothness of the labels", "smoothness", worlds, **options)
+    return _experiment("Lift by smoothness of the labels", worlds, **options)
 
 
 def _experiment(
     title: str,
-    varies: str,
     worlds: dict[str, World],
     *,
     repeats: int = 3,
@@ -186,7 +184,7 @@ def _experiment(
         _setting(name, world, grid, relearn, range(seed, seed + repeats))
         for name, world in worlds.items()
     ]
-    return Experiment(title, varies, tuple(settings), relearn)
+    return Experiment(title, tuple(settings), relearn)
 
 
 def _setting(
