@@ -31,15 +31,16 @@ def scores(
         return {}
     if positive is not None and positive not in classes:
         raise UnknownName.of("class", positive, classes)
-    truth, proba = y[known], proba[known]
-    guess = proba.argmax(axis=1)
+    if not known.all():
+        y, proba = y[known], proba[known]
+    truth, guess = y, proba.argmax(axis=1)
     named = positive if positive is not None else (classes[1] if len(classes) == 2 else None)
     which = range(len(classes)) if named is None else [list(classes).index(named)]
     parts = np.array([_precision_recall_f1(guess == k, truth == k) for k in which])
     precision, recall, f1 = parts.mean(axis=0)
     said = proba[np.arange(len(truth)), truth]
     return {
-        "rows": int(known.sum()),
+        "rows": len(truth),
         "accuracy": float((guess == truth).mean()),
         "precision": float(precision),
         "recall": float(recall),

@@ -161,10 +161,16 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
 
 def from_odds(odds: np.ndarray) -> np.ndarray:
     """Both columns from log-odds, without overflow for |odds| in the thousands."""
-    small = np.exp(-np.abs(odds))
-    likely = 1 / (1 + small)
-    second = np.where(odds >= 0, likely, small * likely)
-    return np.stack([1 - second, second], axis=1)
+    small = np.abs(odds)
+    np.negative(small, out=small)
+    np.exp(small, out=small)
+    proba = np.empty((len(odds), 2))
+    ahead = 1 / (1 + small)
+    behind = np.multiply(small, ahead, out=small)
+    second = odds >= 0
+    np.copyto(proba[:, 0], np.where(second, behind, ahead))
+    np.copyto(proba[:, 1], np.where(second, ahead, behind))
+    return proba
 
 
 def balance_of(split: Split) -> np.ndarray:

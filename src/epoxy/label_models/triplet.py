@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -63,6 +63,7 @@ class Triplet(TableModel):
     ['1', '1', '0', '0']
     """
 
+    _findings: list[str] | Callable[[], list[str]]
     identified_: np.ndarray
     """Whether triplets answered for each source; where not, its votes carry no weight."""
 
@@ -110,7 +111,7 @@ class Triplet(TableModel):
     def _finish(self, summary: Moments, balance: np.ndarray) -> Self:
         self.sources_, self.classes_ = summary.sources, summary.classes
         self.class_balance_ = balance
-        self.findings_: list[str] = []
+        self.findings_ = []
         if self.compat == "flyingsquid":
             self.log_likelihood_, self.accuracy_ = flyingsquid.fit(summary, balance, self.solve)
             self.identified_ = np.ones(len(summary.sources), dtype=bool)
@@ -172,32 +173,49 @@ class Triplet(TableModel):
         self.log_likelihood_ = np.log(prob)
         self.accuracy_ = right
 
+    @property
+    def findings_(self) -> list[str]:
+        """What the model could not learn and how it answered instead; put into words when read."""
+        if not isinstance(self._findings, list):
+            self._findings = self._findings()
+        return self._findings
+
+    @findings_.setter
+    def findings_(self, value: list[str]) -> None:
+        self._findings = value
+
     def _note(
         self, summary: Moments, readings: Readings, theta: np.ndarray, weak: np.ndarray
     ) -> None:
-        names = np.asarray(summary.sources)
-        silent = [name for name, n in zip(names, summary.counts.sum(axis=1)) if n == 0]
-        unknown = np.unique(readings.source[np.isnan(theta)])
-        pooled_units = np.unique(readings.source[weak & ~np.isnan(theta)])
-        turned = np.unique(readings.source[np.nan_to_num(theta) < 0])
-        self.identified_ = np.ones(len(names), dtype=bool)
-        self.identified_[unknown] = False
-        self.identified_[[list(names).index(name) for name in silent]] = False
-        for which, text in (
-            (silent, "never vote"),
-            (
-                names[unknown],
-                "share too few rows with others for any triplet; their votes are ignored",
-            ),
-            (names[pooled_units], "rest on few shared rows; their triplets were pooled"),
-            (
-                names[turned],
-                "disagree with the others more than chance; their votes count reversed",
-            ),
-        ):
-            if len(which):
-                shown = ", ".join(map(str, which[:8])) + (" …" if len(which) > 8 else "")
-                self.findings_.append(f"{len(which)} of {len(names)} sources {text}: {shown}")
+        self.identified_ = np.zeros(len(summary.sources), dtype=bool)
+        self.identified_[readings.source] = True
+        self.identified_[readings.source[np.isnan(theta)]] = False
+        self._findings = lambda: _in_words(summary, readings, theta, weak)
+
+
+def _in_words(
+    summary: Moments, readings: Readings, theta: np.ndarray, weak: np.ndarray
+) -> list[str]:
+    names = np.asarray(summary.sources)
+    unknown = np.isnan(theta)
+    found = []
+    for which, text in (
+        (np.flatnonzero(summary.counts.sum(axis=1) == 0), "never vote"),
+        (
+            readings.source[unknown],
+            "share too few rows with others for any triplet; their votes are ignored",
+        ),
+        (readings.source[weak & ~unknown], "rest on few shared rows; their triplets were pooled"),
+        (
+            readings.source[~unknown & (np.where(unknown, 0, theta) < 0)],
+            "disagree with the others more than chance; their votes count reversed",
+        ),
+    ):
+        told = names[np.unique(which)]
+        if len(told):
+            shown = ", ".join(map(str, told[:8])) + (" …" if len(told) > 8 else "")
+            found.append(f"{len(told)} of {len(names)} sources {text}: {shown}")
+    return found
 
 
 def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndarray]:
@@ -216,7 +234,7 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
             "no three sources overlap, so agreement says nothing about accuracy; "
             "add a labeling function that votes where others do, extend the votes, or use MajorityVote"
         )
-    if not np.nan_to_num(theta).any():
+    if not (theta > 0).any():
         raise NotIdentifiable(
             "the sources agree no more than chance, so every triplet answers zero; "
             "check what they vote, add a labeling function, or use MajorityVote"
@@ -246,9 +264,11 @@ def _with_signs(theta: np.ndarray, readings: Readings) -> np.ndarray:
     Detectors keep θ ≥ 0: a person who lets a function say only "spam" means spam, and mutually
     exclusive keywords make same-class detectors look contradictory when they are not.
     """
-    sign = np.ones(len(theta))
     voter = readings.named == VOTER
-    known = np.nan_to_num(theta)
+    if not voter.any():
+        return theta
+    sign = np.ones(len(theta))
+    known = np.where(np.isnan(theta), 0.0, theta)
     weight = np.where(readings.observed, 1 / readings.spread**2, 0.0)
     for _ in range(int(voter.sum())):
         pull = (weight * readings.moment) @ (sign * known)

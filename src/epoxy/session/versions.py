@@ -42,6 +42,29 @@ class Version:
         """The sources that are switched on."""
         return tuple(source for source in self.sources if source.is_on)
 
+    def combined(
+        self,
+        number: int,
+        label_model: Any,
+        probabilities: tuple[np.ndarray, ...],
+        labels: tuple[np.ndarray, ...],
+        scores: dict[str, float],
+        problem: str = "",
+    ) -> Version:
+        """The same sources with what the label model makes of them."""
+        return Version(
+            number,
+            self.sources,
+            self.truth,
+            self.splits,
+            self.index,
+            label_model,
+            probabilities,
+            labels,
+            scores,
+            problem,
+        )
+
     def source(self, name: str) -> Source | None:
         """A source by name, None if there is none."""
         return next((source for source in self.sources if source.name == name), None)

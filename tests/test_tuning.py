@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import epoxy
+from epoxy.datasets import read_folder
+from epoxy.diagnostics import scores
+from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
+from epoxy.measures import measure_named
+from epoxy.tuning import _Desk, _measure, _reaches
+
+
+def make(n_rows=400, seed=0, n_sources=4, smooth=True) -> epoxy.Split:
+    """Two bands per class; a source sees a tenth of the rows and is right nine times in ten."""
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, np.pi, n_rows)
+    y = (np.floor(angle / np.pi * 4) % 2).astype(int)
+    if not smooth:
+        y = rng.integers(0, 2, n_rows)
+    matrix = np.where(rng.random((n_rows, n_sources)) < 0.9, y[:, None], 1 - y[:, None])
+    matrix[rng.random((n_rows, n_sources)) > 0.1] = -1
+    return epoxy.Split(
+        epoxy.Votes(matrix, classes=["no", "yes"]), np.stack([np.cos(angle), np.sin(angle)], 1), y=y
+    )
+
+
+TRAIN, DEV = make(), make(150, seed=1)
+
+
+def test_tuning_beats_no_extension_and_says_by_how_much():
+    model = epoxy.tune(TRAIN, DEV)
+    test = make(500, seed=2)
+
+    assert model.search_.best.score > model.search_.without + 0.1
+    assert model.score(test) > 0.9
+    assert model.search_.expected == pytest.approx(model.score(test), abs=3 * model.search_.spread)
+    assert "expected after choosing among" in str(model.search_)
+
+
+def test_where_nearness_means_nothing_nothing_is_extended_far():
+    train, dev = make(smooth=False), make(150, seed=1, smooth=False)
+
+    model = epoxy.tune(train, dev, shared=True, simplest=True)
+
+    assert np.isnan(model.radius_).all()
+
+
+def test_every_setting_scores_what_fitting_it_from_nothing_scores():
+    model = epoxy.tune(TRAIN, DEV, "f1")
+
+    for trial in model.search_.trials[::7]:
+        label_model = epoxy.Triplet(epoxy.label_models.balance_of(DEV).tolist())
+        slow = epoxy.Epoxy(label_model, trial.radii).fit(TRAIN)
+        found = scores(slow.predict_proba(DEV), DEV.y, DEV.classes)
+        assert trial.score == pytest.approx(found["f1"], abs=1e-12)
+        assert (slow.predict_proba(DEV) == trial.proba).all()
+
+
+def test_radii_between_which_no_vote_changes_are_one_setting():
+    measure, known = _measure(DEV, "accuracy", None)
+    desk = _Desk(TRAIN, DEV, _reaches(TRAIN, DEV, "cosine", None), epoxy.Triplet(), measure, known)
+    step = desk.steps[0]
+
+    middle = (step[3] + step[4]) / 2
+    assert desk.snap(0, middle) == desk.snap(0, step[3]) == 4
+    assert desk.radius(0, 4) == step[3]
+    assert desk.snap(0, step[0] / 2) == 0
+    found = epoxy.reach(TRAIN)
+    assert (found.extend(middle).matrix[:, 0] == found.extend(step[3]).matrix[:, 0]).all()
+
+
+def test_ties_go_to_the_smaller_radius():
+    model = epoxy.tune(TRAIN, DEV, shared=True)
+    equal = [t for t in model.search_.trials if t.score == model.search_.best.score]
+
+    radii = [np.nanmax(np.nan_to_num(trial.radii, nan=0.0)) for trial in equal]
+    assert np.nanmax(np.nan_to_num(model.search_.best.radii, nan=0.0)) == min(radii)
+
+
+def test_the_simplest_setting_within_one_error_is_no_larger():
+    best = epoxy.tune(TRAIN, DEV, shared=True)
+    simple = epoxy.tune(TRAIN, DEV, shared=True, simplest=True)
+
+    assert np.nanmax(simple.radius_) <= np.nanmax(best.radius_)
+
+
+def test_more_caution_changes_fewer_radii():
+    shared = epoxy.tune(TRAIN, DEV, shared=True).radius_
+    bold = epoxy.tune(TRAIN, DEV, caution=0.0)
+    careful = epoxy.tune(TRAIN, DEV, caution=100.0)
+
+    assert bold.search_.best.score >= careful.search_.best.score
+    np.testing.assert_array_equal(careful.radius_, shared)
+    with pytest.raises(ParameterError, match="caution=-1"):
+        epoxy.tune(TRAIN, DEV, caution=-1)
+
+
+def test_train_truth_is_never_read():
+    poisoned = epoxy.Split(TRAIN.votes, TRAIN.vectors, y=1 - TRAIN.y)
+
+    np.testing.assert_array_equal(epoxy.tune(TRAIN, DEV).radius_, epoxy.tune(poisoned, DEV).radius_)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "log_loss", "balanced_accuracy", "roc_auc"])
+def test_any_metric_can_be_maximised(metric):
+    model = epoxy.tune(TRAIN, DEV, metric, shared=True)
+
+    assert model.search_.metric == metric
+    assert model.search_.best.score == max(t.score for t in model.search_.trials)
+
+
+def test_a_metric_may_be_a_function_of_truth_and_probabilities():
+    def agreement(y, proba):
+        return float((proba.argmax(axis=1) == y).mean())
+
+    mine = epoxy.tune(TRAIN, DEV, agreement, shared=True)
+    usual = epoxy.tune(TRAIN, DEV, "accuracy", shared=True)
+
+    np.testing.assert_array_equal(mine.radius_, usual.radius_)
+
+
+def test_the_class_balance_can_be_tuned_too():
+    model = epoxy.tune(TRAIN, DEV, class_balance="tune", label_model=epoxy.Triplet([0.95, 0.05]))
+
+    tried = {trial.balance for trial in model.search_.trials}
+    assert (0.5, 0.5) in tried
+    if model.search_.best.balance is not None:
+        assert model.label_model_.class_balance_.tolist() == list(model.search_.best.balance)
+
+
+def test_an_interrupted_search_returns_the_best_so_far():
+    def interrupt(done, total):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    model = epoxy.tune(TRAIN, DEV, progress=interrupt)
+
+    assert not model.search_.complete
+    assert len(model.search_.trials) == 5
+    assert "interrupted" in str(model.search_)
+
+
+def test_other_label_models_and_rules_can_be_tuned():
+    for label_model in (epoxy.MajorityVote(), epoxy.DawidSkene()):
+        model = epoxy.tune(TRAIN, DEV, label_model=label_model, shared=True, weighting="k-nearest")
+        assert model.search_.best.score > 0.8
+
+
+def test_splits_without_vectors_are_tuned_to_no_extension():
+    model = epoxy.tune(epoxy.Split(TRAIN.votes), epoxy.Split(DEV.votes, y=DEV.y))
+
+    assert np.isnan(model.radius_).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: epoxy.tune(TRAIN, epoxy.Split(DEV.votes, DEV.vectors)),
+            LabelError,
+            "needs true labels",
+        ),
+        (lambda: epoxy.tune(TRAIN, DEV, "acuracy"), UnknownName, "did you mean 'accuracy'"),
+        (
+            lambda: epoxy.tune(TRAIN, DEV, "f1", positive="maybe"),
+            UnknownName,
+            "no class named 'maybe'",
+        ),
+        (
+            lambda: epoxy.tune(make(n_sources=2), make(50, n_sources=2)),
+            NotIdentifiable,
+            "no setting gives votes",
+        ),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_measure_agrees_with_scikit_learn():
+    from sklearn import metrics
+
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, 2, 80), rng.random(80)
+    proba = np.stack([1 - p, p], axis=1)
+
+    def score(name, **more):
+        return measure_named(name, y, ["a", "b"], **more).score(proba)
+
+    assert score("accuracy") == pytest.approx(metrics.accuracy_score(y, p > 0.5))
+    assert score("f1") == pytest.approx(metrics.f1_score(y, p > 0.5))
+    assert score("f1", positive="a") == pytest.approx(metrics.f1_score(1 - y, p <= 0.5))
+    assert score("log_loss") == pytest.approx(-metrics.log_loss(y, p))
+    assert score("roc_auc") == pytest.approx(metrics.roc_auc_score(y, p))
+    assert score("roc_auc", positive="a") == pytest.approx(metrics.roc_auc_score(1 - y, 1 - p))
+
+
+def test_resampled_scores_spread_as_theory_says():
+    y = np.zeros(400, dtype=int)
+    proba = np.where(np.arange(400)[:, None] < 300, [[0.9, 0.1]], [[0.1, 0.9]])
+
+    spread = measure_named("accuracy", y, ["a", "b"]).scores(proba).std()
+
+    # a share of 0.75 on 400 rows has a standard error of 0.0217; 200 resamples tell it within a tenth
+    assert spread == pytest.approx(0.0217, abs=0.004)
+
+
+def test_choosing_among_noise_is_expected_to_give_chance():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 100)
+    guesses = [np.eye(2)[rng.integers(0, 2, 100)] for _ in range(60)]
+    measure = measure_named("accuracy", y, ["a", "b"])
+
+    expected, _ = measure.after_choosing(guesses)
+
+    assert max(measure.score(each) for each in guesses) > 0.57
+    assert expected == pytest.approx(0.5, abs=0.06)
+
+
+def test_spam_with_the_papers_balance_reaches_the_papers_score(shared_data):
+    data = read_folder(shared_data / "spam")
+
+    model = epoxy.tune(data.train, data.dev, label_model=epoxy.Triplet([0.4, 0.6]))
+
+    assert model.score(data.test) >= 0.896
