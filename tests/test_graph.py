@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epoxy.neighbors import Column, Graph, Space, build, nearest
+from epoxy.errors import AlignmentError, ParameterError, RadiusError, UnknownName, VectorError
+from epoxy.neighbors import Column, Graph, Space, build, nearest, workers
+from epoxy.neighbors import column as column_module
+from epoxy.neighbors import graph as graph_module
+from epoxy.neighbors.workers import Work
 from test_neighbors import all_distances
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 LAW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -123,10 +132,14 @@ def test_reach_read_off_the_graph_equals_the_direct_search(metric, k, share, sma
         assert cut(column, radius) == truth(space, support, radius)
 
 
+@pytest.mark.parametrize("few", [0, 16, 10**9], ids=["backward", "both ways", "forward"])
 @METRICS
 @LAW
 @given(data=st.data())
-def test_any_sequence_of_edits_and_radii_equals_a_fresh_search(metric, data, small_tiles):
+def test_any_sequence_of_edits_and_radii_equals_a_fresh_search(
+    metric, few, data, small_tiles, monkeypatch
+):
+    monkeypatch.setattr(column_module, "FEW", few)
     n = data.draw(st.integers(1, 30))
     space = Space(grid(data.draw, metric, n), metric)
     asking = space if data.draw(st.booleans()) else Space(grid(data.draw, metric, 7), metric)
@@ -143,3 +156,246 @@ def test_any_sequence_of_edits_and_radii_equals_a_fresh_search(metric, data, sma
 
         expected = truth(space, column.support, column.radius, asking)
         assert cut(column, column.radius) == expected
+
+
+@METRICS
+def test_all_rows_equal_is_one_node_that_everybody_shares(metric):
+    graph = Graph.build(Space(np.ones((9, 3)), metric), k=2)
+    support = np.arange(9) == 4
+
+    column = Column.of(graph, support, radius=0.0)
+
+    assert graph.neighbour.tolist() == [[0]]
+    assert column.row.tolist() == [4] * 9
+    assert column.voting(support | (np.arange(9) == 2)).row.tolist() == [2] * 9
+
+
+def test_a_tie_group_larger_than_k_is_searched_and_the_lowest_row_wins():
+    angles = np.linspace(0.1, 3.0, 12)
+    around = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    space = Space(np.concatenate([np.zeros((1, 2)), around.round(1)]), "euclidean")
+    graph = Graph.build(space, k=3)
+    support = np.ones(13, bool)
+    support[0] = False
+
+    column = Column.of(graph, support, radius=2.0)
+
+    assert cut(column, 2.0) == truth(space, support, 2.0)
+
+
+def test_a_column_reports_how_many_rows_were_searched_directly():
+    space = Space(np.random.default_rng(0).normal(size=(60, 4)))
+    support = np.arange(60) < 2
+
+    short, whole = Graph.build(space, k=3), Graph.build(space)
+
+    assert Column.of(short, support, radius=2.0).n_searched > 20
+    assert Column.of(short, support, radius=0.0).n_searched == 0
+    assert Column.of(whole, support, radius=2.0).n_searched == 0
+
+
+def test_a_smaller_radius_needs_nothing_new():
+    graph = Graph.build(Space(np.eye(4)))
+    column = Column.of(graph, np.arange(4) == 0, radius=0.5)
+
+    assert column.reaching(0.4) is column
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "call"),
+    [
+        (ParameterError, "k must be at least 1, got 0", lambda: Graph.build(Space(np.eye(3)), 0)),
+        (VectorError, "at least one train row", lambda: Graph.build(Space(np.empty((0, 2))))),
+        (
+            ParameterError,
+            "append there and ask it for the queries again",
+            lambda: Graph.build(Space(np.eye(3))).queries(Space(np.eye(3))).append(np.eye(3)),
+        ),
+        (
+            AlignmentError,
+            r"support is True or False per train row, got shape \(2,\)",
+            lambda: Column.of(Graph.build(Space(np.eye(3))), [True, False], radius=1),
+        ),
+        (
+            RadiusError,
+            "at least 0, got nan",
+            lambda: Column.of(Graph.build(Space(np.eye(3))), [True] * 3, radius=np.nan),
+        ),
+        (UnknownName, "EPOXY_KERNELS.*known: numba, numpy", lambda: kernels_named("fortran")),
+    ],
+)
+def test_bad_input_is_refused_with_a_cure(error, match, call, monkeypatch):
+    with pytest.raises(error, match=match):
+        call()
+
+
+def kernels_named(name):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EPOXY_KERNELS", name)
+        Space(np.eye(2))
+
+
+def test_a_graph_too_large_for_memory_says_how_many_neighbours_fit(monkeypatch):
+    monkeypatch.setattr(graph_module, "LARGEST", 40_000)
+    space = Space(np.random.default_rng(0).normal(size=(70, 4)))
+
+    with pytest.raises(ParameterError, match=r"k = 60 for 70 distinct vectors.*at most 20 fit"):
+        Graph.build(space, 60)
+
+
+@pytest.fixture
+def vectors():
+    return np.random.default_rng(8).normal(size=(120, 8)).astype(np.float32)
+
+
+def test_a_graph_built_before_is_read_from_the_cache(vectors, tmp_path, monkeypatch):
+    built = Graph.build(Space(vectors), 5, cache=tmp_path)
+    monkeypatch.setattr(graph_module, "symmetric", None)  # building again would fail
+
+    read = Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    assert lists_of(read) == lists_of(built)
+
+
+def test_a_changed_vector_is_never_served_from_the_cache(vectors, tmp_path):
+    Graph.build(Space(vectors), 5, cache=tmp_path)
+    vectors[7] *= -1
+
+    graph = Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
+
+
+@pytest.mark.parametrize("damage", ["cut short", "one byte changed", "not a zip"])
+def test_a_damaged_cache_is_built_again(vectors, tmp_path, damage):
+    expected = Graph.build(Space(vectors), 5, cache=tmp_path)
+    [file] = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    if damage == "cut short":
+        content = content[: len(content) // 2]
+    elif damage == "one byte changed":
+        content[len(content) // 2] ^= 1
+    else:
+        content = bytearray(b"nothing")
+    file.write_bytes(content)
+
+    again = Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    assert lists_of(again) == lists_of(expected)
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_next_build_goes_on(vectors, tmp_path, small_tiles):
+    def interrupt(done, total):
+        if done > total // 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Graph.build(Space(vectors), 5, cache=tmp_path, checkpoint_seconds=0, progress=interrupt)
+    seen = []
+    graph = Graph.build(
+        Space(vectors), 5, cache=tmp_path, progress=lambda done, total: seen.append(done / total)
+    )
+
+    assert min(seen) > 0.3
+    assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
+    assert [file.suffixes for file in tmp_path.iterdir()] == [[".npz"]]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from epoxy.neighbors import Graph, Space, build, store
+
+build.TILE = 16
+kept = 0
+save = store.save
+
+def save_and_die(path, arrays):
+    global kept
+    save(path, arrays)
+    kept += 1
+    if kept == 5:
+        Path(f"{path}.1.tmp").write_bytes(b"half a checkpoint")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store.save = save_and_die
+vectors = np.load(sys.argv[1])
+Graph.build(Space(vectors), 5, cache=Path(sys.argv[2]), checkpoint_seconds=0.0)
+"""
+
+
+def test_a_build_killed_in_the_middle_goes_on_from_its_checkpoint(
+    vectors, tmp_path, small_tiles, monkeypatch
+):
+    np.save(tmp_path / "vectors.npy", vectors)
+    cache = tmp_path / "cache"
+    command = [sys.executable, "-c", KILLED, tmp_path / "vectors.npy", cache]
+    killed = subprocess.run(command, timeout=60, check=False)
+    seen = []
+
+    graph = Graph.build(
+        Space(vectors), 5, cache=cache, progress=lambda done, total: seen.append(done)
+    )
+
+    assert killed.returncode == -signal.SIGKILL
+    assert min(seen) >= 5
+    assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_damaged_checkpoint_is_not_trusted(vectors, tmp_path, small_tiles):
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Graph.build(Space(vectors), 5, cache=tmp_path, checkpoint_seconds=0, progress=interrupt)
+    [file] = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+    graph = Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
+
+
+def test_a_failing_worker_is_heard(vectors):
+    def fail(task):
+        raise MemoryError("no room for the tile")
+
+    with pytest.raises(MemoryError, match="no room"):
+        Work([1, 2, 3]).run(lambda: fail, threads=2)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, 3), ({"OMP_NUM_THREADS": "2"}, 2), ({"OMP_NUM_THREADS": "x"}, 3)],
+)
+def test_threads_are_as_many_as_the_environment_allows(environment, expected, monkeypatch):
+    for name in workers.LIMITS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+
+    assert workers.n_threads() == expected
+
+
+@pytest.mark.parametrize("name", ["spam", "weather", "sms"])
+def test_reach_is_exact_on_real_vectors(shared_data, name):
+    folder = shared_data / name
+    if not (folder / "vectors-train.npy").exists():
+        pytest.skip(f"no vectors of {name} on this machine")
+    space = Space(np.load(folder / "vectors-train.npy"))
+    support = np.load(folder / "votes-train.npy")[:, :4] != -1
+    graph = Graph.build(space, k=20)
+    expected = nearest(space, support)
+
+    for source, radius in [(0, 0.2), (1, 0.4), (2, 0.6), (3, 2.0)]:
+        column = Column.of(graph, support[:, source], radius=radius)
+
+        near = expected.distance[:, source] <= radius
+        assert (column.distance <= radius).tolist() == near.tolist()
+        assert column.row[near].tolist() == expected.row[near, source].tolist()
+        assert column.distance[near].tolist() == expected.distance[near, source].tolist()

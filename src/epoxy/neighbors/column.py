@@ -1,12 +1,15 @@
 """One source's reach over a graph: who is nearest among the rows it votes on, up to a radius.
 
-The support is walked, not searched: a node's list is read until the first neighbour that supports
-the source, and that one is exactly the nearest. A list that ends beyond the radius without a hit
-proves that nobody is within it. Only what is left, a list that ends too soon, is searched directly.
+The support is walked, not searched, in two directions. *Forward*: a node's list is read until the
+first neighbour that supports the source, and that one is exactly the nearest; a list that ends
+beyond the radius without a hit proves that nobody is within it. *Backward*: a supporting node whose
+own list ends beyond the radius (it is far-sighted) reaches everybody within the radius through that
+list, because distances are symmetric. Only what both leave open, a short list here against a short
+list there, is searched directly.
 
-A `Column` is a value. An edit makes a new one from it and looks again only where it must: an answer
-whose neighbour still votes is compared with the rows that were added, nothing else, and a larger
-radius looks again only at rows that had no answer.
+A `Column` is a value. An edit makes a new one from it and looks again only where it must: rows whose
+neighbour still votes hear the rows that were added, nothing else, and a larger radius looks again
+only at rows that had no answer.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from .workers import Work, n_threads
 __all__ = ["Column"]
 
 SCAN_BLOCK = 1 << 14
+FEW = 16  # walking a giver's list costs about this many times as much as a listener's
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +63,12 @@ class Column:
         """Read one source's answers off the graph."""
         mask = _checked_support(graph, support)
         reach = _checked_radius(radius)
+        n = graph.onto.n_nodes
+        nothing = Found(np.full(n, NONE, dtype=np.int32), np.full(n, np.inf))
         speaker = _speakers(graph, mask)
-        asked = np.arange(graph.onto.n_nodes, dtype=np.int32)
-        found, unsettled = _scan(graph, asked, speaker, reach)
-        sought = asked[unsettled]
-        _put(found, sought, _direct(graph, speaker, speaker >= 0, sought))
-        return cls(graph, mask, reach, speaker, found, _n_rows(graph, sought))
+        ear = _Ear(graph, speaker, reach, nothing)
+        ear.hear(speaker >= 0, np.ones(n, dtype=bool))
+        return cls(graph, mask, reach, speaker, nothing, ear.n_searched)
 
     def voting(self, support: Any) -> Column:
         """The same source after an edit: it votes on these rows now."""
@@ -72,34 +76,25 @@ class Column:
         speaker = _speakers(self.graph, mask)
         changed = speaker != self.speaker
         gone, added = changed & (self.speaker >= 0), changed & (speaker >= 0)
-        nearest = self.graph.train.node[self.found.row]  # row −1 gives nonsense, not used below
-        keeps = (self.found.row >= 0) & ~gone[nearest]
-        # without additions nobody comes nearer: only who lost the nearest looks again
-        lost = added.any() | ((self.found.row >= 0) & ~keeps)
-        asked = np.flatnonzero(np.broadcast_to(lost, keeps.shape)).astype(np.int32)
         found = Found(self.found.row.copy(), self.found.distance.copy())
-        scanned, unsettled = _scan(self.graph, asked, speaker, self.radius)
-        kept, sought = asked[unsettled & keeps[asked]], asked[unsettled & ~keeps[asked]]
-        rival = _direct(self.graph, speaker, added, kept)
-        _put(found, asked, scanned)
-        _put(found, kept, _nearer(_take(self.found, kept), rival))
-        _put(found, sought, _direct(self.graph, speaker, speaker >= 0, sought))
-        n_searched = _n_rows(self.graph, sought) + (_n_rows(self.graph, kept) if added.any() else 0)
-        return Column(self.graph, mask, self.radius, speaker, found, n_searched)
+        lost = gone[self.graph.train.node[found.row]] & (found.row >= 0)
+        # answers beyond the radius would have to hear the additions too; nobody needs them
+        stale = lost | (found.distance > self.radius) if added.any() else lost
+        found.row[stale], found.distance[stale] = NONE, np.inf
+        ear = _Ear(self.graph, speaker, self.radius, found)
+        ear.hear(added, ~lost)
+        ear.hear(speaker >= 0, lost)
+        return Column(self.graph, mask, self.radius, speaker, found, ear.n_searched)
 
     def reaching(self, radius: float) -> Column:
         """The same answers, certain up to a larger radius; a smaller one changes nothing."""
         reach = _checked_radius(radius)
         if reach <= self.radius:
             return self
-        asked = np.flatnonzero(self.found.row < 0).astype(np.int32)
         found = Found(self.found.row.copy(), self.found.distance.copy())
-        scanned, unsettled = _scan(self.graph, asked, self.speaker, reach)
-        _put(found, asked, scanned)
-        sought = asked[unsettled]
-        _put(found, sought, _direct(self.graph, self.speaker, self.speaker >= 0, sought))
-        n_searched = _n_rows(self.graph, sought)
-        return Column(self.graph, self.support, reach, self.speaker, found, n_searched)
+        ear = _Ear(self.graph, self.speaker, reach, found)
+        ear.hear(self.speaker >= 0, found.row < 0)
+        return Column(self.graph, self.support, reach, self.speaker, found, ear.n_searched)
 
     @cached_property
     def row(self) -> np.ndarray:
@@ -119,49 +114,81 @@ def _speakers(graph: Graph, mask: np.ndarray) -> np.ndarray:
     return speaker
 
 
-def _scan(
-    graph: Graph, asked: np.ndarray, speaker: np.ndarray, radius: float
-) -> tuple[Found, np.ndarray]:
-    row, distance = np.empty(len(asked), dtype=np.int32), np.empty(len(asked))
-    unsettled = np.empty(len(asked), dtype=bool)
-    kernel, lists = kernels.active().scan, graph.scannable
+class _Ear:
+    """Answers in the making: listeners hear givers until everything within the radius is certain."""
 
-    def walk(part: slice) -> None:
-        answers = row[part], distance[part]
-        unsettled[part] = kernel(lists, asked[part], speaker, radius, *answers)
+    def __init__(self, graph: Graph, speaker: np.ndarray, radius: float, found: Found) -> None:
+        self.graph = graph
+        self.speaker = speaker  # the whole support
+        self.radius = radius
+        self.found = found  # right for everybody but the givers still to be heard
+        self.n_searched = 0
 
-    blocks = [slice(at, at + SCAN_BLOCK) for at in range(0, len(asked), SCAN_BLOCK)]
-    if len(blocks) <= 2:  # a barrier between threads would cost more than it saves
-        for block in blocks:
-            walk(block)
-    else:
-        Work(blocks).run(lambda: walk, threads=n_threads())
-    return Found(row, distance), unsettled
+    def hear(self, givers: np.ndarray, listeners: np.ndarray) -> None:
+        """Bring the listeners' answers (a mask) up to date with the givers (a mask)."""
+        if not givers.any() or not listeners.any():
+            return
+        symmetric = self.graph.onto is self.graph.train
+        few = FEW * np.count_nonzero(givers) < np.count_nonzero(listeners)
+        if symmetric and few:
+            givers, listeners = self._lend(givers, listeners)
+        nodes = self._scan(np.flatnonzero(listeners).astype(np.int32))
+        if symmetric and not few and len(nodes):
+            givers, listeners = self._lend(givers, _mask(nodes, len(listeners)))
+            nodes = np.flatnonzero(listeners)
+        self._search(givers, nodes)
+
+    def _lend(self, givers: np.ndarray, listeners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Walk the givers' lists; returns the near-sighted givers and who may still need them.
+
+        A giver's list holds everybody nearer than its horizon. So a listener that has an answer
+        nearer than every short-sighted giver's horizon has heard all it needs.
+        """
+        answers = self.found.row, self.found.distance
+        heard = self.graph.scannable, np.flatnonzero(givers), self.speaker, self.radius
+        kernels.active().lend(*heard, listeners, answers)
+        near_sighted = givers & (self.graph.horizon <= self.radius)
+        nearest = self.graph.horizon[near_sighted].min(initial=np.inf)
+        return near_sighted, listeners & (np.minimum(answers[1], self.radius) >= nearest)
+
+    def _scan(self, asked: np.ndarray) -> np.ndarray:
+        """Walk the listeners' lists; returns the nodes whose list ends too soon."""
+        row, distance = np.empty(len(asked), dtype=np.int32), np.empty(len(asked))
+        unsettled = np.empty(len(asked), dtype=bool)
+        kernel, lists = kernels.active().scan, self.graph.scannable
+
+        def walk(part: slice) -> None:
+            answers = row[part], distance[part]
+            unsettled[part] = kernel(lists, asked[part], self.speaker, self.radius, *answers)
+
+        blocks = [slice(at, at + SCAN_BLOCK) for at in range(0, len(asked), SCAN_BLOCK)]
+        # a barrier between threads costs more than it saves on a few blocks
+        Work(blocks).run(lambda: walk, threads=1 if len(blocks) <= 2 else n_threads())
+        settled = asked[~unsettled]
+        self.found.row[settled] = row[~unsettled]
+        self.found.distance[settled] = distance[~unsettled]
+        return asked[unsettled]
+
+    def _search(self, givers: np.ndarray, nodes: np.ndarray) -> None:
+        """Search directly, and keep what is certain: the nearer answer, up to the radius."""
+        if not len(nodes) or not givers.any():
+            return
+        candidates = np.flatnonzero(givers)
+        support = Support(candidates, self.speaker[candidates])
+        rival = search(self.graph.train, self.graph.onto, [Ask(support, nodes)])[0]
+        row, distance = self.found.row[nodes], self.found.distance[nodes]
+        nearer = (rival.distance < distance) | ((rival.distance == distance) & (rival.row < row))
+        taken = nearer & (rival.distance <= self.radius)
+        self.found.row[nodes[taken]] = rival.row[taken]
+        self.found.distance[nodes[taken]] = rival.distance[taken]
+        _, start = self.graph.onto.members
+        self.n_searched += int((start[nodes + 1] - start[nodes]).sum())
 
 
-def _direct(graph: Graph, speaker: np.ndarray, among: np.ndarray, queries: np.ndarray) -> Found:
-    """Search some nodes directly against the supporting nodes marked in `among`."""
-    nodes = np.flatnonzero(among)
-    support = Support(nodes, speaker[nodes])
-    return search(graph.train, graph.onto, [Ask(support, queries)])[0]
-
-
-def _put(found: Found, nodes: np.ndarray, answers: Found) -> None:
-    found.row[nodes], found.distance[nodes] = answers.row, answers.distance
-
-
-def _take(found: Found, nodes: np.ndarray) -> Found:
-    return Found(found.row[nodes], found.distance[nodes])
-
-
-def _nearer(a: Found, b: Found) -> Found:
-    first = (a.distance < b.distance) | ((a.distance == b.distance) & (a.row <= b.row))
-    return Found(np.where(first, a.row, b.row), np.where(first, a.distance, b.distance))
-
-
-def _n_rows(graph: Graph, nodes: np.ndarray) -> int:
-    _, start = graph.onto.members
-    return int((start[nodes + 1] - start[nodes]).sum())
+def _mask(nodes: np.ndarray, count: int) -> np.ndarray:
+    mask = np.zeros(count, dtype=bool)
+    mask[nodes] = True
+    return mask
 
 
 def _checked_support(graph: Graph, support: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from .metrics import LANES
 __all__ = [
     "best_two",
     "drain",
+    "lend",
     "pair_dots",
     "pair_squares",
     "push_columns",
@@ -273,9 +274,10 @@ def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance
         row[at], distance[at] = -1, np.inf
         hit, p = -1, 0
         for rung in range(len(steps)):
-            while p < steps[rung] and hit < 0:
+            while p < steps[rung]:
                 if speaker[U(neighbour[query, U(p)])] >= 0:
                     hit = p
+                    break
                 p += 1
             if hit >= 0 or rungs[query, U(rung)] > radius:
                 break
@@ -295,3 +297,25 @@ def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance
         else:
             unsettled[at] = near <= radius
     return unsettled
+
+
+@_compiled
+def lend(
+    graph: Any, givers: Any, speaker: Any, radius: float, listeners: Any, answers: Any
+) -> None:
+    """Givers offer themselves to the open listeners in their lists."""
+    neighbour, distances, _, _ = graph
+    row, distance = answers
+    for at in range(len(givers)):
+        giver = U(givers[at])
+        voice = speaker[giver]
+        for p in range(neighbour.shape[1]):
+            far = distances[giver, U(p)]
+            if far > radius:
+                break
+            listener = U(neighbour[giver, U(p)])
+            if not listeners[listener]:
+                continue
+            if far < distance[listener] or (far == distance[listener] and voice < row[listener]):
+                distance[listener] = far
+                row[listener] = voice

@@ -15,6 +15,7 @@ from .metrics import LANES
 __all__ = [
     "best_two",
     "drain",
+    "lend",
     "pair_dots",
     "pair_squares",
     "push_columns",
@@ -192,3 +193,31 @@ def _scan_block(
     known = np.isfinite(near) & (near < horizon)
     unsettled = ~known & (np.minimum(near, horizon) <= radius)
     return np.where(known, lowest, -1), np.where(known, near, np.inf), unsettled
+
+
+def lend(
+    graph: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    givers: np.ndarray,
+    speaker: np.ndarray,
+    radius: float,
+    listeners: np.ndarray,
+    answers: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Let each giver offer itself to the nodes in its own list, up to `radius`.
+
+    Distances are symmetric, so a giver whose list ends beyond the radius reaches everybody it must.
+    `listeners` marks the nodes whose (row, distance) in `answers` may change; the nearer offer is
+    taken, of equals the lower row.
+    """
+    neighbour, distances, _, _ = graph
+    row, distance = answers
+    for start in range(0, len(givers), ROWS_AT_ONCE):
+        part = givers[start : start + ROWS_AT_ONCE]
+        at, place = np.nonzero((distances[part] <= radius) & listeners[neighbour[part]])
+        listener, far = neighbour[part[at], place], distances[part[at], place]
+        voice = speaker[part[at]]
+        order = np.lexsort((voice, far, listener))
+        best = order[np.unique(listener[order], return_index=True)[1]]
+        who, far, voice = listener[best], far[best], voice[best]
+        taken = (far < distance[who]) | ((far == distance[who]) & (voice < row[who]))
+        row[who[taken]], distance[who[taken]] = voice[taken], far[taken]

@@ -41,8 +41,9 @@ def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in names}
+        # opened here, because np.load leaves a damaged file open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in names}
     except DAMAGE as damage:
         log.debug("%s is damaged and will be made again: %s", path, damage)
         return None

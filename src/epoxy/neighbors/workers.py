@@ -71,7 +71,7 @@ class Work(Generic[T]):
         seconds: float = float("inf"),
         progress: Progress = silent,
     ) -> None:
-        """Work until everything is done or `seconds` have passed.
+        """Work until everything is done or `seconds` have passed; each thread does one task at least.
 
         `worker()` is called once per thread and returns what that thread does with a task.
         """
@@ -93,12 +93,14 @@ class Work(Generic[T]):
         do = worker()
         while True:
             with self._lock:
-                if self._stop.is_set() or self.finished or time.monotonic() >= deadline:
+                if self._stop.is_set() or self.finished:
                     return
                 task = self.tasks[self.done]
                 self.done += 1
             do(task)
             progress(self.done, len(self.tasks))
+            if time.monotonic() >= deadline:
+                return
 
     def _spread(
         self,
