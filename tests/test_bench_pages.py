@@ -184,6 +184,16 @@ def test_the_terminal_shows_one_method_per_line(results):
     assert lines[2].split() == ["Epoxy", "89.6", "70.0"]
 
 
+def test_many_data_sets_are_shown_a_few_at_a_time(results):
+    results["data"] = [results["data"][0] | {"data": f"set{index}"} for index in range(7)]
+    results["results"] = [entry(f"set{index}", "WS-LM", 80.0) for index in range(7)]
+
+    lines = bench.text(results).splitlines()
+
+    assert max(map(len, lines)) < 120
+    assert sum(line.startswith("WS-LM") for line in lines) == 4
+
+
 @pytest.mark.skipif(not COMMITTED.is_file(), reason="no committed benchmark results yet")
 def test_the_page_in_the_docs_is_made_from_the_committed_results():
     page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")

@@ -47,8 +47,8 @@ def html(results: Mapping[str, Any]) -> str:
 
 
 def text(results: Mapping[str, Any]) -> str:
-    """The score and time tables, for a terminal: one method per line, data sets side by side."""
-    shown = [_turned(table) for table in tables(results)[:2]]
+    """The score and time tables, for a terminal: one method per line, few data sets at a time."""
+    shown = [part for table in tables(results)[:2] for part in _parts(_turned(table))]
     return "\n\n".join("\n".join([table.title, *_text_table(table)]) for table in shown)
 
 
@@ -149,6 +149,19 @@ def _turned(table: Table) -> Table:
     """Rows and columns exchanged: sixteen methods fit a terminal only downwards."""
     cells = list(zip(table.header, *table.rows))
     return Table(table.title, table.note, tuple(cells[0]), tuple(cells[1:]))
+
+
+def _parts(table: Table, most: int = 5) -> list[Table]:
+    """A wide table as several of at most so many columns, each with the row names."""
+
+    def cut(row: tuple[str, ...], start: int) -> tuple[str, ...]:
+        return (row[0], *row[start : start + most])
+
+    starts = range(1, len(table.header), most)
+    return [
+        Table(table.title, "", cut(table.header, at), tuple(cut(row, at) for row in table.rows))
+        for at in starts
+    ]
 
 
 def _text_table(table: Table) -> list[str]:
