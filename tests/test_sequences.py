@@ -25,6 +25,7 @@ from epoxy.sequences import (
     pairs_from_transitions,
     sequence_ids,
 )
+from epoxy.sequences.balance import rake
 from epoxy.sequences.forward_backward import ChainPrior, smooth, viterbi
 from epoxy.sequences.layout import Layout
 from epoxy.votes import Split, Votes
@@ -286,6 +287,25 @@ def test_a_chain_of_single_rows_is_the_plain_triplet_model():
     assert model.findings_ == ["every sequence has one row, so rows were read on their own"]
 
 
+def test_long_sequences_are_learned_from_in_pieces_with_the_same_result():
+    votes, _ = film(1500)
+
+    whole, pieces = (Chain(length, solve="em").fit(votes) for length in (None, 500))
+
+    assert np.exp(whole.log_likelihood_) == pytest.approx(np.exp(pieces.log_likelihood_), abs=0.01)
+
+
+def test_a_reference_chain_of_single_rows_is_the_reference_triplet_model():
+    votes, label = film(400)
+    dev = Split(votes, y=label)
+    shares = joint_balance(label, 1, n_classes=2)
+
+    found = Chain(1, class_balance=dev, compat="flyingsquid").fit(votes).predict_proba(votes)
+
+    expected = Triplet(shares, solve="mean", compat="flyingsquid").fit(votes).predict_proba(votes)
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
 def test_a_thousand_rows_in_one_sequence_stay_exact():
     # impossible moves and evidence that underflows: scaling alone would lose the answer
     pairs = np.array([[[0.5, 0.0], [0.0, 0.5]]])
@@ -337,7 +357,7 @@ def test_evidence_and_context_add_up_to_the_log_probability(options):
     "model",
     [
         Chain(3),
-        Chain(3, tied=False, trust=0.5),
+        Chain(3, tied=False, trust=np.float64(0.5)),
         Chain(2, class_balance=[0.4, 0.1, 0.2, 0.3], solve="overlap"),
         Chain(3, class_balance=np.array([0.3, 0.7]), dependencies=[("source_0", "source_1")]),
         Chain(3, compat="flyingsquid"),
@@ -516,6 +536,20 @@ def test_gaps_may_cut_a_sequence_but_duplicates_may_not():
         sequence_ids(["a"] * 3, [0, 0, 1], gaps="split")
     with pytest.raises(ParameterError, match="gaps='fill' is not known"):
         sequence_ids(["a"], [0], gaps="fill")
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), n_classes=st.integers(2, 5))
+def test_raked_tables_have_the_sums_asked_for_even_when_nearly_empty(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(n_classes**2, 0.02)).reshape(n_classes, n_classes)
+    rows, columns = rng.dirichlet(np.ones(n_classes), 2)
+
+    found = rake(table, rows, columns)
+
+    assert (found >= 0).all()
+    assert found.sum(axis=1) == pytest.approx(rows, abs=1e-14)
+    assert found.sum(axis=0) == pytest.approx(columns, abs=1e-14)
 
 
 def test_balances_count_true_labels():

@@ -385,6 +385,17 @@ def test_evidence_and_context_add_up_to_the_log_probability():
     assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)
 
 
+def test_a_task_beside_a_cycle_keeps_its_own_shares():
+    graph = TaskGraph(4, [(0, 1), (1, 2), (0, 2)])
+    joint = random_joint(np.random.default_rng(10), graph, 2)
+    exact = prior_of_joint(joint, graph)
+
+    fitted = prior_of_pairs(exact.singles, exact.pairs, graph)
+
+    assert fitted.singles == pytest.approx(exact.singles, abs=1e-9)
+    assert repr(graph) == "TaskGraph(4 tasks, 3 edges)"
+
+
 def test_an_item_that_cannot_be_gets_equal_shares():
     graph = TaskGraph(2, [(0, 1)])
     prior = prior_of_joint(np.array([[1.0, 0.0], [0.0, 0.0]]), graph)

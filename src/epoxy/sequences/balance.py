@@ -127,11 +127,8 @@ def learn_pairs(
 
 def _without_own(counts: np.ndarray) -> np.ndarray:
     """Drop a source against itself: its mistakes persist from row to row, and would pass for labels."""
-    n_sources = counts.shape[0]
-    if n_sources < 2:
-        return counts
     kept = counts.copy()
-    own = np.arange(n_sources)
+    own = np.arange(len(counts))
     kept[own, :, own, :] = 0
     return kept if kept.sum() > 0 else counts
 
@@ -149,9 +146,10 @@ def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int =
             return table
     table = table * np.minimum(1, _ratio(rows, table.sum(axis=1)))[:, None]
     table = table * np.minimum(1, _ratio(columns, table.sum(axis=0)))
-    missing = rows - table.sum(axis=1), columns - table.sum(axis=0)
-    total = missing[0].sum()
-    return np.asarray(table + np.outer(*missing) / total if total > 0 else table)
+    # rounding may leave a deficit of -1e-17, and a negative share is no share
+    short = np.maximum(rows - table.sum(axis=1), 0), np.maximum(columns - table.sum(axis=0), 0)
+    total = short[0].sum()
+    return np.asarray(table + np.outer(*short) / total if total > 0 else table)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

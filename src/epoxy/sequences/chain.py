@@ -258,7 +258,7 @@ class Chain(SequenceModel):
             )
             return _from_pairs(counted)
         shares = check_shares(np.asarray(balance, dtype=float), "Chain")
-        if shares.shape == (n_classes,) and self.length != 1:
+        if shares.shape == (n_classes,):
             return shares, None
         if shares.shape == (n_classes, n_classes):
             return _from_pairs(shares)

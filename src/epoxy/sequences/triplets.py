@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UnknownName
-
 __all__ = ["SOLVE", "Partners", "one_coin", "signs", "solve"]
 
 SOLVE = ("median", "mean", "overlap")
@@ -48,8 +46,6 @@ class Partners:
 
 def solve(partners: Partners, how: str) -> np.ndarray:
     """|θ| of every source of the element, NaN where no triplet answers; (n_here,)."""
-    if how not in SOLVE:
-        raise UnknownName.of("solve", how, SOLVE)
     return np.array([_solve_one(partners, source, how) for source in range(partners.n_here)])
 
 
