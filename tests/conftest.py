@@ -16,3 +16,9 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"the real data sets are not on this machine (looked in {SHARED})")
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test writes to the user's cache."""
+    os.environ["EPOXY_CACHE"] = str(tmp_path_factory.mktemp("cache"))

@@ -18,7 +18,7 @@ from ..lfs import as_labeling_function
 from ..neighbors import store as arrays
 from ..progress import Progress, bar, silent
 from ..votes import Split, Votes
-from .project import Project, read_rows
+from .project import Project, label_of, read_rows
 from .store import Store
 
 __all__ = ["ProjectRows", "open_session", "read_project", "vote"]
@@ -217,15 +217,15 @@ def _take_up(session: Any, kept: Store) -> None:
 def _labels(table: Any, project: Project, file: Path) -> np.ndarray:
     if project.label is None or project.label not in table.column_names:
         return np.full(table.num_rows, None, dtype=object)
-    values = table.column(project.label).to_pylist()
+    values = [label_of(value) for value in table.column(project.label).to_pylist()]
     known = set(project.classes)
     for at, value in enumerate(values):
-        if value is not None and str(value) not in known:
+        if value is not None and value not in known:
             raise LabelError(
                 f"{file} has the label {value!r} on row {at}; "
                 f"expected one of {list(project.classes)} or nothing; see [classes] in epoxy.toml"
             )
-    return np.array([None if v is None else str(v) for v in values], dtype=object)
+    return np.array(values, dtype=object)
 
 
 def _ids(table: Any, project: Project, positions: np.ndarray) -> np.ndarray:

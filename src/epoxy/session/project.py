@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import EpoxyError, FrameError, StoreError, UnknownName
 
-__all__ = ["Project", "new_project", "read_rows"]
+__all__ = ["Project", "label_of", "new_project", "read_rows"]
 
 FILE = "epoxy.toml"
 
@@ -257,7 +257,12 @@ def _classes_in(table: Any, label: str | None) -> list[str]:
     if label is None:
         return []
     values = table.column(label).to_pylist()
-    return sorted({str(value) for value in values if value is not None})
+    return sorted({name for value in values if (name := label_of(value)) is not None})
+
+
+def label_of(value: Any) -> str | None:
+    """A cell of the label column as a class name; an empty cell of a CSV file is no label."""
+    return None if value is None or value != value or str(value).strip() == "" else str(value)
 
 
 def _text_column(table: Any, taken: set[str | None]) -> str | None:

@@ -1,0 +1,438 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import epoxy
+from epoxy.cli import main
+from epoxy.cli.main import make_parser
+from epoxy.cli.watching import refresh, saves
+from epoxy.errors import StoreError
+
+SPAM = [
+    "check out my channel",
+    "subscribe to my channel",
+    "free money now",
+    "money for free",
+    "win money",
+]
+HAM = [
+    "lovely song",
+    "this song moves me to tears",
+    "what a voice",
+    "the lyrics are poetry",
+    "song of tears",
+]
+LFS = """
+import epoxy
+
+channel = epoxy.keywords("spam", "channel", name="channel")
+money = epoxy.keywords("spam", "money", name="money")
+free = epoxy.regex("spam", r"free|win", name="free")
+song = epoxy.keywords("ham", "song", name="song")
+tears = epoxy.keywords("ham", "tears", "voice", name="tears")
+
+
+@epoxy.labeling_function
+def poetic(row):
+    return "ham" if "lyrics" in row.text or "poetry" in row.text else None
+"""
+
+
+def write_rows(path: Path, copies: int = 12, labelled: int = 20) -> Path:
+    lines = ["id,text,label"]
+    for at in range(copies * 10):
+        words, label = (SPAM, "spam") if at % 2 else (HAM, "ham")
+        text = f"{words[(at // 2) % 5]} {['wow', 'yes', 'ok', 'oh'][at % 4]}"
+        lines.append(f"r{at},{text},{label if at < labelled else ''}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def project(tmp_path, capsys) -> Path:
+    rows = write_rows(tmp_path / "rows.csv")
+    assert main(["new", str(tmp_path / "spam"), "--rows", str(rows), "--positive", "spam"]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+    capsys.readouterr()
+    return tmp_path / "spam"
+
+
+def edit_config(project: Path, old: str, new: str) -> None:
+    path = project / "epoxy.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_new_project_is_legible_and_points_at_its_rows(project):
+    text = (project / "epoxy.toml").read_text()
+
+    assert 'file = "../rows.csv"' in text
+    assert 'names = ["ham", "spam"]' in text
+    assert 'label = "label"' in text
+    assert 'column = "text"' in text
+    assert sorted(path.name for path in project.iterdir()) == ["epoxy.toml", "labels", "lfs.py"]
+
+
+def test_label_writes_a_probability_for_every_row(project, capsys):
+    assert main(["label", str(project), "--json", "-"]) == 0
+
+    out = capsys.readouterr().out
+    table = pq.read_table(project / "labels" / "labels.parquet").to_pandas()
+    assert len(table) == 100
+    assert list(table.columns) == [
+        "id",
+        "label",
+        "probability",
+        "p_ham",
+        "p_spam",
+        "votes",
+        "lent_votes",
+    ]
+    np.testing.assert_allclose(table.p_ham + table.p_spam, 1)
+    truth = np.where(table.id.str[1:].astype(int) % 2, "spam", "ham")
+    assert (table.label == truth).mean() > 0.9
+    assert json.loads(out[out.index("{") :])["scores"]["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize("model", ["epoxy", "fusion"])
+def test_the_model_can_be_chosen(model, project, capsys):
+    assert main(["label", str(project), "--model", model]) == 0
+
+    assert f"with {model.capitalize()}" in capsys.readouterr().out
+
+
+def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
+    page = tmp_path / "report.html"
+
+    assert (
+        main(["report", str(project), "--json", str(tmp_path / "r.json"), "--html", str(page)]) == 0
+    )
+    report = capsys.readouterr().out
+    assert main(["explain", str(project), "r40"]) == 0
+    why = capsys.readouterr().out
+
+    assert "poetic" in report
+    assert "right (own votes)" in report
+    assert json.loads((tmp_path / "r.json").read_text())["sources"][0]["source"] == "channel"
+    assert "<table>" in page.read_text()
+    assert "row r40" in why
+    assert "log-odds" in why
+
+
+def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
+    assert main(["tune", str(project), "--json", "-"]) == 0
+    out = capsys.readouterr().out
+    radii = json.loads(out[out.index("{") :])["radii"]
+
+    again = epoxy.Session.open(project, graph=False)
+
+    assert again.radii == radii
+    assert again.store.history()[-1]["what"] == "tune"
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_labels_are_exported_in_every_format(ending, project, capsys, tmp_path):
+    target = tmp_path / f"labels.{ending}"
+
+    assert main(["export", str(project), "--to", str(target), "--model", "epoxy"]) == 0
+
+    assert "wrote 100 rows" in capsys.readouterr().out
+    if ending == "jsonl":
+        assert json.loads(target.read_text().splitlines()[0])["label"] in ("ham", "spam")
+    else:
+        assert target.stat().st_size > 100
+
+
+def test_hugging_face_datasets_are_written_where_the_extra_is(project, capsys, tmp_path):
+    code = main(
+        [
+            "export",
+            str(project),
+            "--to",
+            str(tmp_path / "out"),
+            "--format",
+            "huggingface",
+            "--model",
+            "epoxy",
+        ]
+    )
+
+    try:
+        import datasets  # noqa: F401
+    except ImportError:
+        assert code == 2
+        assert "pip install 'epoxy-ws[datasets]'" in capsys.readouterr().err
+    else:
+        assert code == 0
+
+
+def fails(capsys, *arguments: str) -> str:
+    code = main(list(arguments))
+    text = capsys.readouterr().err
+    assert code == 2
+    assert "Traceback" not in text
+    return text
+
+
+def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
+    assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
+    assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
+    assert "format of" in fails(capsys, "export", str(project), "--to", "labels.xyz")
+    assert "is a project already" in fails(
+        capsys, "new", str(project), "--rows", str(tmp_path / "rows.csv")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.txt", "a", "no kind of rows file named '.txt'"),
+        ("rows.parquet", "not parquet", "cannot be read as .parquet"),
+        ("rows.csv", "id,text\n", "has no rows"),
+        ("rows.csv", "id,text\n1,hello\n", "shows no classes"),
+    ],
+)
+def test_a_wrong_file_of_rows_is_refused(name, content, message, capsys, tmp_path):
+    (tmp_path / name).write_text(content)
+
+    assert message in fails(capsys, "new", str(tmp_path / "p"), "--rows", str(tmp_path / name))
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_missing_file_or_column_is_named(capsys, tmp_path):
+    rows = write_rows(tmp_path / "rows.csv")
+
+    assert "there is no file" in fails(capsys, "new", str(tmp_path / "p"), "--rows", "nowhere.csv")
+    assert "no column of" in fails(
+        capsys, "new", str(tmp_path / "p"), "--rows", str(rows), "--text", "txt"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import epoxy\n\nx = 1 / 0\n", "lfs.py fails on line 3: ZeroDivisionError"),
+        ("def broken(:\n", "fails on line 1: SyntaxError"),
+        ("import epoxy\n", "defines no labeling functions"),
+        ("import epoxy\na = epoxy.keywords('eggs', 'x')\n", "eggs"),
+        ("import epoxy\na = epoxy.keywords('spam', 'x', column='txet')\n", "did you mean 'text'"),
+    ],
+)
+def test_what_is_wrong_in_lfs_py_is_said_with_its_line(source, message, project, capsys):
+    (project / "lfs.py").write_text(source)
+
+    assert message in fails(capsys, "label", str(project))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('names = ["ham", "spam"]', 'names = ["ham"]', "names 1 classes"),
+        ('metric = "cosine"', 'metrik = "cosine"', "did you mean 'metric'"),
+        ('metric = "cosine"', 'metric = "cosine', "cannot be read"),
+        ('label = "label"', 'label = "gold"', "no column of"),
+        ('names = ["ham", "spam"]', 'names = ["ham", "eggs"]', "has the label 'spam'"),
+        ("[vectors]", "[vektors]", "no section in"),
+    ],
+)
+def test_what_is_wrong_in_epoxy_toml_is_said(old, new, message, project, capsys):
+    edit_config(project, old, new)
+
+    assert message in fails(capsys, "label", str(project))
+
+
+def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys):
+    with (project / "lfs.py").open("a") as file:
+        file.write(
+            '\n\n@epoxy.labeling_function\ndef bad(row):\n    return row.text[10**6] and "ham"\n'
+        )
+
+    assert main(["label", str(project), "--model", "epoxy"]) == 0
+
+    assert "! labeling function 'bad' raised on" in capsys.readouterr().out
+
+
+def test_unchanged_functions_are_not_run_again(project):
+    epoxy.Session.open(project, graph=False)
+    kept = {path.name: path.stat().st_mtime_ns for path in (project / ".epoxy" / "votes").iterdir()}
+    (project / "lfs.py").write_text(LFS.replace('"lyrics"', '"lyric"'))
+
+    epoxy.Session.open(project, graph=False)
+
+    now = {path.name: path.stat().st_mtime_ns for path in (project / ".epoxy" / "votes").iterdir()}
+    assert len(kept) == 12  # six functions on two splits
+    assert {name: now[name] for name in kept} == kept
+    assert len(now) == 14
+
+
+def test_a_damaged_cache_is_made_again(project):
+    before = epoxy.Session.open(project).probabilities
+    for path in (project / ".epoxy").rglob("*.np*"):
+        path.write_bytes(path.read_bytes()[:40])
+
+    assert (epoxy.Session.open(project).probabilities == before).all()
+
+
+def test_labels_radii_and_switches_survive_a_restart(project):
+    session = epoxy.Session.open(project)
+    session.set_radius("song", 0.31)
+    session.set_radius("money", None)
+    session.switch("free", False)
+    session.label("r50", "ham")
+    session.label("r52", "ham")
+    session.undo()
+
+    again = epoxy.Session.open(project)
+
+    assert again.radii["song"] == 0.31
+    assert again.radii["money"] is None
+    assert again.store.switched_off() == {"free"}
+    assert again.store.labels() == {"r50": "ham"}
+    assert again.scores == session.scores
+    assert (again.probabilities == session.probabilities).all()
+
+
+def test_a_damaged_or_newer_store_is_refused(project, capsys):
+    epoxy.Session.open(project, graph=False)
+    path = project / ".epoxy" / "state.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 9")
+
+    assert "written in format 9" in fails(capsys, "report", str(project))
+    for each in path.parent.glob("state.sqlite*"):
+        each.unlink()
+    path.write_bytes(b"nonsense" * 200)
+    assert "is damaged" in fails(capsys, "report", str(project))
+
+
+def test_a_dev_file_of_its_own_is_used(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    dev = write_rows(tmp_path / "dev.csv", copies=2, labelled=20)
+    main(
+        [
+            "new",
+            str(tmp_path / "p"),
+            "--rows",
+            str(rows),
+            "--dev",
+            str(dev),
+            "--classes",
+            "ham,spam",
+        ]
+    )
+    (tmp_path / "p" / "lfs.py").write_text(LFS)
+
+    session = epoxy.Session.open(tmp_path / "p", graph=False)
+
+    assert session.split("train").n_rows == 120
+    assert session.scores["rows"] == 20
+
+
+def test_vectors_may_come_from_a_file(project, capsys):
+    np.save(project / "v.npy", np.random.default_rng(0).normal(size=(120, 4)))
+    edit_config(project, 'encoder = "lsa"', 'encoder = "v.npy"')
+
+    assert epoxy.Session.open(project, graph=False).split("train").vectors.shape == (100, 4)
+
+    np.save(project / "v.npy", np.ones((7, 4)))
+    assert "has 7 vectors for 120 rows" in fails(capsys, "label", str(project))
+
+
+def test_every_command_teaches(capsys):
+    parser = make_parser()
+    names = next(a for a in parser._actions if a.dest == "command").choices
+    for name in names:
+        with pytest.raises(SystemExit) as stop:
+            main([name, "--help"])
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert "--json" in text
+        assert len(text) > 300
+
+
+def test_watching_sees_edits_of_every_kind(project):
+    session = epoxy.Session.open(project)
+    known: dict[str, str | None] = {name: None for name in session.sources}
+    heard: list[str] = []
+    known = refresh(session, known, lambda text: heard.append(str(text)))
+    heard.clear()
+
+    known = refresh(session, known, lambda text: heard.append(str(text)))
+    assert heard == ["  nothing changed"]
+    (project / "lfs.py").write_text(
+        LFS.replace('"money", name="money"', '"money", "channel", name="money"').replace(
+            'song = epoxy.keywords("ham", "song", name="song")\n', ""
+        )
+    )
+    heard.clear()
+    refresh(session, known, lambda text: heard.append(str(text)))
+
+    assert any("votes of money" in line for line in heard)
+    assert any("remove song" in line for line in heard)
+    assert "ms]" in heard[-1]
+    assert "song" not in session.sources
+
+
+def test_saves_are_seen_by_content(tmp_path):
+    path = tmp_path / "lfs.py"
+    path.write_text("a")
+    steps = iter(
+        [lambda: None, lambda: path.write_text("b"), path.unlink, lambda: path.write_text("c")]
+    )
+
+    watched = saves(path, 0, lambda _: next(steps)())
+
+    next(watched)
+    next(watched)
+    assert path.read_text() == "c"
+
+
+@pytest.mark.slow
+def test_watch_runs_in_a_terminal_and_ends_with_ctrl_c(project):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "epoxy", "watch", str(project)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    lines = [process.stdout.readline() for _ in range(2)]
+    (project / "lfs.py").write_text(LFS.replace('"song"', '"song", "oh"', 1))
+    lines.append(process.stdout.readline())
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert "watching" in lines[0]
+    assert "votes of song" in lines[2]
+    assert "Traceback" not in errors
+
+
+def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
+    assert main(["demo", str(tmp_path / "digits"), "--json", str(tmp_path / "d.json")]) == 0
+
+    out = capsys.readouterr().out
+    results = {r["method"]: r for r in json.loads((tmp_path / "d.json").read_text())["results"]}
+    assert results["extended (Epoxy)"]["accuracy"] > results["functions alone"]["accuracy"] + 0.05
+    assert results["extended (Epoxy)"]["covered"] > results["functions alone"]["covered"]
+    assert "lent by row digit-" in out
+    session = epoxy.Session.open(tmp_path / "digits", graph=False)
+    assert len(session.sources) == 16
+    (tmp_path / "digits" / "epoxy.toml").write_text("# mine")
+    with pytest.raises(StoreError, match="is a project already"):
+        epoxy.cli.demo.write_project(epoxy.datasets.load("digits"), tmp_path / "digits")
+    shutil.rmtree(tmp_path / "digits")
