@@ -323,6 +323,26 @@ def test_with_hardly_any_dev_rows_nothing_breaks(tmp_path, dev):
     assert done >= {"WS-LM", "MV-LM", "DS-LM", "WS-NFT", "WS-KNN"}
 
 
+def test_fewer_dev_rows_than_asked_for_are_all_used_and_it_is_said(folder, tmp_path):
+    said = []
+    settings = Settings(methods=("MV-LM",), seeds=3, dev_rows=100)
+
+    results = bench.run([folder], tmp_path / "out", settings, said=said.append)
+
+    assert said == ["toy: 100 dev rows were asked for and there are 40; all are used"]
+    assert results["notes"] == said
+    assert results["results"][0]["seeds"] == 1
+
+
+def test_a_balance_of_another_number_of_classes_stops_only_the_label_models(folder, tmp_path):
+    settings = quick(("WS-LM", "MV-LM", "TS-NFT"), class_balance=(0.2, 0.3, 0.5))
+
+    results = bench.run([folder], tmp_path / "out", settings)
+
+    assert [each["method"] for each in results["results"]] == ["TS-NFT"]
+    assert "expected 2 positive shares" in reasons(results)["toy", "MV-LM"]
+
+
 def test_a_folder_that_is_no_data_folder_gets_a_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
 

@@ -112,6 +112,7 @@ class _Bench:
 
     def __post_init__(self) -> None:
         self.skipped: list[dict[str, Any]] = []
+        self.notes: list[str] = []
 
     def open(self, folders: Iterable[str | Path]) -> list[tuple[Task, Judge]]:
         """Every folder that can be scored; the others are named with the reason."""
@@ -140,6 +141,7 @@ class _Bench:
         return self._collect([task for task, _ in tasks])
 
     def _planned(self, task: Task) -> list[Cell]:
+        self._note_few_rows(task)
         found = []
         for column in columns(self.settings.methods):
             reason = column.lacks(task)
@@ -162,6 +164,16 @@ class _Bench:
             self._skip(cell.task.name, cell.column.name, str(error))
         else:
             self.cells.write(cell, result)
+
+    def _note_few_rows(self, task: Task) -> None:
+        asked = self.settings.dev_rows
+        if asked is not None and task.dev is not None and task.dev.n_rows <= asked:
+            have = task.dev.n_rows
+            note = (
+                f"{task.name}: {asked} dev rows were asked for and there are {have}; all are used"
+            )
+            self.notes.append(note)
+            self.said(note)
 
     def _skip(self, data: str, method: str | None, reason: str) -> None:
         entry = {"data": data, "method": method, "reason": reason}
@@ -189,6 +201,7 @@ class _Bench:
             "data": [task.describe() for task in tasks],
             "results": results,
             "skipped": self.skipped,
+            "notes": self.notes,
         }
 
 

@@ -107,6 +107,7 @@ def _preamble(results: Mapping[str, Any]) -> list[str]:
         f"Run ({kind}{settings['seeds']} seeds{dev}; class balance: {balance}) at commit "
         f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB; {versions}.",
+        *(line for note in results.get("notes", ()) for line in ("", note)),
     ]
 
 
