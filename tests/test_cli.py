@@ -365,7 +365,7 @@ def test_every_command_teaches(capsys):
 
 def test_watching_sees_edits_of_every_kind(project):
     session = epoxy.Session.open(project)
-    known: dict[str, str | None] = {name: None for name in session.sources}
+    known: dict[str, str | None] = dict.fromkeys(session.sources)
     heard: list[str] = []
     known = refresh(session, known, lambda text: heard.append(str(text)))
     heard.clear()
@@ -436,3 +436,31 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     with pytest.raises(StoreError, match="is a project already"):
         epoxy.cli.demo.write_project(epoxy.datasets.load("digits"), tmp_path / "digits")
     shutil.rmtree(tmp_path / "digits")
+
+
+def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_path):
+    code = main(["theory", str(project), "--figures", str(tmp_path / "f"), "--json", str(tmp_path / "t.json")])
+
+    out = capsys.readouterr().out
+    data = json.loads((tmp_path / "t.json").read_text())
+    assert code == 0
+    assert "Near rows carry different labels" in out
+    assert len(data["sources"]) == 6
+    assert len(list((tmp_path / "f").glob("*.png"))) == 6
+
+
+def test_theory_ranks_other_encoders(project, capsys):
+    assert main(["theory", str(project), "--compare", "lsa"]) == 0
+
+    assert "encoders, smoothest first" in capsys.readouterr().out
+
+
+def test_synthetics_states_and_checks_its_claims(capsys, tmp_path):
+    figure = tmp_path / "s.svg"
+
+    code = main(["synthetics", "--rows", "2500", "--seed", "100", "--figure", str(figure)])
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:5] in ("holds", "FAILS")]
+    assert len(lines) == 5
+    assert code == (2 if any(line.startswith("FAILS") for line in lines) else 0)
+    assert figure.stat().st_size > 1000

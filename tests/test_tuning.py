@@ -225,3 +225,15 @@ def test_spam_with_the_papers_balance_reaches_the_papers_score(shared_data):
     model = epoxy.tune(data.train, data.dev, label_model=epoxy.Triplet([0.4, 0.6]))
 
     assert model.score(data.test) >= 0.896
+
+
+def test_without_dev_radii_come_from_agreement_and_the_report_says_so():
+    model = epoxy.tune(TRAIN)
+    plain = epoxy.Epoxy(radius={}).fit(TRAIN)
+    test = make(500, seed=2)
+
+    assert np.nanmax(model.radius_) > 0
+    assert model.score(test) > plain.score(test)
+    assert "without any true label" in model.report(test).summary["radii"]
+    with pytest.raises(ParameterError, match="MajorityVote does not"):
+        epoxy.tune(TRAIN, label_model=epoxy.MajorityVote())

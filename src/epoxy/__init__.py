@@ -46,6 +46,7 @@ _MODULES = (
     "errors",
     "label_models",
     "neighbors",
+    "theory",
     "weighting",
 )
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import label_models as label_models
     from . import neighbors as neighbors
+    from . import theory as theory
     from . import weighting as weighting
     from .applying import LabelingWarning as LabelingWarning
     from .applying import apply as apply

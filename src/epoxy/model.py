@@ -64,6 +64,10 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
     """The nearest supporting vote of every train row and source."""
     votes_: Votes
     """The extended train votes."""
+    radius_origin_: str
+    """How the radii were chosen."""
+    search_: Any
+    """What `epoxy.tune` tried."""
 
     def __init__(
         self,
@@ -85,9 +89,10 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         """
         train = _as_split(train)
         found = self._reach(train) if reach is None else reach
-        radius = self.radius
+        radius, self.radius_origin_ = self.radius, "given"
         if radius is None:
             radius = typical_distance(train, self.metric)
+            self.radius_origin_ = "the typical distance between neighbours"
         self.radius_ = as_radii(radius, train.votes.sources)
         self.radius_[train.votes.cast.all(axis=0)] = np.nan
         self.train_, self.reach_ = train, found
@@ -140,6 +145,7 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         summary: dict[str, Any] = {
             "rows": split.n_rows,
             "label model": type(self.label_model_).__name__,
+            "radii": getattr(self, "radius_origin_", "given"),
             "covered before": float(votes.covered.mean()),
             "covered after": float(extended.covered.mean()),
         }

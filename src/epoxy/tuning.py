@@ -78,7 +78,7 @@ class Search:
 
 def tune(
     train: Split,
-    dev: Split,
+    dev: Split | None = None,
     metric: Metric = "accuracy",
     label_model: LabelModel | None = None,
     *,
@@ -97,7 +97,9 @@ def tune(
     Parameters
     ----------
     train, dev
-        dev's true labels choose the radii; train's are never read.
+        dev's true labels choose the radii; train's are never read. Without dev, radii are chosen by
+        how well lent votes agree with the other sources (`epoxy.theory.choose_radius`), and
+        `search_` is that choice.
     metric
         `"accuracy"`, `"f1"` (of `positive`), `"log_loss"`, any scikit-learn scorer's name, or a
         function of (true indices, probabilities); larger is better.
@@ -118,6 +120,8 @@ def tune(
     progress
         Called with (settings tried, settings planned). Ctrl-C returns the best setting so far.
     """
+    if dev is None:
+        return _without_labels(train, label_model, distance, weighting)
     measure, known = _measure(dev, metric, positive)
     if reaches is None:
         reaches = _reaches(train, dev, distance, weighting)
@@ -141,7 +145,33 @@ def tune(
     if search.best.balance is not None:
         model.set_params(class_balance=list(search.best.balance))
     made = Epoxy(model, search.best.radii, weighting, metric=distance).fit(train, reach=reaches[0])
-    made.search_ = search
+    made.search_, made.radius_origin_ = search, f"{measure.name} on {len(known)} dev rows"
+    return made
+
+
+def _without_labels(
+    train: Split,
+    label_model: LabelModel | None,
+    distance: str,
+    weighting: str | Weighting | None,
+) -> Epoxy:
+    """Radii from the votes and vectors alone."""
+    from .theory import choose_radius
+
+    model = Triplet() if label_model is None else label_model
+    found = reach(train, metric=distance, weighting=weighting)
+    fitted = clone(model, safe=False).fit(train.votes)
+    accuracy = getattr(fitted, "accuracy_", None)
+    if accuracy is None:
+        raise ParameterError(
+            f"choosing radii without dev needs a label model that learns accuracies, and "
+            f"{type(model).__name__} does not; use Triplet or DawidSkene, or give dev"
+        )
+    balance = getattr(fitted, "class_balance_", None)
+    choice = choose_radius(found, accuracy, balance=balance)
+    made = Epoxy(model, choice.radius, weighting, metric=distance).fit(train, reach=found)
+    made.search_ = choice
+    made.radius_origin_ = "agreement of lent votes with the other sources, without any true label"
     return made
 
 

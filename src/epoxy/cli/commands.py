@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import demo, project, watching
+from . import demo, project, theorising, watching
 
 __all__ = ["ALL", "Command"]
 
@@ -102,6 +102,22 @@ ALL: tuple[Command, ...] = (
         "The kind follows from the file's ending, or from --format.",
         project.export_arguments,
         project.export,
+    ),
+    Simple(
+        "theory",
+        "What the theory predicts for your functions, and what happens on dev.",
+        "For each function: radius against coverage, accuracy, lift and bound; a plain verdict on whether\n"
+        "extension will help, for which functions, and why. --figures DIR draws one picture each.",
+        theorising.theory_arguments,
+        theorising.theory,
+    ),
+    Simple(
+        "synthetics",
+        "The paper's two synthetic experiments, with their claims checked.",
+        "10,000 points in the unit square, three functions, the first extended: four accuracies on a\n"
+        "checkerboard, and four label distributions from smooth to random. About ten seconds.",
+        theorising.synthetics_arguments,
+        theorising.synthetics,
     ),
     Simple(
         "watch",

@@ -19,7 +19,9 @@ __all__ = [
     "label",
     "label_arguments",
     "new",
+    "need_dev",
     "new_arguments",
+    "open_project",
     "report",
     "report_arguments",
     "tune",
@@ -90,7 +92,7 @@ def label(options: argparse.Namespace) -> None:
     """Label every row of a project."""
     from ..session.labels import fit_model, label_table, write_table
 
-    session = _open(options)
+    session = open_project(options)
     start = time.perf_counter()
     model = fit_model(session, options.model)
     split = session.split("train")
@@ -133,8 +135,8 @@ def tune(options: argparse.Namespace) -> None:
     from ..progress import bar
     from ..tuning import tune as search
 
-    session = _open(options)
-    _need_dev(session, "tune")
+    session = open_project(options)
+    need_dev(session, "tune")
     start = time.perf_counter()
     metric = options.metric or ("f1" if session.positive else "accuracy")
     model = search(
@@ -182,7 +184,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Print the per-source table."""
-    session = _open(options)
+    session = open_project(options)
     found = session.report(options.split)
     say(found)
     _say_failures(session)
@@ -200,7 +202,7 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
 
 def explain(options: argparse.Namespace) -> None:
     """Explain one row."""
-    session = _open(options)
+    session = open_project(options)
     name = options.split or _split_of(session, options.row)
     row: Any = options.row
     ids = set(session.split(name).ids.astype(str).tolist())
@@ -231,7 +233,7 @@ def export(options: argparse.Namespace) -> None:
             f"the format of {options.to} is not clear from its ending; "
             "use .parquet, .csv, .jsonl, or --format"
         )
-    session = _open(options)
+    session = open_project(options)
     model = fit_model(session, options.model)
     path = write_table(label_table(model, session.split("train"), session.votes), options.to, kind)
     say(f"wrote {session.split('train').n_rows} rows to {path}")
@@ -248,13 +250,13 @@ def dev_scores(session: Any, model: Any) -> dict[str, float]:
     return scores(model.predict_proba(dev), dev.y, dev.classes, positive=session.positive)
 
 
-def _open(options: argparse.Namespace) -> Any:
+def open_project(options: argparse.Namespace) -> Any:
     from ..session import Session
 
     return Session.open(options.folder, graph=False)  # read once: no edits to come
 
 
-def _need_dev(session: Any, who: str) -> None:
+def need_dev(session: Any, who: str) -> None:
     if len(session.names) < 2:
         raise ParameterError(
             f"{who} needs rows with a true label, and {session.project.folder} has none; "
