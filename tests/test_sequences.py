@@ -407,6 +407,7 @@ def test_a_model_used_before_fit_says_so():
     ("options", "error", "message"),
     [
         ({"length": 0}, ParameterError, "length=0; expected a whole number of rows, at least 1"),
+        ({"length": True}, ParameterError, "length=True; expected a whole number"),
         ({"length": 2.5}, ParameterError, "length=2.5; expected a whole number"),
         (
             {"class_balance": [0.2] * 5},
@@ -446,6 +447,14 @@ def test_parameters_out_of_range_are_named(options, error, message):
 
     with pytest.raises(error, match=message):
         Chain(**({"length": 3} | options)).fit(votes)
+
+
+@pytest.mark.parametrize("compat", [None, "flyingsquid"])
+def test_a_split_without_true_labels_has_no_balance(compat):
+    votes, _ = film(60)
+
+    with pytest.raises(LabelError, match="needs true labels in it, got none"):
+        Chain(np.int64(3), class_balance=Split(votes), compat=compat).fit(votes)
 
 
 def test_a_joint_balance_needs_a_length():
@@ -492,7 +501,7 @@ def test_a_source_without_partners_counts_as_middling_and_is_named():
 
     model = Chain(1).fit(lonely)
 
-    assert "count as middling: ['source_3']" in model.findings_[0]
+    assert "count as middling: ['source_3']" in model.findings_[1]
 
 
 def test_a_reference_chain_needs_a_whole_window():

@@ -12,6 +12,7 @@ from .layout import Layout, layout_of
 
 __all__ = [
     "joint_balance",
+    "known_labels",
     "learn_pairs",
     "learn_share",
     "pair_balance",
@@ -159,6 +160,13 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def _scaled(table: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
     scale = _ratio(target, table.sum(axis=axis))
     return np.asarray(table * (scale[:, None] if axis == 1 else scale))
+
+
+def known_labels(split: Split) -> np.ndarray:
+    """A split's true labels as indices, or an error if it has none."""
+    if split.y is None or not split.labelled.any():
+        raise LabelError("class balance from a split needs true labels in it, got none; give y")
+    return split.y
 
 
 def _labels(

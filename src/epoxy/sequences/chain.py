@@ -10,7 +10,7 @@ from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..label_models.base import as_votes, check_speaks
 from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
-from .balance import joint_balance, learn_pairs, learn_share, pair_balance, rake
+from .balance import joint_balance, known_labels, learn_pairs, learn_share, pair_balance, rake
 from .counts import vote_counts
 from .em import refine
 from .estimate import Meetings, accuracies, estimate_tables
@@ -109,10 +109,7 @@ class Chain(SequenceModel):
         """Learn accuracies, and how labels move unless it is given, from the votes alone."""
         votes = as_votes(votes)
         how = self._check_parameters() if self.compat else self._check_parameters((*SOLVE, "em"))
-        if self.length is not None and (not isinstance(self.length, int) or self.length < 1):
-            raise ParameterError(
-                f"Chain got length={self.length!r}; expected a whole number of rows, at least 1"
-            )
+        self._check_length()
         check_speaks(votes, "Chain")
         layout = layout_of(votes, self.length)
         self.sources_, self.classes_, self.findings_ = votes.sources, votes.classes, []
@@ -167,9 +164,19 @@ class Chain(SequenceModel):
         model.stationary_ = state.values["stationary"]
         return model
 
+    def _check_length(self) -> None:
+        length = self.length
+        whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
+        if length is not None and not (whole and length >= 1):
+            raise ParameterError(
+                f"Chain got length={length!r}; expected a whole number of rows, at least 1"
+            )
+
     def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
         share, prior = self._given(votes.n_classes)
         self._check_lengths(layout, prior)
+        if layout.longest == 1:
+            self.findings_.append("every sequence has one row, so rows were read on their own")
         meetings = self._meetings(votes, layout, prior)
         start = "median" if how == "em" else how
         known = share if prior is None else prior.first
@@ -212,7 +219,10 @@ class Chain(SequenceModel):
             prior = _independent(np.full(n_classes, 1 / n_classes))
         elif isinstance(balance, Split):
             joint = joint_balance(
-                balance.y, length, n_classes=n_classes, sequences=balance.votes.sequences
+                known_labels(balance),
+                length,
+                n_classes=n_classes,
+                sequences=balance.votes.sequences,
             )
             prior = _of_joint(joint, n_classes, length)
         else:
@@ -254,7 +264,7 @@ class Chain(SequenceModel):
             return None, None
         if isinstance(balance, Split):
             counted = pair_balance(
-                balance.y, n_classes=n_classes, sequences=balance.votes.sequences
+                known_labels(balance), n_classes=n_classes, sequences=balance.votes.sequences
             )
             return _from_pairs(counted)
         shares = check_shares(np.asarray(balance, dtype=float), "Chain")
@@ -297,7 +307,6 @@ class Chain(SequenceModel):
 
     def _learn_prior(self, meetings: Meetings, tables: np.ndarray, share: np.ndarray) -> ChainPrior:
         if not meetings.links:
-            self.findings_.append("every sequence has one row, so rows were read on their own")
             return _independent(share)
         fixed = self._fixed(share)
         if self.tied:
