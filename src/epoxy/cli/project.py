@@ -18,8 +18,8 @@ __all__ = [
     "folder_argument",
     "label",
     "label_arguments",
-    "new",
     "need_dev",
+    "new",
     "new_arguments",
     "open_project",
     "report",
@@ -251,12 +251,14 @@ def dev_scores(session: Any, model: Any) -> dict[str, float]:
 
 
 def open_project(options: argparse.Namespace) -> Any:
+    """A session over the project, without the neighbours only edits need."""
     from ..session import Session
 
     return Session.open(options.folder, graph=False)  # read once: no edits to come
 
 
 def need_dev(session: Any, who: str) -> None:
+    """Refuse a project without rows of known truth."""
     if len(session.names) < 2:
         raise ParameterError(
             f"{who} needs rows with a true label, and {session.project.folder} has none; "
