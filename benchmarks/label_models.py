@@ -81,9 +81,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results = []
-    print(
-        f"{'rows × sources':>16} {'model':<22} {'fit s':>9} {'predict s':>10} {'fit+predict':>12} {'ratio':>9}"
-    )
+    head = ("rows × sources", "model", "fit s", "predict s", "fit+predict", "ratio")
+    print("{:>16} {:<22} {:>9} {:>10} {:>12} {:>9}".format(*head))
     for n_rows, n_sources in SIZES:
         votes = votes_of(n_rows, n_sources)
         rows = {

@@ -6,7 +6,8 @@ On the tennis votes if the data folder is there, otherwise on drawn votes of the
 6 sources). Both sides fit on windows of T rows and return probabilities for the same rows; FlyingSquid
 is asked for growing T until one run exceeds the limit. The last column is the largest difference of
 the two sides' probabilities, ours with compat="flyingsquid". The second table is the cost of one
-chain over 70,000 rows as T grows, which should not depend on T (linear in T per sequence).
+chain over 70,000 rows as T grows, which should not depend on T (linear in T per sequence). Then come
+task graphs, and how reliably sources that copy each other are found.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import logging
 import os
@@ -24,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epoxy.sequences import Chain, TaskGraph, Tasks
+from epoxy.sequences import Chain, TaskGraph, Tasks, learn_dependencies
 from epoxy.votes import Votes
 
 DATA = Path(os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -135,6 +137,45 @@ def graphs(votes: Votes) -> list[dict[str, float]]:
     return rows
 
 
+def dependencies(runs: int = 20) -> list[dict[str, object]]:
+    """Copied sources found, missed and falsely reported among ten, over so many draws."""
+    rows = []
+    for (kind, one_sided), n_rows, copies in itertools.product(
+        (("voters", False), ("one-sided", True)),
+        (1000, 5000),
+        ([], [(0, 2)], [(0, 2), (1, 3)], [(0, 2), (0, 4)], [(0, 2), (0, 4), (0, 6)]),
+    ):
+        found = missed = false = 0
+        group = {a for a, _ in copies[:1]} | {b for a, b in copies if a == copies[0][0]}
+        same_group = set(itertools.combinations(sorted(group), 2))
+        for seed in range(runs):
+            votes = _copied(np.random.default_rng(seed), n_rows, copies, one_sided)
+            pairs = {(votes.index_of(a), votes.index_of(b)) for a, b in learn_dependencies(votes)}
+            found += len(pairs & set(copies))
+            missed += len(set(copies) - pairs)
+            false += len(pairs - set(copies) - same_group)
+        row = {"kind": kind, "rows": n_rows, "copies": copies}
+        rows.append(row | {"found": found, "missed": missed, "false": false})
+        print(f"{kind:<10}{n_rows:>6} {copies!s:<26}{found:>6}{missed:>8}{false:>7}", flush=True)
+    return rows
+
+
+def _copied(rng: np.random.Generator, n_rows: int, copies, one_sided: bool) -> Votes:
+    label = rng.random(n_rows) < rng.uniform(0.3, 0.7)
+    matrix = np.full((n_rows, 10), -1)
+    for source in range(10):
+        named, hit = source % 2, rng.uniform(0.1, 0.4)
+        fires = rng.random(n_rows) < np.where(label == named, hit, hit * rng.uniform(0.05, 0.4))
+        right = rng.random(n_rows) < rng.uniform(0.6, 0.9)
+        speaks = rng.random(n_rows) < rng.uniform(0.3, 1.0)
+        vote = np.where(fires, named, -1) if one_sided else np.where(speaks, label == right, -1)
+        matrix[:, source] = vote
+    for a, b in copies:
+        same = rng.random(n_rows) < 0.7
+        matrix[same, b] = matrix[same, a]
+    return Votes(matrix)
+
+
 def _grid(height: int, width: int) -> TaskGraph:
     across = [(r * width + c, r * width + c + 1) for r in range(height) for c in range(width - 1)]
     down = [(r * width + c, (r + 1) * width + c) for r in range(height - 1) for c in range(width)]
@@ -160,6 +201,9 @@ def main() -> None:
     result["curve"] = curve(votes)
     print("\ntask graphs: fit + predict")
     result["graphs"] = graphs(votes)
+    print("\ncopied sources among ten, 20 draws each")
+    print("          rows copies                     found  missed  false")
+    result["dependencies"] = dependencies()
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 

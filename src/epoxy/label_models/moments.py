@@ -67,16 +67,22 @@ class Moments:
 
 def moments(votes: Votes) -> Moments:
     """Summarise votes for a triplet model; cost grows with rows × detectors²."""
-    fires = [
-        (index, named)
-        for index, column in enumerate(votes.matrix.T)
-        for named in np.flatnonzero(np.bincount(column[column >= 0], minlength=votes.n_classes))
-    ]
-    source = np.array([each[0] for each in fires], dtype=np.int64)
-    named = np.array([each[1] for each in fires], dtype=np.int64)
-    joint = np.zeros((len(fires), len(fires)))
+    columns = votes.matrix.T  # contiguous one by one
+    source, named = _detectors(columns, votes.n_classes)
+    joint = np.zeros((len(source), len(source)))
     for start in range(0, votes.n_rows, _BLOCK):
-        block = votes.matrix[start : start + _BLOCK]
-        indicator = (block[:, source] == named).astype(np.float32)
-        joint += indicator.T @ indicator
+        block = columns[:, start : start + _BLOCK]
+        indicator = np.empty((len(source), block.shape[1]), dtype=np.float32)
+        for fires, index, named_class in zip(indicator, source, named):
+            np.equal(block[index], named_class, out=fires, casting="unsafe")
+        joint += indicator @ indicator.T
     return Moments(votes.n_rows, votes.sources, votes.classes, source, named, joint)
+
+
+def _detectors(columns: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which sources ever name which classes, in the order of both."""
+    if n_classes == 2:
+        low, high = (columns == 0).any(axis=1), (columns == 1).any(axis=1)
+        return np.nonzero(np.stack([low, high], axis=1))
+    counts = [np.bincount(column[column >= 0], minlength=n_classes) for column in columns]
+    return np.nonzero(np.array(counts).reshape(-1, n_classes))

@@ -150,13 +150,27 @@ def learn_dependencies(
             fresh[pair] = False
         if not fresh.any():
             break
-        at = int(np.where(fresh, excess, -np.inf).argmax())
-        a, b = divmod(at, votes.n_sources)
-        found.append((a, b))
+        found += _strongest(fresh, excess)
     found.sort(key=lambda pair: -excess[pair])
     names = votes.sources
     pairs = tuple((names[a], names[b]) for a, b in found)
     return Dependencies(names, pairs, excess, q_value)
+
+
+def _strongest(fresh: np.ndarray, excess: np.ndarray) -> list[tuple[int, int]]:
+    """The strongest pairs among the fresh ones, each source at most once.
+
+    A source that several others copy makes innocent pairs look dependent until it is set aside, so
+    only its strongest pair is believed at a time.
+    """
+    pairs = [(int(a), int(b)) for a, b in np.argwhere(fresh)]
+    pairs.sort(key=lambda pair: -excess[pair])
+    limit, taken, chosen = excess[pairs[0]] / 2, set[int](), []
+    for a, b in pairs:
+        if excess[a, b] >= limit and not taken & {a, b}:
+            taken |= {a, b}
+            chosen.append((a, b))
+    return chosen
 
 
 def _excess(
@@ -169,9 +183,11 @@ def _excess(
     theta = np.nan_to_num(SOLVERS["median"](readings.without(set(aside))))
     scale = np.where(readings.named == VOTER, 1.0, np.sqrt(readings.rate * (1 - readings.rate)))
     first, second = np.nonzero(np.triu(readings.observed, 1))
-    apart = readings.source[first] != readings.source[second]
-    first, second = first[apart], second[apart]
-    beyond = np.abs(readings.moment[first, second]) - theta[first] * theta[second]
+    keep = (readings.source[first] != readings.source[second]) & _comparable(
+        readings, first, second
+    )
+    first, second = first[keep], second[keep]
+    beyond = readings.moment[first, second] - theta[first] * theta[second]
     score = beyond / np.maximum(readings.spread[first, second], 1e-12) / _CAUTION
     with np.errstate(divide="ignore", invalid="ignore"):
         strength = np.nan_to_num(beyond / (scale[first] * scale[second]))
@@ -182,6 +198,13 @@ def _excess(
         excess[a, b] = excess[b, a] = strength[entry]
         q_value[a, b] = q_value[b, a] = rate[entry]
     return excess, q_value
+
+
+def _comparable(readings: Readings, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Of more than two classes, detectors of different ones can conflict but never agree."""
+    a, b = readings.named[first], readings.named[second]
+    classes = np.unique(readings.named[readings.named != VOTER])
+    return np.asarray((a == b) | (a == VOTER) | (b == VOTER) | (len(classes) <= 2))
 
 
 def _false_discovery_rates(score: np.ndarray) -> np.ndarray:
