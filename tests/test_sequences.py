@@ -18,6 +18,7 @@ from epoxy.errors import (
     UnknownName,
 )
 from epoxy.label_models import LabelModel, Triplet
+from epoxy.model import Epoxy
 from epoxy.sequences import (
     Chain,
     joint_balance,
@@ -216,7 +217,7 @@ def test_maximum_likelihood_frees_accuracy_by_class_and_silence():
 
     model = Chain(10, solve="em", class_balance="learn").fit(votes)
 
-    speaks = 1 - np.exp(model.log_likelihood_[3, 0])
+    speaks = 1 - np.exp(model.by_place_[0, 3, 0])
     assert speaks == pytest.approx([0.2, 0.9], abs=0.03)
 
 
@@ -292,7 +293,7 @@ def test_long_sequences_are_learned_from_in_pieces_with_the_same_result():
 
     whole, pieces = (Chain(length, solve="em").fit(votes) for length in (None, 500))
 
-    assert np.exp(whole.log_likelihood_) == pytest.approx(np.exp(pieces.log_likelihood_), abs=0.01)
+    assert np.exp(whole.by_place_) == pytest.approx(np.exp(pieces.by_place_), abs=0.01)
 
 
 def test_a_reference_chain_of_single_rows_is_the_reference_triplet_model():
@@ -343,11 +344,11 @@ def test_less_trust_means_less_certainty_and_the_same_side_without_neighbours():
 @pytest.mark.parametrize(
     "options", [{}, {"tied": False}, {"dependencies": [("source_0", "source_1")]}]
 )
-def test_evidence_and_context_add_up_to_the_log_probability(options):
+def test_contributions_and_context_add_up_to_the_log_probability(options):
     votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
     model = Chain(4, trust=0.7, **options).fit(votes)
 
-    total = model.evidence(votes).sum(axis=1) + model.context(votes)
+    total = model.contributions(votes).sum(axis=1) + model.context(votes)
 
     share = np.exp(total) / np.exp(total).sum(axis=1, keepdims=True)
     assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)
@@ -457,6 +458,27 @@ def test_a_split_without_true_labels_has_no_balance(compat):
         Chain(np.int64(3), class_balance=Split(votes), compat=compat).fit(votes)
 
 
+def test_votes_of_other_sources_are_refused():
+    votes, _ = film(60)
+
+    with pytest.raises(
+        AlignmentError, match="Chain was fitted on 3 sources and 2 classes, got votes of 2"
+    ):
+        Chain(3).fit(votes).predict_proba(votes.only(["source_0", "source_1"]))
+
+
+def test_a_row_explained_by_a_model_of_films_counts_its_neighbours():
+    votes, _ = film(300)
+    vectors = np.random.default_rng(1).normal(size=(300, 4))
+    train = Split(votes, vectors)
+    model = Epoxy(Chain(10), radius=0.01).fit(train)
+
+    found = model.explain(train, 5)
+
+    probability = found.probabilities[found.label]
+    assert found.log_odds == pytest.approx(np.log(probability / (1 - probability)), abs=1e-6)
+
+
 def test_a_joint_balance_needs_a_length():
     votes, _ = film(60)
 
@@ -482,7 +504,7 @@ def test_a_sequence_longer_than_the_learned_positions_is_refused():
     with pytest.raises(NotIdentifiable, match="has 10 rows, but the chain learned 3 positions"):
         model.predict_proba(long)
     with pytest.raises(NotIdentifiable, match="has 10 rows"):
-        model.evidence(long)
+        model.contributions(long)
 
 
 def test_one_source_whose_movement_is_unknown_is_not_identifiable():

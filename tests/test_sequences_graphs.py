@@ -373,13 +373,13 @@ def test_a_saved_model_answers_as_before(tmp_path, options):
     assert again.graph.edges == model.graph.edges
 
 
-def test_evidence_and_context_add_up_to_the_log_probability():
+def test_contributions_and_context_add_up_to_the_log_probability():
     rng = np.random.default_rng(9)
     graph = TaskGraph(4, CYCLE)
     votes, _ = items(rng, random_joint(rng, graph, 3), 50)
     model = Tasks(graph, tied=False).fit(votes)
 
-    total = model.evidence(votes).sum(axis=1) + model.context(votes)
+    total = model.contributions(votes).sum(axis=1) + model.context(votes)
 
     share = np.exp(total) / np.exp(total).sum(axis=1, keepdims=True)
     assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)

@@ -202,7 +202,7 @@ class Chain(SequenceModel):
         self.linked_ = link(barred, same, tables.mean(axis=0), self.class_balance_)
         self.accuracy_ = accuracies(tables, self.class_balance_)
         self.extra_ = np.zeros((len(tables), len(self.class_balance_)))
-        self._set_tables(np.log(np.maximum(tables, 1e-300)))
+        self.by_place_ = np.log(np.maximum(tables, 1e-300))
 
     def _keep_prior(self, prior: ChainPrior) -> None:
         self.first_, self.pairs_, self.stationary_ = prior.first, prior.pairs, prior.stationary
@@ -251,7 +251,7 @@ class Chain(SequenceModel):
             tables[0],
             self.class_balance_,
         )
-        self._set_tables(tables)
+        self.by_place_ = tables
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, ChainPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from ..errors import NotFitted, ParameterError, StoreError, UnknownName
-from ..label_models.base import TableModel
+from ..errors import AlignmentError, NotFitted, ParameterError, StoreError, UnknownName
+from ..label_models.base import as_votes
 from ..persistence import State
 from ..votes import Split, Votes
 from .dependencies import barred_pairs, learn_dependencies
@@ -21,9 +22,23 @@ Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
 
 
-class SequenceModel(TableModel):
-    """Sources that vote on elements whose labels depend on each other."""
+class SequenceModel(BaseEstimator):  # type: ignore[misc]
+    """Sources that vote on elements whose labels depend on each other.
 
+    Deliberately not a `TableModel`: a row's probabilities are more than its own look-ups, and whoever
+    sums a table of look-ups would silently lose the neighbours.
+    """
+
+    classes_: tuple[str, ...]
+    """The classes of the votes it was fitted on."""
+    sources_: tuple[str, ...]
+    """The sources it was fitted on."""
+    class_balance_: np.ndarray
+    """Pr(class), averaged over elements; (n_classes,)."""
+    accuracy_: np.ndarray
+    """Pr(the vote is right | the source votes), averaged over elements; (n_sources,)."""
+    findings_: list[str]
+    """What the model could not learn and how it answered instead."""
     by_place_: np.ndarray
     """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
     extra_: np.ndarray
@@ -40,7 +55,15 @@ class SequenceModel(TableModel):
     trust: float
     compat: str | None
 
-    def evidence(self, votes: Votes) -> np.ndarray:
+    def predict_proba(self, votes: Votes) -> np.ndarray:
+        """Return one row of class probabilities per row; (n_rows, n_classes)."""
+        raise NotFitted.of(self)  # pragma: no cover — every subclass has its own inference
+
+    def predict(self, votes: Votes) -> np.ndarray:
+        """Return the most probable class of each row, by name; ties go to the class listed first."""
+        return np.asarray(np.asarray(self.classes_)[self.predict_proba(votes).argmax(axis=1)])
+
+    def contributions(self, votes: Votes) -> np.ndarray:
         """What each source adds to each class's log probability; (n_rows, n_sources, n_classes).
 
         A dependent pair's correction is shared evenly by the two.
@@ -61,12 +84,12 @@ class SequenceModel(TableModel):
     def context(self, votes: Votes) -> np.ndarray:
         """What the prior and the neighbouring elements add to each class; (n_rows, n_classes).
 
-        Together with the sum of `evidence` over sources it is the log probability, up to a constant
-        per row.
+        Together with the sum of `contributions` over sources it is the log probability, up to a
+        constant per row.
         """
         with np.errstate(divide="ignore"):
             total = np.log(self.predict_proba(votes))
-        total = total - self.evidence(votes).sum(axis=1)
+        total = total - self.contributions(votes).sum(axis=1)
         return np.asarray(total - total.mean(axis=1, keepdims=True))
 
     def _place_of_row(self, votes: Votes) -> np.ndarray:
@@ -114,13 +137,17 @@ class SequenceModel(TableModel):
         )
         return barred
 
-    def _set_tables(self, log_tables: np.ndarray) -> None:
-        self.by_place_ = log_tables
-        if len(log_tables) == 1:
-            self.log_likelihood_ = log_tables[0]
-            return
-        with np.errstate(divide="ignore"):
-            self.log_likelihood_ = np.log(np.exp(log_tables).mean(axis=0))
+    def _check(self, votes: Votes) -> Votes:
+        if not hasattr(self, "by_place_"):
+            raise NotFitted.of(self)
+        votes = as_votes(votes)
+        if votes.n_sources != len(self.sources_) or votes.n_classes > len(self.classes_):
+            raise AlignmentError(
+                f"{type(self).__name__} was fitted on {len(self.sources_)} sources and "
+                f"{len(self.classes_)} classes, got votes of {votes.n_sources} sources and "
+                f"{votes.n_classes} classes; apply the same labeling functions"
+            )
+        return votes
 
     def to_state(self) -> State:
         """Everything a fitted model is, as plain values and arrays."""
@@ -152,7 +179,7 @@ class SequenceModel(TableModel):
             self.extra_, self.accuracy_ = arrays["extra"], arrays["accuracy"]
             self.class_balance_ = arrays["class_balance"]
             self.linked_ = Linked(arrays["linked_pairs"], arrays["linked_terms"])
-            self._set_tables(arrays["by_place"])
+            self.by_place_ = arrays["by_place"]
         except KeyError as error:
             raise StoreError(
                 f"the saved {type(self).__name__} lacks {error.args[0]!r}; fit and save it again"

@@ -162,7 +162,7 @@ class Tasks(SequenceModel):
         self.linked_ = link(barred, np.sum(same, axis=0), tables.mean(axis=0), self.class_balance_)
         self.accuracy_ = accuracies(tables, self.class_balance_)
         self.extra_ = np.zeros((len(tables), votes.n_classes))
-        self._set_tables(np.log(np.maximum(tables, 1e-300)))
+        self.by_place_ = np.log(np.maximum(tables, 1e-300))
 
     def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
         graph, n_classes = self.graph, votes.n_classes
@@ -197,7 +197,7 @@ class Tasks(SequenceModel):
             tables[0],
             self.class_balance_,
         )
-        self._set_tables(tables)
+        self.by_place_ = tables
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, TaskPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
