@@ -83,6 +83,8 @@ def _detectors(columns: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndar
     """Which sources ever name which classes, in the order of both."""
     if n_classes == 2:
         low, high = (columns == 0).any(axis=1), (columns == 1).any(axis=1)
-        return np.nonzero(np.stack([low, high], axis=1))
+        source, named = np.nonzero(np.stack([low, high], axis=1))
+        return source, named
     counts = [np.bincount(column[column >= 0], minlength=n_classes) for column in columns]
-    return np.nonzero(np.array(counts).reshape(-1, n_classes))
+    source, named = np.nonzero(np.array(counts).reshape(-1, n_classes))
+    return source, named
