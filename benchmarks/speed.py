@@ -1,0 +1,290 @@
+"""How fast, against whom, and how far from the machine's limit: one command, one run.
+
+    python benchmarks/speed.py [--quick] [--sizes spam spouse ...] [--scaling]
+                               [--reference-python PATH] [--out FOLDER]
+
+Every figure of a run is measured on the same machine in the same run, ours and the references',
+next to the rate of a plain float32 matrix multiplication and the memory bandwidth. References that
+are not installed are named as missing. Writes speed.json and speed.md (and, with --scaling,
+scaling.json and scaling.svg) to the folder. A quiet machine is assumed; nothing here is a test.
+
+Rates: an inner product of length d counts 2d operations. "Executed" counts what was multiplied
+(half of n² pairs for a symmetric graph, distinct vectors only); "plain" what n² pairs of all rows
+would have been.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import speed_data
+from speed_data import SIZES, Size
+
+HERE = Path(__file__).resolve().parent
+CORES = ("", "Haswell", "Zen", "SkylakeX")
+QUICK = ("weather", "spam", "spouse")
+TORCH_LIMIT = 25_000  # rows; beyond, all similarities at once do not fit in memory
+Result = dict[str, Any]
+
+
+class Bench:
+    """One data set in a folder, and the two Pythons that measure on it."""
+
+    def __init__(self, size: Size, folder: Path, reference: str) -> None:
+        self.size = size
+        self.folder = folder
+        self.reference_python = reference
+        vectors, votes, self.notes = speed_data.load(size)
+        np.save(folder / "vectors.npy", vectors)
+        np.save(folder / "votes.npy", votes)
+        self.core = ""
+
+    def ours(self, task: str, *more: object) -> Result:
+        return _child([sys.executable, HERE / "speed_ours.py", task, self.folder, *more], {})
+
+    def reference(self, task: str) -> Result:
+        environment = {"OPENBLAS_CORETYPE": self.core} if self.core else {}
+        command = [self.reference_python, HERE / "speed_reference.py", task, self.folder]
+        return _child(command, environment)
+
+    def tune(self) -> Result:
+        """Choose the kernels with which faiss's own BLAS is fastest here."""
+        rates = {}
+        for core in CORES:
+            self.core = core
+            rates[core or "as installed"] = self.reference("calibrate").get("gflops", 0.0)
+        best = max(rates, key=lambda name: rates[name])
+        self.core = "" if best == "as installed" else best
+        return {"gflops": rates, "chosen": best}
+
+
+def _child(command: list[object], environment: dict[str, str]) -> Result:
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, "PYTHONWARNINGS": "ignore", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:] or done.returncode}
+    result: Result = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def section_limits(bench: Bench) -> Result:
+    return bench.ours("limits")
+
+
+def section_cold(bench: Bench) -> Result:
+    """Exact extension of all sources, nothing prepared."""
+    result = {"ours": bench.ours("cold"), "faiss": bench.reference("faiss_cold")}
+    if bench.size.n <= TORCH_LIMIT:
+        result["pytorch"] = bench.reference("torch_cold")
+    else:
+        result["pytorch"] = {"missing": "all similarities at once do not fit in memory"}
+    return result
+
+
+def section_graph(bench: Bench) -> Result:
+    return {f"k={k}": bench.ours("graph", k) for k in sorted({64, bench.size.k})}
+
+
+def section_edits(bench: Bench) -> Result:
+    """Reach after an edit, ours; and the reference's way, search and label model."""
+    return {"ours": bench.ours("edits", bench.size.k), "reference": bench.reference("edit")}
+
+
+def section_label_models(bench: Bench) -> Result:
+    return {name: bench.reference(name) for name in ("flyingsquid", "snorkel")}
+
+
+SECTIONS = {
+    "limits": section_limits,
+    "cold": section_cold,
+    "graph": section_graph,
+    "edits": section_edits,
+    "label_models": section_label_models,
+}
+
+
+def run(sizes: list[Size], reference: str, sections: list[str]) -> Result:
+    results: Result = {"machine": machine(), "sizes": {}}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            bench = Bench(size, Path(folder), reference)
+            print(f"{size.label} ({', '.join(bench.notes) or 'real'})", file=sys.stderr)
+            found: Result = {"label": size.label, "notes": bench.notes, "faiss_core": bench.tune()}
+            for name in sections:
+                found[name] = SECTIONS[name](bench)
+                print(f"  {name}: {json.dumps(found[name])[:300]}", file=sys.stderr)
+            results["sizes"][size.name] = found
+    return results
+
+
+def machine() -> Result:
+    model = ""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = lines[0].split(":")[1].strip() if lines else ""
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "load_before": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def table(results: Result) -> str:
+    """The run as Markdown: ratios and fractions of the limit."""
+    host = results["machine"]
+    lines = [
+        "# Speed",
+        "",
+        f"{host['cpu']}, {host['cpus']} CPUs, Python {host['python']}, numpy {host['numpy']}.",
+        "Made by `python benchmarks/speed.py`; every ratio is within one run.",
+        "",
+        "## Cold exact extension of all sources (seconds, extra MB)",
+        "",
+        "| data | ours | share of sgemm | faiss, best BLAS kernels | ratio | pytorch path | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [_cold_row(found) for found in results["sizes"].values() if "cold" in found]
+    lines += [
+        "",
+        "## Neighbour graph",
+        "",
+        "| data | k | distinct | seconds | executed GFLOP/s | share of sgemm | plain | peak MB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for found in results["sizes"].values():
+        lines += [_graph_row(found, each) for each in found.get("graph", {}).values()]
+    lines += [
+        "",
+        "## One source edited: exact reach again (ms; p50 / worst of 24 edits)",
+        "",
+        "| data | radius | edit | new source | radius move | searched directly | reference | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for found in results["sizes"].values():
+        lines += _edit_rows(found)
+    lines += [
+        "",
+        "## Label models of others (seconds, fit / predict)",
+        "",
+        "| data | flyingsquid | snorkel |",
+        "|---|---|---|",
+    ]
+    for found in results["sizes"].values():
+        models = found.get("label_models", {})
+        cells = [_pair(models.get(name, {})) for name in ("flyingsquid", "snorkel")]
+        lines.append(f"| {found['label']} | {cells[0]} | {cells[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _missing(result: Result) -> str:
+    return f"missing: {result.get('missing') or result.get('failed')}"
+
+
+def _pair(result: Result) -> str:
+    if "fit_seconds" not in result:
+        return _missing(result)
+    return f"{result['fit_seconds']:.3f} / {result['predict_seconds']:.3f}"
+
+
+def _cold_row(found: Result) -> str:
+    cold, limit = found["cold"], found["limits"]["sgemm_gflops"]
+    ours = cold["ours"]
+    cells = [
+        found["label"],
+        f"{ours['seconds']:.4g} s, {ours['extra_mb']:.0f} MB",
+        f"{ours['gflops_executed'] / limit:.0%}",
+    ]
+    for other in (cold["faiss"], cold["pytorch"]):
+        if "seconds" in other:
+            cells.append(f"{other['seconds']:.4g} s, {other['extra_mb']:.0f} MB")
+            cells.append(f"{other['seconds'] / ours['seconds']:.1f}")
+        else:
+            cells += [_missing(other), ""]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _graph_row(found: Result, graph: Result) -> str:
+    limit = found["limits"]["sgemm_gflops"]
+    return (
+        f"| {found['label']} | {graph['k']} | {graph['distinct']:,} | {graph['seconds']:.3g} | "
+        f"{graph['gflops_executed']:.0f} | {graph['gflops_executed'] / limit:.0%} | "
+        f"{graph['gflops_plain_equivalent'] / limit:.0%} | {graph['peak_mb']:.0f} |"
+    )
+
+
+def _edit_rows(found: Result) -> list[str]:
+    edits = found.get("edits", {}).get("ours", {})
+    search = found.get("edits", {}).get("reference", {}).get("search_seconds")
+    model = found.get("label_models", {}).get("flyingsquid", {})
+    theirs = None
+    if search is not None and "fit_seconds" in model:
+        theirs = 1e3 * (search + model["fit_seconds"] + model["predict_seconds"])
+    rows = []
+    for radius, each in edits.items():
+        if "edit_ms" not in each:
+            continue
+        rows.append(
+            f"| {found['label']} | {radius} | {_times(each['edit_ms'])} | "
+            f"{_times(each['new_source_ms'])} | {_times(each['radius_ms'])} | "
+            f"{each['searched_share']['p50']:.1%} / {each['searched_share']['worst']:.1%} | "
+            + (
+                f"{theirs:.0f} | {theirs / each['edit_ms']['p50']:.0f} |"
+                if theirs
+                else "missing | |"
+            )
+        )
+    return rows
+
+
+def _times(summary: Result) -> str:
+    return f"{summary['p50']:.2f} / {summary['worst']:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="which data sets")
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--scaling", action="store_true", help="cost against rows, with a plot")
+    parser.add_argument(
+        "--reference-python",
+        default=os.environ.get("EPOXY_REFERENCE_PYTHON", sys.executable),
+        help="a Python that has faiss, torch, flyingsquid and snorkel",
+    )
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    if chosen.scaling:
+        import speed_scaling
+
+        speed_scaling.run(chosen.out, quick=chosen.quick)
+        return
+    names = chosen.sizes or (QUICK if chosen.quick else list(SIZES))
+    results = run([SIZES[name] for name in names], chosen.reference_python, chosen.sections)
+    (chosen.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n")
+    (chosen.out / "speed.md").write_text(table(results))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

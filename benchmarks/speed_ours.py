@@ -1,0 +1,168 @@
+"""What the speed benchmark measures of this package; run by `speed.py`, one task per process.
+
+    python speed_ours.py TASK FOLDER [K]
+
+FOLDER holds vectors.npy and votes.npy; the result is one line of JSON. A process of its own for each
+task makes the peak of memory belong to that task.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from epoxy.neighbors import Column, Graph, Space, nearest
+from epoxy.neighbors.workers import n_threads
+from speed_data import edited
+
+SAMPLE = 2000  # rows on which every edit is checked against a fresh search
+EDITS = 24
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    value = call()
+    return time.perf_counter() - start, value
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def warm(vectors: np.ndarray) -> None:
+    """Load the compiled kernels: a first call costs a second once, not at every edit."""
+    space = Space(vectors[:64])
+    support = np.arange(len(space)) < 8
+    nearest(space, support[:, None])
+    Column.of(Graph.build(space, 4), support, radius=0.5).voting(~support)
+    Graph.build(space)
+
+
+def limits(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, float]:
+    """Multiplication rate with all threads, and bytes read per second."""
+    n, dimension = 4096, vectors.shape[1]
+    a, b = vectors[:n], vectors[-n:]
+    a, b = np.resize(a, (n, dimension)), np.resize(b, (n, dimension))
+    out = np.empty((n, n), dtype=np.float32)
+    with threadpool_limits(n_threads()):
+        seconds = min(timed(lambda: np.matmul(a, b.T, out=out))[0] for _ in range(6))
+    large = np.ones(50_000_000)
+    read = min(timed(large.sum)[0] for _ in range(4))
+    return {
+        "sgemm_gflops": 2e-9 * n * n * dimension / seconds,
+        "read_gb": large.nbytes / read / 1e9,
+    }
+
+
+def cold(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """All sources' nearest votes with nothing prepared."""
+    support = votes >= 0
+    before = resident_mb()
+    seconds = []
+    for _ in range(3 if len(vectors) < 50_000 else 1):
+        took, found = timed(lambda: nearest(Space(vectors), support, wanted=~support))
+        seconds.append(took)
+    space = Space(vectors)
+    candidates = len(np.unique(space.node[support.any(axis=1)]))
+    return {
+        "seconds": min(seconds),
+        "extra_mb": peak_mb() - before,
+        "distinct": space.n_nodes,
+        "gflops_executed": 2e-9 * space.n_nodes * candidates * space.dimension / min(seconds),
+        "checksum": float(np.where(np.isfinite(found.distance), found.distance, 0).sum()),
+    }
+
+
+def graph(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """Building the graph; rates count what was executed, and what the rows would cost plainly."""
+    before = resident_mb()
+    prepared, space = timed(lambda: Space(vectors))
+    seconds, built = timed(lambda: Graph.build(space, k))
+    n, rows, d = space.n_nodes, len(space), space.dimension
+    return {
+        "seconds": seconds,
+        "prepare_seconds": prepared,
+        "k": built.width,
+        "distinct": n,
+        "extra_mb": peak_mb() - before,
+        "peak_mb": peak_mb(),
+        "gflops_executed": 1e-9 * n * n * d / seconds * (2 if built.is_full else 1),
+        "gflops_plain_equivalent": 2e-9 * rows * rows * d / seconds,
+    }
+
+
+def edits(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """One source's votes change, or its radius moves: how long until its answers are exact again."""
+    space = Space(vectors)
+    built = Graph.build(space, k)
+    support = votes >= 0
+    support = support[:, support.any(axis=0)]
+    sample = np.zeros(support.shape, dtype=bool)
+    sample[np.random.default_rng(4).permutation(len(sample))[:SAMPLE]] = True
+    distance = nearest(space, support, wanted=sample & ~support).distance
+    result: dict[str, Any] = {}
+    for name, share in [("tight", 0.1), ("medium", 0.5), ("loose", 0.9)]:
+        radii = [float(np.quantile(each[np.isfinite(each)], share)) for each in distance.T]
+        result[name] = _edits_at(built, support, radii, sample[:, :1])
+    return result
+
+
+def _edits_at(
+    built: Graph, support: np.ndarray, radii: list[float], sample: np.ndarray
+) -> dict[str, Any]:
+    rng = np.random.default_rng(5)
+    took, fresh, moved, searched, wrong = [], [], [], [], 0
+    for number in range(EDITS):
+        source = number % support.shape[1]
+        mine, radius = support[:, source], radii[source]
+        seconds, column = timed(lambda s=mine, r=radius: Column.of(built, s, radius=r))
+        fresh.append(seconds)
+        new = edited(mine, column.distance, 0.3 if number % 2 else 0.05, rng)
+        seconds, after = timed(lambda c=column, s=new: c.voting(s))
+        took.append(seconds)
+        searched.append(after.n_searched / len(built.onto))
+        smaller = 0.8 * radius
+        moved.append(timed(lambda c=after, r=smaller: c.reaching(r).distance <= r)[0])
+        truth = nearest(built.train, new[:, None], wanted=sample)
+        near = truth.distance[:, 0] <= radius
+        wrong += int((near != (after.distance <= radius))[sample[:, 0]].sum())
+        wrong += int((truth.row[near, 0] != after.row[near]).sum())
+    return {
+        "edit_ms": summary(took),
+        "new_source_ms": summary(fresh),
+        "radius_ms": summary(moved),
+        "searched_share": {"p50": float(np.median(searched)), "worst": max(searched)},
+        "wrong_in_sample": wrong,
+    }
+
+
+def summary(seconds: list[float]) -> dict[str, float]:
+    return {"p50": 1e3 * float(np.median(seconds)), "worst": 1e3 * max(seconds), "n": len(seconds)}
+
+
+TASKS = {"limits": limits, "cold": cold, "graph": graph, "edits": edits}
+
+
+def main() -> None:
+    task, folder, *rest = sys.argv[1:]
+    vectors = np.load(Path(folder) / "vectors.npy")
+    votes = np.load(Path(folder) / "votes.npy")
+    warm(vectors)
+    print(json.dumps(TASKS[task](vectors, votes, int(rest[0]) if rest else 256)))
+
+
+if __name__ == "__main__":
+    main()
