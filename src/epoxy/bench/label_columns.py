@@ -205,12 +205,12 @@ def _tuned(context: Context, model: LabelModel, found: Reaches, *, shared: bool)
 
 
 def fusion(context: Context) -> Prediction:
-    """Fusion: votes, vectors and dev labels together."""
+    """Fusion: votes, vectors and dev labels together; its own held-out dev answers, if it has any."""
     from ..fusion import Fusion
 
     with context.clock("training"):
-        model = Fusion(seed=context.seed).fit(context.task.train, context.dev)
-    return Prediction(model.predict_proba(context.task.test), model.dev_proba_)
+        model = Fusion().fit(context.task.train, context.dev)
+    return Prediction(model.predict_proba(context.task.test), getattr(model, "dev_proba_", None))
 
 
 def _extended_labels(
