@@ -26,6 +26,7 @@ __all__ = [
     "push_rows",
     "rank_rows",
     "scan",
+    "turn",
 ]
 
 CHUNK = 64
@@ -113,6 +114,17 @@ def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner:
             second[q] = top if higher else (score if score > next_best else next_best)
             winner[q] = name if higher else winner[q]
             best[q] = score if higher else top
+
+
+@_compiled
+def turn(tile: Any, turned: Any) -> None:
+    """The transpose, in blocks that stay in the first cache."""
+    height, width = tile.shape
+    for top in range(0, height, 32):
+        for start in range(0, width, 32):
+            for column in range(start, min(start + 32, width)):
+                for row in range(top, min(top + 32, height)):
+                    turned[U(column), U(row)] = tile[U(row), U(column)]
 
 
 @_compiled

@@ -22,6 +22,7 @@ __all__ = [
     "push_rows",
     "rank_rows",
     "scan",
+    "turn",
 ]
 
 Lists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -98,6 +99,11 @@ def best_two(
     np.maximum(second, scores.max(axis=0), out=second)
     winner[higher] = names[at[higher]]
     np.maximum(best, top, out=best)
+
+
+def turn(tile: np.ndarray, turned: np.ndarray) -> None:
+    """Write the transpose of a tile."""
+    turned[:] = tile.T
 
 
 def _order(bits: np.ndarray) -> np.ndarray:

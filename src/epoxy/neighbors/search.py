@@ -2,8 +2,9 @@
 
 The candidates are the union of all supports and lie along the rows of a tile; each source then
 takes the column-wise maximum over *its* rows of the tile, so the multiplication is done once,
-whatever the number of sources, and the rest costs 0.2 ns per supporting row and asking row. Next to
-the best score the second best is kept: where the two are farther apart than rounding can explain,
+whatever the number of sources, and the rest costs 0.2 ns per supporting row and asking row. Where
+candidates ask too, a tile of two blocks of them is used twice, turned around the second time. Next
+to the best score the second best is kept: where the two are farther apart than rounding can explain,
 the winner is proven; the few other pairs are searched again and decided in float64.
 """
 
@@ -75,16 +76,14 @@ def _nothing(count: int) -> Found:
 def _answers(train: Space, onto: Space, asks: list[Ask], progress: Progress) -> list[Found]:
     if not asks:
         return []
-    sweep = _Sweep.over(train, onto, asks)
-    blocks = _blocks(len(sweep.queries))
-    work = len(sweep.queries) * len(sweep.candidates) * float(train.left.shape[1])
-    threads = 1 if work < SMALL else n_threads()
-    Work(blocks).run(sweep.worker, threads=threads, progress=progress)
-    return [sweep.decide(number, ask, threads) for number, ask in enumerate(asks)]
+    sweep = _Sweep(train, onto, asks)
+    threads = 1 if sweep.multiplications < SMALL else n_threads()
+    Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
+    return _decide(sweep, asks, threads)
 
 
-def _blocks(count: int, size: int = TILE) -> list[slice]:
-    """Equal slices, as many for each thread."""
+def _blocks(count: int, size: int) -> list[slice]:
+    """Equal slices of at most `size`, as many for each thread."""
     share = n_threads()
     pieces = max(1, share * -(-count // (share * size)))
     ends = [round(count * each / pieces) for each in range(pieces + 1)]
@@ -100,80 +99,142 @@ def _take(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sweep:
-    """What the threads share: the union of the questions, and the best two scores so far."""
+class _Best:
+    """The two best scores so far of every ask and query, and who has the best."""
 
-    train: Space
-    onto: Space
-    candidates: np.ndarray  # (n_candidates,) nodes of train, ascending
-    queries: np.ndarray  # (n_queries,) nodes of onto, ascending
-    places: list[np.ndarray]  # per ask: positions of its support among the candidates
-    right: np.ndarray  # (n_candidates, d')
     best: np.ndarray  # (n_asks, n_queries) float32
     second: np.ndarray  # (n_asks, n_queries) float32
     winner: np.ndarray  # (n_asks, n_queries) int32, position in the ask's support
 
     @classmethod
-    def over(cls, train: Space, onto: Space, asks: list[Ask]) -> _Sweep:
-        candidates = _union([ask.support.nodes for ask in asks], train.n_nodes)
+    def none(cls, shape: tuple[int, int]) -> _Best:
+        low = np.full(shape, -np.inf, dtype=np.float32)
+        return cls(low, low.copy(), np.zeros(shape, dtype=np.int32))
+
+    def merge(self, other: _Best) -> None:
+        """Take what another thread found among other candidates."""
+        higher = other.best > self.best
+        loser = np.where(higher, self.best, other.best)
+        np.maximum(self.second, np.maximum(other.second, loser), out=self.second)
+        np.maximum(self.best, other.best, out=self.best)
+        self.winner[higher] = other.winner[higher]
+
+
+class _Sweep:
+    """All candidates against all queries; threads keep their own best and are merged at the end."""
+
+    def __init__(self, train: Space, onto: Space, asks: list[Ask]) -> None:
+        self.train, self.onto = train, onto
+        self.candidates = _union([ask.support.nodes for ask in asks], train.n_nodes)
         queries = _union([ask.queries for ask in asks], onto.n_nodes)
-        shape = (len(asks), len(queries))
-        return cls(
-            train,
-            onto,
-            candidates,
-            queries,
-            [np.searchsorted(candidates, ask.support.nodes) for ask in asks],
-            _take(train.right, candidates),
-            np.full(shape, -np.inf, dtype=np.float32),
-            np.full(shape, -np.inf, dtype=np.float32),
-            np.zeros(shape, dtype=np.int32),
-        )
+        self.places = [np.searchsorted(self.candidates, ask.support.nodes) for ask in asks]
+        self.right = _take(train.right, self.candidates)
+        self.left = self.right if train.left is train.right else _take(train.left, self.candidates)
+        asking = np.isin(self.candidates, queries, assume_unique=True) if onto is train else False
+        self.mirrors = bool(np.mean(asking) > 0.5)
+        if self.mirrors:  # candidates first, in their order, so that a tile serves both its sides
+            queries = np.concatenate(
+                [self.candidates, np.setdiff1d(queries, self.candidates, assume_unique=True)]
+            )
+        self.queries = queries
+        count = len(self.candidates)
+        self.parts = [slice(a, min(a + TILE, count)) for a in range(0, count, TILE)]
+        self.tasks = self._tasks()
+        self._found: list[_Best] = []
 
-    def worker(self) -> Callable[[slice], None]:
-        """One thread's way to sweep a block of queries over all candidates."""
-        buffer = np.empty(TILE * TILE, dtype=np.float32)
-        best_two = kernels.active().best_two
+    def _tasks(self) -> list[int | slice]:
+        """Strips of the half matrix by number, the longest first, then blocks of other queries."""
+        shift = len(self.candidates) if self.mirrors else 0
+        others = _blocks(len(self.queries) - shift, TILE)
+        blocks = [slice(each.start + shift, each.stop + shift) for each in others]
+        return [*(range(len(self.parts)) if self.mirrors else ()), *blocks]
 
-        def sweep(block: slice) -> None:
-            asking = _take(self.onto.left, self.queries[block])
-            for start in range(0, len(self.candidates), TILE):
-                part = self.right[start : start + TILE]
-                tile = buffer[: len(part) * len(asking)].reshape(len(part), len(asking))
-                np.matmul(part, asking.T, out=tile)
-                for number, places in enumerate(self.places):
-                    first, last = np.searchsorted(places, [start, start + len(part)])
-                    if first == last:
-                        continue
-                    best_two(
-                        tile,
-                        places[first:last] - start,
-                        np.arange(first, last, dtype=np.int32),
-                        self.best[number, block],
-                        self.second[number, block],
-                        self.winner[number, block],
-                    )
+    @property
+    def multiplications(self) -> float:
+        """How much work it is."""
+        return float(len(self.queries) * len(self.candidates) * self.train.left.shape[1])
+
+    @property
+    def found(self) -> _Best:
+        """The best over all threads."""
+        for other in self._found[1:]:
+            self._found[0].merge(other)
+        del self._found[1:]
+        return self._found[0]
+
+    def worker(self) -> Callable[[int | slice], None]:
+        """One thread's way to do a task."""
+        mine = _Best.none((len(self.places), len(self.queries)))
+        self._found.append(mine)
+        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
+
+        def sweep(task: int | slice) -> None:
+            if isinstance(task, slice):
+                asking = _take(self.onto.left, self.queries[task])
+                for part in self.parts:
+                    self._offer(_multiply(self.right[part], asking, buffers[0]), part, mine, task)
+                return
+            rows = self.parts[task]
+            for columns in self.parts[task:]:
+                tile = _multiply(self.right[rows], self.left[columns], buffers[0])
+                self._offer(tile, rows, mine, columns)
+                if columns is not rows:
+                    turned = buffers[1][: tile.size].reshape(tile.shape[::-1])
+                    kernels.active().turn(tile, turned)
+                    self._offer(turned, columns, mine, rows)
 
         return sweep
 
-    def decide(self, number: int, ask: Ask, threads: int) -> Found:
-        """Measure the proven winners in float64 and settle the rest."""
-        at = np.searchsorted(self.queries, ask.queries)
-        margin = 2 * self.train.slack(self.onto)
-        doubtful = self.best[number, at] - self.second[number, at] <= np.float32(margin)
-        winner = self.winner[number, at]
-        row, distance = ask.support.rows[winner], np.empty(len(winner))
-        nodes = ask.support.nodes[winner]
+    def _offer(self, tile: np.ndarray, part: slice, mine: _Best, block: slice) -> None:
+        """Let every source take the best of its own rows of the tile."""
+        best_two = kernels.active().best_two
+        for number, places in enumerate(self.places):
+            first, last = np.searchsorted(places, [part.start, part.stop])
+            if first < last:
+                best_two(
+                    tile,
+                    places[first:last] - part.start,
+                    np.arange(first, last, dtype=np.int32),
+                    mine.best[number, block],
+                    mine.second[number, block],
+                    mine.winner[number, block],
+                )
 
-        def measure(part: slice) -> None:
-            pairs = ask.queries[part], self.train, nodes[part]
-            distance[part] = self.onto.node_distances(*pairs)
 
-        Work(_blocks(len(winner), 4096)).run(lambda: measure, threads=threads)
+def _multiply(rows: np.ndarray, columns: np.ndarray, buffer: np.ndarray) -> np.ndarray:
+    tile = buffer[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+    np.matmul(rows, columns.T, out=tile)
+    return tile
+
+
+def _decide(sweep: _Sweep, asks: list[Ask], threads: int) -> list[Found]:
+    """Measure all proven winners in float64 at once, and settle the rest."""
+    found, train, onto = sweep.found, sweep.train, sweep.onto
+    where = np.empty(onto.n_nodes, dtype=np.int64)
+    where[sweep.queries] = np.arange(len(sweep.queries))
+    winners = [found.winner[number, where[ask.queries]] for number, ask in enumerate(asks)]
+    queries = np.concatenate([ask.queries for ask in asks])
+    nodes = np.concatenate(
+        [ask.support.nodes[winner] for ask, winner in zip(asks, winners, strict=True)]
+    )
+    distance = np.empty(len(queries))
+
+    def measure(part: slice) -> None:
+        distance[part] = onto.node_distances(queries[part], train, nodes[part])
+
+    Work(_blocks(len(queries), 4096)).run(lambda: measure, threads=threads)
+    margin = np.float32(2 * train.slack(onto))
+    answers, start = [], 0
+    for number, (ask, winner) in enumerate(zip(asks, winners, strict=True)):
+        at = where[ask.queries]
+        answer = Found(ask.support.rows[winner], distance[start : start + len(winner)])
+        start += len(winner)
+        doubtful = found.best[number, at] - found.second[number, at] <= margin
         if doubtful.any():
-            queries = ask.queries[doubtful]
-            row[doubtful], distance[doubtful] = _settle(self.train, ask.support, self.onto, queries)
-        return Found(row, distance)
+            settled = _settle(train, ask.support, onto, ask.queries[doubtful])
+            answer.row[doubtful], answer.distance[doubtful] = settled
+        answers.append(answer)
+    return answers
 
 
 def _union(parts: list[np.ndarray], count: int) -> np.ndarray:
