@@ -1,0 +1,309 @@
+"""The doctor's checks of what comes out: labels, lent votes, and vectors that fit their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.base import clone
+
+from ..errors import NotIdentifiable
+from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
+from ..label_models.base import TableModel
+from ..votes import ABSTAIN, Votes
+from .examination import (
+    MOST_SOURCES,
+    Case,
+    Finding,
+    certainty,
+    compare,
+    evenly,
+    likeness,
+    limits,
+    thinned,
+)
+
+__all__ = ["OUTCOME_CHECKS", "tally"]
+
+_BROAD, _TIMES = 0.3, 3.0  # coverage, and how many times the others', from which a source is broad
+_DROP = 0.1  # lent votes are a little worse than own ones everywhere; this much is worth a word
+_FEWEST = 10  # votes with truth below which a share says nothing
+_MANY = 30  # newly covered rows with truth from which their labels are compared with a constant
+_SHOWN = 5  # sources named one by one in a sentence
+_CONTESTED = 5000  # train rows looked at for who overrules whom
+
+
+def tally(
+    case: Case, votes: Votes, where: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right votes, all votes, and the share that would be right at random, per source.
+
+    At random means naming the same classes as often, on rows drawn blindly: for a source that only
+    ever says "spam" it is the share of spam.
+    """
+    cast = votes.cast if where is None else where
+    right = ((votes.matrix == case.y[:, None]) & cast).sum(axis=0)
+    total = cast.sum(axis=0)
+    named = np.stack([((votes.matrix == k) & cast).sum(axis=0) for k in range(votes.n_classes)])
+    return right, total, case.share @ named / np.maximum(total, 1)
+
+
+def drowning(case: Case) -> Iterator[Finding]:
+    """A broad source (30 % of rows or more, three times the median of the others) that misleads.
+
+    With true labels: the labels without it are better, paired. Without: it overrules the others on
+    most rows where they differ (Wilson's lower limit), though it is learned to be less accurate.
+    """
+    coverage = case.model.votes_.coverage
+    if len(coverage) < 3:
+        return
+    median = np.array([np.median(np.delete(coverage, at)) for at in range(len(coverage))])
+    broad = np.flatnonzero((coverage >= _BROAD) & (coverage >= _TIMES * median))
+    for at in broad.tolist():
+        found = _misleads(case, at, len(broad)) if len(case.y) else _overrules(case, at, len(broad))
+        if found is None:
+            continue
+        name = case.sources[at]
+        yield Finding(
+            "broad-source",
+            (name,),
+            "warning" if len(case.y) else "note",
+            f"{name!r} votes on {coverage[at]:.0%} of rows after extension (median of the others "
+            f"{median[at]:.0%}) and drowns them: {found}.",
+            "Narrow its condition or its radius, or remove it.",
+        )
+
+
+def _misleads(case: Case, at: int, questions: int) -> str | None:
+    without = _labels_without(case, case.after, at)
+    found = compare(case.labels, without, case.y, case.positive)
+    if not found.second_wins(questions):
+        return None
+    right, total, _ = tally(case, case.after)
+    return (
+        f"its votes are right on {right[at]} of {total[at]} labelled rows, and without it "
+        f"{found.metric} would be {found.second:.1%}, not {found.first:.1%} (p = {found.p_value:.1g})"
+    )
+
+
+def _overrules(case: Case, at: int, questions: int) -> str | None:
+    model = case.model.label_model_
+    if not isinstance(model, TableModel):
+        return None
+    votes = case.model.votes_.rows(evenly(case.model.votes_.n_rows, _CONTESTED))
+    rest, said = _labels_without(case, votes, at), votes.matrix[:, at]
+    contested = (votes.cast.sum(axis=1) > 1) & (said != ABSTAIN) & (said != rest)
+    followed = int((case.labels_of(model, votes) == said)[contested].sum())
+    low, _ = limits(followed, contested.sum(), questions)
+    others = float(np.median(np.delete(model.accuracy_, at)))
+    if low <= 0.5 or model.accuracy_[at] >= others:
+        return None
+    return (
+        f"it overrules them on {followed} of the {int(contested.sum())} rows where they differ, though "
+        f"its learned accuracy is {model.accuracy_[at]:.0%} and their median {others:.0%}"
+    )
+
+
+def _labels_without(case: Case, votes: Votes, at: int) -> np.ndarray:
+    """The labels if one source had nothing to say; nothing is fitted again."""
+    model = case.model.label_model_
+    if not isinstance(model, TableModel):
+        matrix = votes.matrix.copy()
+        matrix[:, at] = ABSTAIN
+        return case.labels_of(model, votes.with_matrix(matrix))
+    # a detector's silence is evidence too, so its term is taken out instead of its vote
+    term = model.log_likelihood_[at][votes.matrix[:, at].astype(np.intp) + 1]
+    score = np.log(np.maximum(model.predict_proba(votes), 1e-300)) - term
+    return np.asarray(score.argmax(axis=1))
+
+
+def lent_votes(case: Case) -> Iterator[Finding]:
+    """Lent votes are right less often than own ones: two shares, pooled z, at least 10 points.
+
+    A warning where Wilson's lower limit does not lift them above chance either, a note otherwise.
+    """
+    own_right, own, _ = tally(case, case.before)
+    right, total, chance = tally(case, case.after, case.after.cast & ~case.before.cast)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drop = own_right / own - right / total
+        pooled = (own_right + right) / (own + total)
+        z = drop / np.sqrt(pooled * (1 - pooled) * (1 / own + 1 / total))
+    worse = (own >= _FEWEST) & (total >= _FEWEST) & (drop >= _DROP) & (z > certainty(len(total)))
+    useless = limits(right, total, len(total))[0] <= chance
+    for which, guess in ((worse & useless, " and no better than chance"), (worse & ~useless, "")):
+        at = np.flatnonzero(which)[np.argsort(-drop[which], kind="stable")].tolist()
+        if not at:
+            continue
+        told = [
+            f"{case.sources[i]!r} on {right[i]} of {total[i]} labelled rows ({right[i] / total[i]:.0%}; "
+            f"own votes {own_right[i]} of {own[i]}, {own_right[i] / own[i]:.0%})"
+            for i in at[:_SHOWN]
+        ]
+        more = f" and {len(at) - _SHOWN} more sources" if len(at) > _SHOWN else ""
+        floor = limits(own_right, own)[0]
+        better = {case.sources[i]: _nearer_radius(case, i, float(floor[i])) for i in at}
+        yield Finding(
+            "lent-votes",
+            tuple(better),
+            "warning" if guess else "note",
+            f"Lent votes are clearly less accurate than own ones{guess}: {', '.join(told)}{more}.",
+            f"Set their radii to what held up here, None for no extension: {better}.",
+        )
+
+
+def _nearer_radius(case: Case, at: int, floor: float) -> float | None:
+    """The largest radius within which lent votes are right at least as often as `floor`."""
+    lent = np.flatnonzero(case.after.cast[:, at] & ~case.before.cast[:, at])
+    far = case.traced.distance[case.known[lent], at]
+    order = np.argsort(far, kind="stable")
+    right = np.cumsum((case.after.matrix[lent, at] == case.y[lent])[order])
+    share = right / np.arange(1, len(lent) + 1)
+    last = np.r_[np.diff(far[order]) > 0, True]  # a radius takes all rows at its distance
+    good = np.flatnonzero((share >= floor) & last & (np.arange(len(lent)) >= _FEWEST - 1))
+    return float(f"{far[order][good[-1]]:.3g}") if len(good) else None
+
+
+def extension(case: Case) -> Iterator[Finding]:
+    """The same label model on the votes as they were is better on the true labels, paired."""
+    lent = case.after.cast & ~case.before.cast
+    if not lent.any():
+        return
+    plain = _fitted(clone(case.model.label_model_, safe=False), case.own)
+    if plain is None:
+        return
+    found = compare(case.labels, case.labels_of(plain, case.before), case.y, case.positive)
+    if found.second_wins():
+        yield Finding(
+            "extension-hurts",
+            _names(case, lent.any(axis=0)),
+            "warning",
+            f"Extension lowers {found.metric} on {len(case.y)} labelled rows from "
+            f"{found.second:.1%} to {found.first:.1%} (p = {found.p_value:.1g}).",
+            "Choose smaller radii with epoxy.tune, or extend nothing: radius={}.",
+        )
+
+
+def new_rows(case: Case) -> Iterator[Finding]:
+    """Labels of rows only extension covers are no better than the most frequent class.
+
+    At least 30 such rows, and Wilson's upper limit lies below that class's share plus a tenth of
+    what is left of 1. Not asked where F1 counts: there the most frequent class is worth nothing.
+    """
+    new = case.after.covered & ~case.before.covered
+    total = int(new.sum())
+    if total < _MANY or case.positive is not None:
+        return
+    usual = int(case.share.argmax())
+    right, base = int((case.labels == case.y)[new].sum()), float((case.y[new] == usual).mean())
+    high = float(limits(right, total)[1])
+    if high >= base + 0.1 * (1 - base):
+        return
+    lent = case.after.cast & ~case.before.cast
+    yield Finding(
+        "new-rows-at-chance",
+        _names(case, lent[new].any(axis=0)),
+        "warning",
+        f"Of the rows only extension covers, {right} of {total} labelled ones are right "
+        f"({right / total:.0%}, at most {high:.0%}); always saying {case.own.classes[usual]!r} is "
+        f"right on {base:.0%}.",
+        "Choose smaller radii with epoxy.tune, or try another encoder.",
+    )
+
+
+def _names(case: Case, which: np.ndarray) -> tuple[str, ...]:
+    return tuple(name for name, is_meant in zip(case.sources, which) if is_meant)
+
+
+def _fitted(model: LabelModel, votes: Votes) -> LabelModel | None:
+    try:
+        fitted: LabelModel = model.fit(votes)
+    except NotIdentifiable:
+        return None
+    return fitted
+
+
+def losing_to_majority(case: Case) -> Iterator[Finding]:
+    """Majority vote over the same extended votes is better on the true labels, paired."""
+    model = case.model.label_model_
+    if isinstance(model, MajorityVote) or not len(case.y):
+        return
+    votes = case.model.votes_
+    majority = case.labels_of(MajorityVote(case.balance).fit(votes), case.after)
+    found = compare(case.labels, majority, case.y, case.positive)
+    if not found.second_wins():
+        return
+    best, score = "MajorityVote()", found.second
+    for name, rival in _rivals(case):
+        fitted = _fitted(rival, votes)
+        if fitted is None:
+            continue
+        labels = case.labels_of(fitted, case.after)
+        reached = compare(case.labels, labels, case.y, case.positive).second
+        if reached > score:
+            best, score = name, reached
+    yield Finding(
+        "loses-to-majority",
+        (),
+        "warning",
+        f"{type(model).__name__} reaches {found.metric} {found.first:.1%} on {len(case.y)} labelled "
+        f"rows, majority vote over the same votes {found.second:.1%} (p = {found.p_value:.1g}).",
+        f"Use label_model={best} ({found.metric} {score:.1%} here).",
+    )
+
+
+def _rivals(case: Case) -> Iterator[tuple[str, LabelModel]]:
+    """What else to try, with the code that makes it."""
+    counted = (case.share * len(case.y) + 1) / (len(case.y) + len(case.share))
+    yield f"Triplet(class_balance={_shares(counted)})", Triplet(counted)
+    votes = thinned(case.own)
+    if 3 <= votes.n_sources <= MOST_SOURCES:
+        from ..sequences.dependencies import learn_dependencies
+
+        pairs = list(learn_dependencies(votes, class_balance=counted))
+        yield (
+            f"Triplet(class_balance={_shares(counted)}, dependencies={pairs})",
+            Triplet(counted, dependencies=pairs),
+        )
+    yield "DawidSkene()", DawidSkene()
+
+
+def _shares(balance: np.ndarray) -> str:
+    return "(" + ", ".join(f"{share:.2f}" for share in balance) + ")"
+
+
+def misaligned(case: Case) -> Iterator[Finding]:
+    """Nearest neighbours are no more alike than shuffled ones: kappa and its spread over shuffles.
+
+    It speaks only where enough was seen: kappa within chance, and its upper limit below 0.25. True
+    labels are asked where known, votes otherwise; the train rows are asked by their votes.
+    """
+    train, split, metric = case.model.train_, case.split, case.model.metric
+    asked: list[tuple[str, np.ndarray | None, Votes, np.ndarray | None]] = [
+        ("train", train.vectors, train.votes, None)
+    ]
+    if split is not train:
+        labels = case.y[:, None] if len(case.y) else None
+        asked.append(("this split", split.vectors, split.votes, labels))
+    for where, vectors, votes, labels in asked:
+        if vectors is None:
+            continue
+        by_vote = likeness(vectors, np.asarray(votes.matrix), metric)
+        by_label = None if labels is None else likeness(vectors[case.known], labels, metric)
+        found, what = (by_vote, "votes") if by_label is None else (by_label, "true labels")
+        if found is None or not found.is_absent:
+            continue
+        aligned = by_vote is not None and by_vote.is_there
+        yield Finding(
+            "uninformative-vectors" if aligned else "misaligned",
+            (),
+            "note" if aligned else "warning",
+            f"On {where}, nearest neighbours agree on {found.agree:.1%} of {what} and rows at random on "
+            f"{found.chance:.1%} ({found.n_rows} rows asked), so nearness says nothing.",
+            "Their votes do agree, so the rows are in place: try another encoder for this label."
+            if aligned
+            else "Check that row i of the vectors is row i of the votes; if it is, try another encoder.",
+        )
+
+
+OUTCOME_CHECKS = (drowning, lent_votes, extension, new_rows, losing_to_majority, misaligned)
+"""In the order they are reported."""
