@@ -439,7 +439,16 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
 
 
 def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_path):
-    code = main(["theory", str(project), "--figures", str(tmp_path / "f"), "--json", str(tmp_path / "t.json")])
+    code = main(
+        [
+            "theory",
+            str(project),
+            "--figures",
+            str(tmp_path / "f"),
+            "--json",
+            str(tmp_path / "t.json"),
+        ]
+    )
 
     out = capsys.readouterr().out
     data = json.loads((tmp_path / "t.json").read_text())
@@ -460,7 +469,96 @@ def test_synthetics_states_and_checks_its_claims(capsys, tmp_path):
 
     code = main(["synthetics", "--rows", "2500", "--seed", "100", "--figure", str(figure)])
 
-    lines = [line for line in capsys.readouterr().out.splitlines() if line[:5] in ("holds", "FAILS")]
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if line[:5] in ("holds", "FAILS")
+    ]
     assert len(lines) == 5
     assert code == (2 if any(line.startswith("FAILS") for line in lines) else 0)
     assert figure.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("kind", ["linear", "knn"])
+def test_an_end_model_is_trained_saved_and_used_on_new_rows(kind, project, capsys, tmp_path):
+    new, out = write_rows(tmp_path / "new.csv", copies=2, labelled=0), tmp_path / "out.csv"
+    arguments = ["train", str(project), "--model", kind, "--labels", "epoxy"]
+
+    assert main([*arguments, "--predict", str(new), "--to", str(out)]) == 0
+
+    head = epoxy.heads.load(project / "model")
+    dev = epoxy.Session.open(project, graph=False).split("dev")
+    assert (head.predict_proba(dev.vectors).argmax(axis=1) == dev.y).mean() > 0.9
+    lines = out.read_text().splitlines()
+    assert len(lines) == 21
+    assert "on dev: accuracy" in capsys.readouterr().out
+
+
+def test_training_refuses_what_it_does_not_know(project, capsys):
+    assert "no end model named 'forest'" in fails(
+        capsys, "train", str(project), "--model", "forest"
+    )
+    assert "--to labels.parquet" in fails(capsys, "train", str(project), "--predict", "x.csv")
+
+
+def test_bench_prints_tables_and_writes_json(shared_data, capsys, tmp_path):
+    arguments = ["bench", "--data", str(shared_data / "weather"), "--out", str(tmp_path / "b")]
+
+    code = main([*arguments, "--methods", "WS-LM,MV-LM,TS-NFT", "--json", str(tmp_path / "b.json")])
+
+    results = json.loads((tmp_path / "b.json").read_text())["results"]
+    assert code == 0
+    assert {(each["data"], each["method"]) for each in results} == {
+        ("weather", "WS-LM"),
+        ("weather", "MV-LM"),
+        ("weather", "TS-NFT"),
+    }
+    assert all({"metric", "mean", "sd", "seeds", "seconds"} <= set(each) for each in results)
+    assert "WS-LM" in capsys.readouterr().out
+
+
+def test_bench_refuses_nonsense(capsys):
+    assert "needs data folders" in fails(capsys, "bench")
+    assert "--class-balance got 'half'" in fails(
+        capsys, "bench", "--data", "x", "--class-balance", "half"
+    )
+
+
+def test_a_project_of_sequences_uses_a_chain(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.integers(0, 2, 60), 6)
+    lines = ["id,clip,frame,a,b,c,label"]
+    for at, truth in enumerate(y):
+        said = ["yes" if (truth if rng.random() < 0.7 else 1 - truth) else "no" for _ in range(3)]
+        label = ("no", "yes")[truth] if at >= 300 else ""
+        lines.append(f"{at},{at // 60},{at % 60},{','.join(said)},{label}")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    folder = tmp_path / "video"
+    main(
+        [
+            "new",
+            str(folder),
+            "--rows",
+            str(tmp_path / "rows.csv"),
+            "--sequence",
+            "clip",
+            "--position",
+            "frame",
+        ]
+    )
+    config = (folder / "epoxy.toml").read_text()
+    config = config.replace('encoder = "lsa"', 'encoder = "none"').replace(
+        'kind = "fusion"', 'kind = "epoxy"\nlabel_model = "chain"'
+    )
+    (folder / "epoxy.toml").write_text(config)
+    (folder / "lfs.py").write_text(
+        "import epoxy\n" + "".join(f"{s} = epoxy.from_column('{s}')\n" for s in "abc")
+    )
+
+    session = epoxy.Session.open(folder, graph=False)
+    plain = epoxy.Session(session.split(), session.split("dev"), label_model=epoxy.Triplet())
+
+    assert type(session.label_model).__name__ == "Chain"
+    assert session.scores["accuracy"] > plain.scores["accuracy"] + 0.05
+    why = session.explain(session.split().ids[3])
+    assert why.additive
+    assert why.log_odds == pytest.approx(why.start + sum(voice.weight for voice in why.voices))
+    assert main(["label", str(folder)]) == 0

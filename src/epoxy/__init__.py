@@ -14,6 +14,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ABSTAIN": "votes",
+    "Chain": "sequences",
+    "TaskGraph": "sequences",
+    "Tasks": "sequences",
+    "learn_dependencies": "sequences",
     "LabelingWarning": "applying",
     "Session": "session",
     "apply": "applying",
@@ -40,12 +44,15 @@ _HOME = {
 }
 
 _MODULES = (
+    "bench",
     "datasets",
     "diagnostics",
     "encoders",
     "errors",
+    "heads",
     "label_models",
     "neighbors",
+    "sequences",
     "theory",
     "weighting",
 )
@@ -53,12 +60,15 @@ _MODULES = (
 __all__ = sorted([*_HOME, *_MODULES])
 
 if TYPE_CHECKING:
+    from . import bench as bench
     from . import datasets as datasets
     from . import diagnostics as diagnostics
     from . import encoders as encoders
     from . import errors as errors
+    from . import heads as heads
     from . import label_models as label_models
     from . import neighbors as neighbors
+    from . import sequences as sequences
     from . import theory as theory
     from . import weighting as weighting
     from .applying import LabelingWarning as LabelingWarning
@@ -80,6 +90,10 @@ if TYPE_CHECKING:
     from .lfs import labeling_function as labeling_function
     from .model import Epoxy as Epoxy
     from .persistence import load as load
+    from .sequences import Chain as Chain
+    from .sequences import TaskGraph as TaskGraph
+    from .sequences import Tasks as Tasks
+    from .sequences import learn_dependencies as learn_dependencies
     from .session import Session as Session
     from .tuning import tune as tune
     from .votes import ABSTAIN as ABSTAIN

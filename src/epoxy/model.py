@@ -199,6 +199,8 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         if train.vectors is not None:
             arrays["vectors"] = train.vectors
         arrays["ids"] = _ids_as_array(train.ids)
+        if train.votes.sequences is not None:
+            arrays["sequences"] = _ids_as_array(train.votes.sequences)
         return State(values, arrays)
 
     @classmethod
@@ -207,7 +209,12 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         values, arrays = state.values, state.arrays
         about = dict(values["weighting"])
         rule = type(resolve_weighting(about.pop("name")))(**about)
-        votes = Votes(arrays["votes"], values["sources"], values["classes"])
+        votes = Votes(
+            arrays["votes"],
+            values["sources"],
+            values["classes"],
+            sequences=arrays.get("sequences"),
+        )
         train = Split(votes, arrays.get("vectors"), ids=arrays["ids"])
         inner = unnest(state, "label_model")
         model = cls(inner, arrays["radius"], rule, metric=values["metric"])
@@ -260,12 +267,11 @@ def explain_row(
     floor = np.maximum(proba, 1e-300)
     log_odds = float(np.log(floor[label]) - np.log(floor[other]))
     one = traced.votes.rows([at])
-    additive = hasattr(label_model, "evidence")
+    additive = hasattr(label_model, "evidence") or hasattr(label_model, "contributions")
     if additive:
-        evidence = label_model.evidence(one)[0]
+        evidence, before = _evidence(label_model, traced.votes, at)
         weights = evidence[:, label] - evidence[:, other]
-        prior = label_model.log_prior()
-        start = float(prior[label] - prior[other])
+        start = float(before[label] - before[other])
         log_odds = start + float(weights.sum())
     else:
         weights = _weights_by_silence(label_model, traced.votes, at, label, other, log_odds)
@@ -283,6 +289,16 @@ def explain_row(
         truth=None if split.y is None or split.y[at] == ABSTAIN else classes[split.y[at]],
         additive=additive,
     )
+
+
+def _evidence(model: Any, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each source adds to each class on one row, and what the row starts with.
+
+    In a sequence a row starts with more than the class balance: what its neighbours say.
+    """
+    if hasattr(model, "contributions"):
+        return model.contributions(votes)[at], model.context(votes)[at]
+    return model.evidence(votes.rows([at]))[0], model.log_prior()
 
 
 def _voices(

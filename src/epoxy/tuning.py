@@ -243,7 +243,7 @@ class _Desk:
         if balance is not None:
             model.class_balance = list(balance)
         dev = np.stack([column[1] for column in chosen])
-        if hasattr(model, "fit_moments") and not isinstance(model.class_balance, str):
+        if hasattr(model, "fit_moments") and not model.needs_rows:
             self.working.sync([column[0] for column in chosen])
             model.fit_moments(self.working.moments(self.sources, self.classes))
             columns = dev[:, self.known]

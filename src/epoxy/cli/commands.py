@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import demo, project, theorising, watching
+from . import benching, demo, project, theorising, training, watching
 
 __all__ = ["ALL", "Command"]
 
@@ -118,6 +118,24 @@ ALL: tuple[Command, ...] = (
         "checkerboard, and four label distributions from smooth to random. About ten seconds.",
         theorising.synthetics_arguments,
         theorising.synthetics,
+    ),
+    Simple(
+        "train",
+        "Fit an end model on the labels, save it, and label new rows with it.",
+        "A linear layer or nearest neighbours on the vectors, or a pre-trained network fine-tuned on the\n"
+        "probabilities (needs the torch extra). Saved without pickle.\n\n"
+        "  epoxy train spam/ --model linear --predict tomorrow.csv --to labels.csv",
+        training.arguments,
+        training.run,
+    ),
+    Simple(
+        "bench",
+        "The paper's tables on your data: every baseline, one protocol.",
+        "Data folders in the form of train/dev/test.parquet with votes-*.npy, vectors-*.npy and meta.json.\n"
+        "Train labels are never read, dev labels tune and fit, test labels are read once. A killed run\n"
+        "continues where it stopped.",
+        benching.arguments,
+        benching.run,
     ),
     Simple(
         "watch",

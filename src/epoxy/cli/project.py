@@ -52,6 +52,7 @@ def new_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dev", metavar="FILE", help="a separate file of rows with true labels")
     parser.add_argument("--sequence", metavar="COLUMN", help="sequence ids, for rows in order")
+    parser.add_argument("--position", metavar="COLUMN", help="places of rows in their sequence")
     parser.add_argument(
         "--encoder", help="lsa (default), text, text:MODEL, image:MODEL, or a .npy file"
     )
@@ -73,6 +74,7 @@ def new(options: argparse.Namespace) -> None:
             "dev": options.dev,
             "column": options.text,
             "sequence": options.sequence,
+            "position": options.position,
             "encoder": options.encoder,
             "positive": options.positive,
         },

@@ -133,7 +133,7 @@ def plain_params(model: Any) -> dict[str, Any]:
     balance = params.get("class_balance")
     if balance is not None and not isinstance(balance, str):
         params["class_balance"] = model.class_balance_.tolist()
-    if "dependencies" in params:
+    if not isinstance(params.get("dependencies", "learn"), str):
         params["dependencies"] = [list(pair) for pair in params["dependencies"]]
     return params
 

@@ -45,6 +45,7 @@ class Triplet(TableModel):
         `"overlap"` (the paper's Algorithm 2).
     dependencies
         Pairs of sources that are *not* independent given the class; they never share a triplet.
+        `"learn"` finds them in the votes (`epoxy.learn_dependencies`).
     compat
         `"flyingsquid"` follows the reference implementation's arithmetic, quirks included (two
         classes, unconditional moments, the prior entering twice), to check published numbers.
@@ -63,6 +64,8 @@ class Triplet(TableModel):
     ['1', '1', '0', '0']
     """
 
+    dependencies_: tuple[tuple[str, str], ...]
+    """Pairs that shared no triplet, given or learned."""
     _findings: list[str] | Callable[[], list[str]]
     identified_: np.ndarray
     """Whether triplets answered for each source; where not, its votes carry no weight."""
@@ -72,7 +75,7 @@ class Triplet(TableModel):
         class_balance: ClassBalance | Literal["learn"] = None,
         *,
         solve: str = "median",
-        dependencies: Iterable[tuple[str, str]] = (),
+        dependencies: Iterable[tuple[str, str]] | Literal["learn"] = (),
         compat: str | None = None,
     ) -> None:
         self.class_balance = class_balance
@@ -80,8 +83,13 @@ class Triplet(TableModel):
         self.dependencies = dependencies
         self.compat = compat
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether something is to be learned that moments alone cannot tell."""
+        return isinstance(self.class_balance, str) or isinstance(self.dependencies, str)
+
     def fit(self, votes: Votes) -> Self:
-        """Learn accuracies (and, if asked, the class balance) from the votes alone."""
+        """Learn accuracies (and, if asked, balance and dependencies) from the votes alone."""
         votes = as_votes(votes)
         check_speaks(votes, "Triplet")
         summary = moments(votes)
@@ -89,18 +97,30 @@ class Triplet(TableModel):
         if isinstance(balance, str):
             if balance != "learn":
                 raise UnknownName.of("class balance", balance, ["learn"])
-            return self._finish(summary, learn_balance(votes, summary, self._solver()))
-        return self._finish(summary, resolve_balance(balance, votes.n_classes, "Triplet"))
+            shares = learn_balance(votes, summary, self._solver())
+        else:
+            shares = resolve_balance(balance, votes.n_classes, "Triplet")
+        if not isinstance(self.dependencies, str):
+            return self._finish(summary, shares, self.dependencies)
+        if self.dependencies != "learn":
+            raise UnknownName.of("dependencies", self.dependencies, ["learn"])
+        from ..sequences import learn_dependencies
+
+        found = learn_dependencies(votes, class_balance=shares)
+        return self._finish(summary, shares, found.pairs)
 
     def fit_moments(self, summary: Moments) -> Self:
         """Learn from summed moments (shards of a cluster, an edited session) instead of rows."""
-        if isinstance(self.class_balance, str):
+        if self.needs_rows:
             raise ParameterError(
-                "learning the class balance needs the rows, not only their moments; "
-                "give class_balance or call fit(votes)"
+                "learning the class balance or dependencies needs the rows, not only their moments; "
+                "give them, or call fit(votes)"
             )
-        balance = resolve_balance(self.class_balance, len(summary.classes), "Triplet")
-        return self._finish(summary, balance)
+        balance = self.class_balance
+        assert not isinstance(balance, str)
+        assert not isinstance(self.dependencies, str)
+        shares = resolve_balance(balance, len(summary.classes), "Triplet")
+        return self._finish(summary, shares, self.dependencies)
 
     def log_prior(self) -> np.ndarray:
         """What a row starts with before any source speaks; (n_classes,)."""
@@ -108,7 +128,10 @@ class Triplet(TableModel):
             return flyingsquid.log_prior(self.class_balance_)
         return super().log_prior()
 
-    def _finish(self, summary: Moments, balance: np.ndarray) -> Self:
+    def _finish(
+        self, summary: Moments, balance: np.ndarray, dependencies: Iterable[tuple[str, str]]
+    ) -> Self:
+        self.dependencies_ = tuple((first, second) for first, second in dependencies)
         self.sources_, self.classes_ = summary.sources, summary.classes
         self.class_balance_ = balance
         self.findings_ = []
@@ -134,7 +157,7 @@ class Triplet(TableModel):
     def _linked(self, sources: tuple[str, ...]) -> set[tuple[int, int]]:
         position = {name: index for index, name in enumerate(sources)}
         linked = set()
-        for pair in self.dependencies:
+        for pair in self.dependencies_:
             for name in pair:
                 if name not in position:
                     raise UnknownName.of("source", name, sources)

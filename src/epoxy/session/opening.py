@@ -67,7 +67,7 @@ def open_session(
 def read_project(project: Project) -> ProjectRows:
     """Read the rows; those with a true label are dev rows, unless dev is a file of its own."""
     table = read_rows(project.rows)
-    for name in (project.id, project.label, project.column, project.sequence):
+    for name in (project.id, project.label, project.column, project.sequence, project.position):
         if name is not None and name not in table.column_names:
             raise UnknownName.of(f"column of {project.rows}", name, table.column_names)
     tables: tuple[Any, ...]
@@ -90,10 +90,7 @@ def read_project(project: Project) -> ProjectRows:
         tables = tuple(table.take(each) for each in positions)
         truth = (None, labels[is_dev])
     ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
-    sequences = tuple(
-        None if project.sequence is None else np.array(each.column(project.sequence).to_pylist())
-        for each in tables
-    )
+    sequences = tuple(_sequences(each, project, at) for each, at in zip(tables, positions))
     keys = tuple(_table_key(each) for each in tables)
     n = 2 if tables[1].num_rows else 1
     return ProjectRows(tables[:n], ids[:n], truth[:n], sequences[:n], positions[:n], keys[:n])
@@ -226,6 +223,19 @@ def _labels(table: Any, project: Project, file: Path) -> np.ndarray:
                 f"expected one of {list(project.classes)} or nothing; see [classes] in epoxy.toml"
             )
     return np.array(values, dtype=object)
+
+
+def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | None:
+    """Sequence ids, checked; rows left out in between (dev rows) end a sequence."""
+    if project.sequence is None or not table.num_rows:
+        return None
+    from ..sequences import sequence_ids
+
+    names = np.array(table.column(project.sequence).to_pylist()).astype(str)
+    if project.position is not None:
+        places = np.array(table.column(project.position).to_pylist())
+        return sequence_ids(names, places, gaps="split")
+    return sequence_ids(names, at, gaps="split")
 
 
 def _ids(table: Any, project: Project, positions: np.ndarray) -> np.ndarray:

@@ -64,6 +64,7 @@ class Project:
     label: str | None = None
     dev: Path | None = None
     sequence: str | None = None
+    position: str | None = None
     encoder: str = "lsa"
     metric: str = "cosine"
     column: str | None = None
@@ -105,6 +106,7 @@ class Project:
             label=rows.get("label"),
             dev=beside(rows.get("dev")),
             sequence=rows.get("sequence"),
+            position=rows.get("position"),
             encoder=_encoder(home, vectors.get("encoder", "lsa")),
             metric=vectors.get("metric", "cosine"),
             column=vectors.get("column"),
@@ -134,7 +136,7 @@ class Project:
 
 
 _KEYS = {
-    "rows": {"file", "id", "label", "dev", "sequence"},
+    "rows": {"file", "id", "label", "dev", "sequence", "position"},
     "classes": {"names", "positive"},
     "vectors": {"encoder", "metric", "column", "dev"},
     "model": {"kind", "label_model", "solve", "radius", "balance", "length"},
@@ -185,6 +187,7 @@ def new_project(
         "label": label,
         "dev": _relative(given.get("dev"), home),
         "sequence": given.get("sequence"),
+        "position": given.get("position"),
     }
     content = TEMPLATE.format(
         file=_quoted(_relative(str(file), home) or ""),
@@ -247,7 +250,7 @@ def _read_jsonl(path: Path) -> Any:
 
 
 def _check_columns(table: Any, file: Path, given: Mapping[str, str | None]) -> None:
-    for key in ("id", "label", "column", "sequence"):
+    for key in ("id", "label", "column", "sequence", "position"):
         name = given.get(key)
         if name is not None and name not in table.column_names:
             raise UnknownName.of(f"column of {file}", name, table.column_names)

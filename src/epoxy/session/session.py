@@ -354,7 +354,7 @@ class Session:
         names = tuple(source.name for source in version.active)
         if not names:
             raise NotIdentifiable("no source is switched on; add a labeling function")
-        if hasattr(model, "fit_moments") and not isinstance(model.class_balance, str):
+        if hasattr(model, "fit_moments") and not model.needs_rows:
             return model.fit_moments(self._working.moments(names, self.classes))
         return model.fit(self._votes(TRAIN, version))
 

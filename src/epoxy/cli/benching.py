@@ -1,0 +1,76 @@
+"""`epoxy bench`: the paper's tables on data folders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..errors import ParameterError
+from .output import say, write_json
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `epoxy bench`."""
+    parser.add_argument("--data", nargs="+", metavar="FOLDER", default=[], help="data folders")
+    parser.add_argument(
+        "--out", metavar="DIR", default="epoxy-bench", help="cells and pages; default: %(default)s"
+    )
+    parser.add_argument("--methods", metavar="NAME,NAME", help="only these columns")
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="runs of what is random; default: %(default)s"
+    )
+    parser.add_argument("--quick", action="store_true", help="one seed, short fine-tuning: minutes")
+    parser.add_argument(
+        "--class-balance",
+        metavar="SHARES",
+        help="0.4,0.6 in the order of the classes, dev, or tune",
+    )
+    parser.add_argument("--dev-rows", type=int, metavar="N", help="use N random dev rows per seed")
+    parser.add_argument("--network", metavar="NAME", help="the network to fine-tune")
+    parser.add_argument("--fresh", action="store_true", help="do every cell again")
+    parser.add_argument("--render", metavar="FILE", help="only make the pages of a result")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run what is missing, print the tables, write JSON and pages."""
+    from .. import bench
+    from ..progress import bar
+
+    if options.render:
+        results = bench.read(options.render)
+    elif not options.data:
+        raise ParameterError("bench needs data folders; give --data FOLDER…")
+    else:
+        results = bench.run(
+            options.data,
+            options.out,
+            bench.Settings(
+                methods=tuple(options.methods.split(",")) if options.methods else None,
+                seeds=options.seeds,
+                quick=options.quick,
+                class_balance=_balance(options.class_balance),
+                dev_rows=options.dev_rows,
+                network=options.network,
+            ),
+            progress=bar("bench"),
+            said=lambda sentence: print(f"epoxy bench: {sentence}", file=sys.stderr),
+            fresh=options.fresh,
+        )
+    say(bench.text(results))
+    for path in bench.write_pages(results, Path(options.out)):
+        say(f"wrote {path}")
+    write_json(results, options.json)
+
+
+def _balance(given: str | None) -> tuple[float, ...] | str | None:
+    if given is None or given in ("dev", "tune"):
+        return given
+    try:
+        return tuple(float(each) for each in given.split(","))
+    except ValueError:
+        raise ParameterError(
+            f"--class-balance got {given!r}; expected shares such as 0.4,0.6, dev, or tune"
+        ) from None
