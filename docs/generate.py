@@ -67,7 +67,7 @@ def _command(parser: argparse.ArgumentParser) -> list[str]:
         parts.append(_sentences(prose))
     if examples:
         parts.append(f"```text\n{examples}\n```")
-    lines = [f"| {_names(a)} | {_cell(a.help or '')} |" for a in [*placed, *named]]
+    lines = [f"| {_names(a)} | {_cell(_help(a))} |" for a in [*placed, *named]]
     return [*parts, "| argument | meaning |\n|---|---|\n" + "\n".join(lines)]
 
 
@@ -78,6 +78,11 @@ def _usage(action: argparse.Action) -> str:
     if action.nargs in ("+", "*"):
         return f"{shown} …"
     return f"[{shown}]" if action.nargs == "?" else shown
+
+
+def _help(action: argparse.Action) -> str:
+    """The help of an argument, with its default where the text asks for it."""
+    return (action.help or "") % vars(action)
 
 
 def _names(action: argparse.Action) -> str:
@@ -93,7 +98,8 @@ def _metavar(action: argparse.Action) -> str:
     if action.nargs == 0:
         return ""
     if action.metavar is not None:
-        return str(action.metavar)
+        many = " …" if action.option_strings and action.nargs in ("+", "*") else ""
+        return f"{action.metavar}{many}"
     if action.choices is not None:
         return "{" + ",".join(map(str, action.choices)) + "}"
     return action.dest.upper() if action.option_strings else action.dest
