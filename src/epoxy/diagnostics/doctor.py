@@ -36,6 +36,7 @@ _SELF_ODDS = (
     2.0  # what votes say about the balance bends with every dependency: only a large gap counts
 )
 _JACKKNIFED, _BROADEST = 4000, 40  # rows and sources the balance is learned from, eight times over
+_FEWEST_LABELS = 20
 _ODDS = 1.5  # class balances whose odds differ by less move no label that was not on the edge
 
 
@@ -113,16 +114,17 @@ def _worse_than_random(case: Case) -> Iterator[Finding]:
 def _reversed(case: Case) -> Iterator[Finding]:
     """Triplet reads a voter as worse than chance: three standard errors, from the votes alone.
 
-    Where true labels already settled that the source is worse than random, nothing is said twice.
+    And its learned accuracy is at least five points below chance, so that it matters. Where true
+    labels already settled that the source is worse than random, nothing is said twice.
     """
     model = case.model.label_model_
     if not isinstance(model, Triplet) or model.compat is not None:
         return
     table = model.log_likelihood_[:, 1:, :]
     said = np.diagonal(table, axis1=1, axis2=2)  # (n_sources, n_classes)
-    turned = (
-        said < table.min(axis=2, initial=np.inf, where=~np.eye(table.shape[1], dtype=bool))
-    ).all(1)
+    others = table.min(axis=2, initial=np.inf, where=~np.eye(table.shape[1], dtype=bool))
+    turned = (said < others).all(axis=1)
+    turned &= model.accuracy_ < 1 / table.shape[1] - 0.05
     right, total, chance = tally(case, case.before)
     low, high = limits(right, total, len(total))
     for at in np.flatnonzero(turned & ~((high < chance) & (total > 0))):
@@ -304,7 +306,12 @@ def _overlapping_too_little(case: Case) -> Iterator[Finding]:
 
 
 def _balance_against_truth(case: Case) -> Iterator[Finding]:
-    """A class's share as used lies outside Wilson's limits of the true labels, odds ×1.5 off."""
+    """A class's share as used lies outside Wilson's limits of the true labels, odds ×1.5 off.
+
+    Fewer than 20 labels are not asked.
+    """
+    if len(case.y) < _FEWEST_LABELS:
+        return
     counts = np.bincount(case.y, minlength=case.own.n_classes)
     low, high = limits(counts, len(case.y), 2 * len(counts))
     used = case.balance

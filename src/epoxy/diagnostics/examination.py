@@ -43,6 +43,7 @@ ERROR = 0.01
 MOST_SOURCES = 100
 """Among more, dependencies are sought only where they are likely: triplets are cubic."""
 _FEWEST = 10  # rows on which two labelings differ, below which F1's spread means nothing
+_SEEN = 50  # rows asked for their neighbour below which nothing is said to be absent
 _ASKED, _POOL, _SHUFFLES = 500, 4000, 100  # rows asked for their neighbour, rows searched, shuffles
 
 
@@ -229,7 +230,8 @@ class Likeness:
     @property
     def is_absent(self) -> bool:
         """Whether enough was seen to say that neighbours are no more alike than chance."""
-        return not self.is_there and self.kappa + certainty() * self.spread < 0.25
+        seen = self.n_rows >= _SEEN and self.kappa + certainty() * self.spread < 0.25
+        return seen and not self.is_there
 
 
 def likeness(vectors: np.ndarray, values: np.ndarray, metric: str) -> Likeness | None:
@@ -247,13 +249,12 @@ def likeness(vectors: np.ndarray, values: np.ndarray, metric: str) -> Likeness |
     score = space.left[space.node[asked]] @ space.right[space.node].T
     score[np.arange(len(asked)), asked] = -np.inf
     mine, near = values[asked], values[score.argmax(axis=1)]
-    kinds = np.unique(values)
-    frequent = np.stack([(values == kind).mean(axis=0) for kind in kinds])
-    chance = float((frequent**2).sum(axis=0).mean())
-    if chance > 1 - 1e-9:
-        return None
     rng = np.random.default_rng(0)
     shuffled = [(mine == rng.permutation(near)).mean() for _ in range(_SHUFFLES)]
+    # not from frequencies over all rows: a few hubs are the neighbour of many
+    chance = float(np.mean(shuffled))
+    if chance > 1 - 1e-9:
+        return None
     agree = float((mine == near).mean())
     spread = float(np.std(shuffled)) / (1 - chance)
     return Likeness((agree - chance) / (1 - chance), spread, agree, chance, len(asked))

@@ -10,11 +10,12 @@ from sklearn.base import clone
 from ..errors import NotIdentifiable
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
 from ..label_models.base import TableModel
-from ..votes import ABSTAIN, Votes
+from ..votes import ABSTAIN, Split, Votes
 from .examination import (
     MOST_SOURCES,
     Case,
     Finding,
+    Likeness,
     certainty,
     compare,
     evenly,
@@ -30,6 +31,7 @@ _DROP = 0.1  # lent votes are a little worse than own ones everywhere; this much
 _FEWEST = 10  # votes with truth below which a share says nothing
 _MANY = 30  # newly covered rows with truth from which their labels are compared with a constant
 _SHOWN = 5  # sources named one by one in a sentence
+_SOON = 1 << 20  # votes × classes that expectation-maximisation gets through in a second
 _CONTESTED = 5000  # train rows looked at for who overrules whom
 
 
@@ -51,8 +53,9 @@ def tally(
 def drowning(case: Case) -> Iterator[Finding]:
     """A broad source (30 % of rows or more, three times the median of the others) that misleads.
 
-    With true labels: the labels without it are better, paired. Without: it overrules the others on
-    most rows where they differ (Wilson's lower limit), though it is learned to be less accurate.
+    With true labels: on rows where others vote, labels without it are better, paired. Without: it
+    overrules the others on most rows where they differ (Wilson's lower limit), though it is
+    learned to be less accurate.
     """
     coverage = case.model.votes_.coverage
     if len(coverage) < 3:
@@ -75,14 +78,17 @@ def drowning(case: Case) -> Iterator[Finding]:
 
 
 def _misleads(case: Case, at: int, questions: int) -> str | None:
+    # where it alone speaks there is nobody to drown
+    shared = np.delete(case.after.cast, at, axis=1).any(axis=1)
     without = _labels_without(case, case.after, at)
-    found = compare(case.labels, without, case.y, case.positive)
+    found = compare(case.labels[shared], without[shared], case.y[shared], case.positive)
     if not found.second_wins(questions):
         return None
     right, total, _ = tally(case, case.after)
     return (
         f"its votes are right on {right[at]} of {total[at]} labelled rows, and without it "
-        f"{found.metric} would be {found.second:.1%}, not {found.first:.1%} (p = {found.p_value:.1g})"
+        f"{found.metric} on the {int(shared.sum())} where others vote would be {found.second:.1%}, "
+        f"not {found.first:.1%} (p = {found.p_value:.1g})"
     )
 
 
@@ -152,15 +158,20 @@ def lent_votes(case: Case) -> Iterator[Finding]:
 
 
 def _nearer_radius(case: Case, at: int, floor: float) -> float | None:
-    """The largest radius within which lent votes are right at least as often as `floor`."""
+    """Where lent votes stop being right as often as `floor`, None if they never are.
+
+    The radius with the largest sum of (right − floor): a rise of the mean alone would let a long
+    good stretch pay for the bad one behind it.
+    """
     lent = np.flatnonzero(case.after.cast[:, at] & ~case.before.cast[:, at])
     far = case.traced.distance[case.known[lent], at]
     order = np.argsort(far, kind="stable")
     right = np.cumsum((case.after.matrix[lent, at] == case.y[lent])[order])
-    share = right / np.arange(1, len(lent) + 1)
+    count = np.arange(1, len(lent) + 1)
     last = np.r_[np.diff(far[order]) > 0, True]  # a radius takes all rows at its distance
-    good = np.flatnonzero((share >= floor) & last & (np.arange(len(lent)) >= _FEWEST - 1))
-    return float(f"{far[order][good[-1]]:.3g}") if len(good) else None
+    gain = np.where(last & (count >= _FEWEST), right - floor * count, -1.0)
+    best = int(gain.argmax())
+    return float(f"{far[order][best]:.3g}") if gain[best] >= 0 else None
 
 
 def extension(case: Case) -> Iterator[Finding]:
@@ -186,8 +197,8 @@ def extension(case: Case) -> Iterator[Finding]:
 def new_rows(case: Case) -> Iterator[Finding]:
     """Labels of rows only extension covers are no better than the most frequent class.
 
-    At least 30 such rows, and Wilson's upper limit lies below that class's share plus a tenth of
-    what is left of 1. Not asked where F1 counts: there the most frequent class is worth nothing.
+    At least 30 such rows; that class's share is above Wilson's lower limit, and a fifth of what it
+    leaves is not reached by the upper one. Not asked where F1 counts: there the class is worthless.
     """
     new = case.after.covered & ~case.before.covered
     total = int(new.sum())
@@ -195,8 +206,8 @@ def new_rows(case: Case) -> Iterator[Finding]:
         return
     usual = int(case.share.argmax())
     right, base = int((case.labels == case.y)[new].sum()), float((case.y[new] == usual).mean())
-    high = float(limits(right, total)[1])
-    if high >= base + 0.1 * (1 - base):
+    low, high = map(float, limits(right, total))
+    if low > base or high >= base + 0.2 * (1 - base):
         return
     lent = case.after.cast & ~case.before.cast
     yield Finding(
@@ -264,7 +275,8 @@ def _rivals(case: Case) -> Iterator[tuple[str, LabelModel]]:
             f"Triplet(class_balance={_shares(counted)}, dependencies={pairs})",
             Triplet(counted, dependencies=pairs),
         )
-    yield "DawidSkene()", DawidSkene()
+    if case.own.matrix.size * case.own.n_classes <= _SOON:
+        yield "DawidSkene()", DawidSkene()
 
 
 def _shares(balance: np.ndarray) -> str:
@@ -275,34 +287,59 @@ def misaligned(case: Case) -> Iterator[Finding]:
     """Nearest neighbours are no more alike than shuffled ones: kappa and its spread over shuffles.
 
     It speaks only where enough was seen: kappa within chance, and its upper limit below 0.25. True
-    labels are asked where known, votes otherwise; the train rows are asked by their votes.
+    labels are asked where known. Otherwise both who votes what and the majority's label must be
+    no more alike than chance: crowds vote on rows handed out at random, rules may abstain anywhere.
     """
     train, split, metric = case.model.train_, case.split, case.model.metric
-    asked: list[tuple[str, np.ndarray | None, Votes, np.ndarray | None]] = [
-        ("train", train.vectors, train.votes, None)
-    ]
-    if split is not train:
-        labels = case.y[:, None] if len(case.y) else None
-        asked.append(("this split", split.vectors, split.votes, labels))
-    for where, vectors, votes, labels in asked:
-        if vectors is None:
-            continue
-        by_vote = likeness(vectors, np.asarray(votes.matrix), metric)
-        by_label = None if labels is None else likeness(vectors[case.known], labels, metric)
-        found, what = (by_vote, "votes") if by_label is None else (by_label, "true labels")
-        if found is None or not found.is_absent:
-            continue
-        aligned = by_vote is not None and by_vote.is_there
-        yield Finding(
-            "uninformative-vectors" if aligned else "misaligned",
-            (),
-            "note" if aligned else "warning",
-            f"On {where}, nearest neighbours agree on {found.agree:.1%} of {what} and rows at random on "
-            f"{found.chance:.1%} ({found.n_rows} rows asked), so nearness says nothing.",
-            "Their votes do agree, so the rows are in place: try another encoder for this label."
-            if aligned
-            else "Check that row i of the vectors is row i of the votes; if it is, try another encoder.",
-        )
+    if train.vectors is not None:
+        yield from _judge("train", *_likeness_of_votes(train, metric), None)
+    if split is not train and split.vectors is not None:
+        by_label = None
+        if len(case.y):
+            by_label = likeness(split.vectors[case.known], case.y[:, None], metric)
+        yield from _judge("this split", *_likeness_of_votes(split, metric), by_label)
+
+
+def _likeness_of_votes(split: Split, metric: str) -> tuple[Likeness | None, Likeness | None]:
+    """Of the votes as they are, and of the majority's label where there is one."""
+    assert split.vectors is not None  # asked before
+    votes, covered = split.votes, split.votes.covered
+    if not covered.any():
+        return None, None
+    counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(votes.n_classes)], axis=1)
+    most = counts[covered].argmax(axis=1)[:, None]
+    return (
+        likeness(split.vectors, np.asarray(votes.matrix), metric),
+        likeness(split.vectors[covered], most, metric),
+    )
+
+
+def _judge(
+    where: str,
+    by_vote: Likeness | None,
+    by_majority: Likeness | None,
+    by_label: Likeness | None,
+) -> Iterator[Finding]:
+    in_place = any(each is not None and each.is_there for each in (by_vote, by_majority))
+    if by_label is not None:
+        found, what, is_absent = by_label, "true labels", by_label.is_absent
+    elif by_vote is not None:
+        found, what = (by_vote, "votes") if by_majority is None else (by_majority, "majority votes")
+        is_absent = by_vote.is_absent and found.is_absent
+    else:
+        return
+    if not is_absent:
+        return
+    yield Finding(
+        "uninformative-vectors" if in_place else "misaligned",
+        (),
+        "note" if in_place else "warning",
+        f"On {where}, nearest neighbours agree on {found.agree:.0%} of {what} and shuffled ones on "
+        f"{found.chance:.0%} ({found.n_rows} rows asked), so nearness says nothing.",
+        "Their votes do agree, so the rows are in place: try another encoder for this label."
+        if in_place
+        else "Check that row i of the vectors is row i of the votes; if it is, try another encoder.",
+    )
 
 
 OUTCOME_CHECKS = (drowning, lent_votes, extension, new_rows, losing_to_majority, misaligned)
