@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Nearest, Space, nearest, within
+from epoxy.neighbors import Nearest, Space, coded, nearest, quantised, within
 
 
 def pair_distance(metric, x, z):
@@ -54,16 +54,24 @@ def assert_same(found, expected):
     assert found.distance.tolist() == expected.distance.tolist()
 
 
-@pytest.fixture(autouse=True, params=["numba", "numpy"])
+@pytest.fixture(autouse=True, params=["numba", "numpy", "int8"])
 def kernel_set(request, monkeypatch):
-    monkeypatch.setenv("EPOXY_KERNELS", request.param)
+    """Every way to search, the 8-bit one also where it is too small to pay."""
+    if request.param == "int8":
+        monkeypatch.setenv("EPOXY_KERNELS", "numba")
+        monkeypatch.setattr(coded, "WORTH", 0)
+        if not quantised.available():
+            pytest.skip("this processor cannot multiply 8-bit integers")
+    else:
+        monkeypatch.setenv("EPOXY_KERNELS", request.param)
+        monkeypatch.setenv("EPOXY_INT8", "0")
 
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 
 
 @METRICS
-@pytest.mark.parametrize("dimension", [1, 7, 32, 33, 100])
+@pytest.mark.parametrize("dimension", [1, 7, 32, 33, 64, 100])
 def test_nearest_equals_the_naive_oracle_bit_for_bit(metric, dimension):
     rng = np.random.default_rng(dimension)
     vectors = rng.normal(size=(60, dimension)).astype(np.float32)
@@ -102,6 +110,53 @@ def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
     found = nearest(Space(vectors, metric), support)
 
     assert_same(found, naive_nearest(metric, vectors, support))
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
+    n = data.draw(st.integers(1, 20))
+    cells = st.lists(st.integers(-1, 1), min_size=3, max_size=3)
+    vectors = np.zeros((n, 70), np.float32)
+    vectors[:, :3] = data.draw(st.lists(cells, min_size=n, max_size=n))
+    vectors[~vectors.any(axis=1)] = 1
+    support = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))[:, None]
+
+    found = nearest(Space(vectors), support)
+
+    assert_same(found, naive_nearest("cosine", vectors, support))
+
+
+def test_a_crowd_too_near_to_tell_apart_in_few_bits_is_still_ranked():
+    rng = np.random.default_rng(11)
+    vectors = 1 + 1e-3 * rng.normal(size=(120, 64)).astype(np.float32)
+    support = np.arange(120)[:, None] >= 20
+
+    found = nearest(Space(vectors), support)
+
+    assert_same(found, naive_nearest("cosine", vectors, support))
+
+
+def test_codes_miss_no_more_than_they_say(monkeypatch):
+    monkeypatch.setenv("EPOXY_KERNELS", "numba")
+    monkeypatch.delenv("EPOXY_INT8", raising=False)
+    if not quantised.available():
+        pytest.skip("this processor cannot multiply 8-bit integers")
+    rng = np.random.default_rng(12)
+    vectors = rng.normal(size=(200, 100))
+    vectors[:, 3] *= 40  # a coordinate that dwarfs the others, as real encoders have them
+    space = Space(vectors)
+
+    codes = space.codes.words.view(np.int8).astype(np.float64) * space.codes.scale
+    score = codes @ codes.T
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    miss = space.codes.miss
+    allowed = miss[:, None] + (1 + miss[:, None]) * miss[None, :]
+
+    assert (np.abs(score - unit @ unit.T) <= allowed).all()
+    assert miss.max() < 0.1
 
 
 @METRICS

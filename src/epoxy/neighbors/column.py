@@ -22,8 +22,9 @@ import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from . import kernels
+from .asks import NONE, Ask, Found, Support
 from .graph import Graph
-from .search import NONE, Ask, Found, Support, search
+from .search import search
 from .workers import Work, n_threads
 
 __all__ = ["Column"]
@@ -64,7 +65,7 @@ class Column:
         mask = _checked_support(graph, support)
         reach = _checked_radius(radius)
         n = graph.onto.n_nodes
-        nothing = Found(np.full(n, NONE, dtype=np.int32), np.full(n, np.inf))
+        nothing = Found.nothing(n)
         speaker = _speakers(graph, mask)
         ear = _Ear(graph, speaker, reach, nothing)
         ear.hear(speaker >= 0, np.ones(n, dtype=bool))

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
-from .search import NONE, Ask, Support, search
+from .asks import NONE, Ask, Support
+from .search import search
 from .space import Space
 
 __all__ = ["Nearest", "nearest", "within"]

@@ -19,6 +19,7 @@ from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
 from . import store
 from .build import Checkpoint, appended, full_order, rectangle, symmetric
+from .coded import is_codable
 from .space import Space
 
 __all__ = ["Graph"]
@@ -83,6 +84,8 @@ class Graph:
             if place is not None and checkpoint is not None:
                 store.save(place, {"neighbour": made[0], "distance": made[1]})
                 store.remove(checkpoint.path)
+        if is_codable(train):
+            train.codes  # noqa: B018 — made now, because the first edit must not wait for it
         return cls(train, asking, *made, k)
 
     def queries(

@@ -12,52 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from ..progress import Progress, silent
 from . import kernels
+from .asks import Ask, Found, blocks, settle, take, union
+from .coded import coded_answers, is_worth_coding
 from .space import Space
 from .workers import Work, n_threads
 
-__all__ = ["NONE", "Ask", "Found", "Support", "search"]
+__all__ = ["search"]
 
-NONE = -1
 TILE = 1024
-SETTLE_BYTES = 16 << 20
 SMALL = 5e7  # multiplications and additions that one thread does before two have started
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    """One source's supporting rows as nodes: each node speaks through its lowest supporting row."""
-
-    nodes: np.ndarray  # (n_candidates,) int32, ascending
-    rows: np.ndarray  # (n_candidates,) int32, the row each node speaks through
-
-    @classmethod
-    def of(cls, space: Space, mask: np.ndarray) -> Support:
-        """From a mask over the rows of `space`."""
-        rows = np.flatnonzero(mask).astype(np.int32)
-        nodes, at = np.unique(space.node[rows], return_index=True)
-        return cls(nodes, rows[at])
-
-
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """One source's question: who of the support is nearest to each of these nodes."""
-
-    support: Support
-    queries: np.ndarray  # (n_queries,) nodes of the asking space, ascending
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The answers to an `Ask`, aligned with its queries."""
-
-    row: np.ndarray  # (n_queries,) int32, −1 where the support is empty
-    distance: np.ndarray  # (n_queries,) float64, inf where the support is empty
 
 
 def search(
@@ -66,36 +34,18 @@ def search(
     """Answer all the questions exactly, ties to the lowest train row."""
     live = [ask for ask in asks if len(ask.support.nodes) and len(ask.queries)]
     answers = dict(zip(map(id, live), _answers(train, onto, live, progress), strict=True))
-    return [answers.get(id(ask)) or _nothing(len(ask.queries)) for ask in asks]
-
-
-def _nothing(count: int) -> Found:
-    return Found(np.full(count, NONE, dtype=np.int32), np.full(count, np.inf))
+    return [answers.get(id(ask)) or Found.nothing(len(ask.queries)) for ask in asks]
 
 
 def _answers(train: Space, onto: Space, asks: list[Ask], progress: Progress) -> list[Found]:
     if not asks:
         return []
+    if is_worth_coding(train, onto, asks):
+        return coded_answers(train, onto, asks, progress)
     sweep = _Sweep(train, onto, asks)
     threads = 1 if sweep.multiplications < SMALL else n_threads()
     Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
     return _decide(sweep, asks, threads)
-
-
-def _blocks(count: int, size: int) -> list[slice]:
-    """Equal slices of at most `size`, as many for each thread."""
-    share = n_threads()
-    pieces = max(1, share * -(-count // (share * size)))
-    ends = [round(count * each / pieces) for each in range(pieces + 1)]
-    return [slice(a, b) for a, b in pairwise(ends) if b > a]
-
-
-def _take(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The rows, without a copy if they are all or adjacent."""
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return np.asarray(matrix[rows[0] : rows[-1] + 1])
-    taken: np.ndarray = matrix[rows]
-    return taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +75,11 @@ class _Sweep:
 
     def __init__(self, train: Space, onto: Space, asks: list[Ask]) -> None:
         self.train, self.onto = train, onto
-        self.candidates = _union([ask.support.nodes for ask in asks], train.n_nodes)
-        queries = _union([ask.queries for ask in asks], onto.n_nodes)
+        self.candidates = union([ask.support.nodes for ask in asks], train.n_nodes)
+        queries = union([ask.queries for ask in asks], onto.n_nodes)
         self.places = [np.searchsorted(self.candidates, ask.support.nodes) for ask in asks]
-        self.right = _take(train.right, self.candidates)
-        self.left = self.right if train.left is train.right else _take(train.left, self.candidates)
+        self.right = take(train.right, self.candidates)
+        self.left = self.right if train.left is train.right else take(train.left, self.candidates)
         asking = np.isin(self.candidates, queries, assume_unique=True) if onto is train else False
         self.mirrors = bool(np.mean(asking) > 0.5)
         if self.mirrors:  # candidates first, in their order, so that a tile serves both its sides
@@ -145,9 +95,9 @@ class _Sweep:
     def _tasks(self) -> list[int | slice]:
         """Strips of the half matrix by number, the longest first, then blocks of other queries."""
         shift = len(self.candidates) if self.mirrors else 0
-        others = _blocks(len(self.queries) - shift, TILE)
-        blocks = [slice(each.start + shift, each.stop + shift) for each in others]
-        return [*(range(len(self.parts)) if self.mirrors else ()), *blocks]
+        rest = blocks(len(self.queries) - shift, TILE)
+        moved = [slice(each.start + shift, each.stop + shift) for each in rest]
+        return [*(range(len(self.parts)) if self.mirrors else ()), *moved]
 
     @property
     def multiplications(self) -> float:
@@ -170,7 +120,7 @@ class _Sweep:
 
         def sweep(task: int | slice) -> None:
             if isinstance(task, slice):
-                asking = _take(self.onto.left, self.queries[task])
+                asking = take(self.onto.left, self.queries[task])
                 for part in self.parts:
                     self._offer(_multiply(self.right[part], asking, buffers[0]), part, mine, task)
                 return
@@ -222,7 +172,7 @@ def _decide(sweep: _Sweep, asks: list[Ask], threads: int) -> list[Found]:
     def measure(part: slice) -> None:
         distance[part] = onto.node_distances(queries[part], train, nodes[part])
 
-    Work(_blocks(len(queries), 4096)).run(lambda: measure, threads=threads)
+    Work(blocks(len(queries), 4096)).run(lambda: measure, threads=threads)
     margin = np.float32(2 * train.slack(onto))
     answers, start = [], 0
     for number, (ask, winner) in enumerate(zip(asks, winners, strict=True)):
@@ -231,37 +181,7 @@ def _decide(sweep: _Sweep, asks: list[Ask], threads: int) -> list[Found]:
         start += len(winner)
         doubtful = found.best[number, at] - found.second[number, at] <= margin
         if doubtful.any():
-            settled = _settle(train, ask.support, onto, ask.queries[doubtful])
+            settled = settle(train, ask.support, onto, ask.queries[doubtful])
             answer.row[doubtful], answer.distance[doubtful] = settled
         answers.append(answer)
     return answers
-
-
-def _union(parts: list[np.ndarray], count: int) -> np.ndarray:
-    if len(parts) == 1:
-        return parts[0]
-    present = np.zeros(count, dtype=bool)
-    for part in parts:
-        present[part] = True
-    return np.flatnonzero(present)
-
-
-def _settle(
-    train: Space, support: Support, onto: Space, queries: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Measure everything within rounding of the best in float64; the nearest, lowest row wins."""
-    row = np.full(len(queries), NONE, dtype=np.int32)
-    distance = np.full(len(queries), np.inf)
-    candidates = _take(train.right, support.nodes)
-    margin = np.float32(2 * train.slack(onto))
-    block = max(1, SETTLE_BYTES // (4 * len(candidates)))
-    for start in range(0, len(queries), block):
-        part = queries[start : start + block]
-        score = onto.left[part] @ candidates.T
-        which, candidate = np.nonzero(score >= score.max(axis=1, keepdims=True) - margin)
-        exact = onto.node_distances(part[which], train, support.nodes[candidate])
-        order = np.lexsort((support.rows[candidate], exact, which))
-        winner = order[np.searchsorted(which[order], np.arange(len(part)))]
-        row[start : start + block] = support.rows[candidate[winner]]
-        distance[start : start + block] = exact[winner]
-    return row, distance

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import VectorError
 from . import kernels
 from .metrics import Metric, metric_named
+from .quantised import Codes
 
 __all__ = ["Space"]
 
@@ -89,6 +90,11 @@ class Space:
         order = np.argsort(self.node, kind="stable").astype(np.int32)
         counts = np.bincount(self.node, minlength=self.n_nodes)
         return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def codes(self) -> Codes:
+        """8-bit codes of the unit vectors, for the search that multiplies integers."""
+        return Codes.of(self)
 
     @cached_property
     def fingerprint(self) -> str:
