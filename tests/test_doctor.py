@@ -582,6 +582,25 @@ def test_a_model_that_loses_in_f1_is_told_so():
     assert found.text.startswith("Triplet reaches F1 ")
 
 
+class Contrary:
+    """A label model of somebody else's making, and a bad one: the opposite of the majority."""
+
+    def fit(self, votes):
+        return self
+
+    def predict_proba(self, votes):
+        return 1 - epoxy.MajorityVote().fit(votes).predict_proba(votes)
+
+
+def test_a_foreign_model_is_told_what_to_use_where_triplets_cannot_be_fitted():
+    train, dev = world(0, lambda rng, y: voters(rng, y, [0.9, 0.8], 0.6))
+
+    (found,) = about(diagnose(fitted(train, Contrary()), dev), "loses-to-majority")
+
+    assert re.match(r"Contrary reaches accuracy \d", found.text)
+    assert re.match(r"Use label_model=(MajorityVote|DawidSkene)\(\)", found.cure)
+
+
 def test_majority_vote_does_not_lose_to_itself():
     data = synthetic(1500, sources=[Source(0.75, 0.3)] * 5, seed=0)
     model = fitted(data.train, epoxy.MajorityVote([0.995, 0.005]))
