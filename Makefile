@@ -37,6 +37,9 @@ format: setup
 types: setup
 	$(BIN)/mypy
 
+docs: setup
+	$(BIN)/python docs/generate.py
+
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/speed.py

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ABSTAIN": "votes",
     "Chain": "sequences",
+    "Fusion": "fusion",
     "TaskGraph": "sequences",
     "Tasks": "sequences",
     "learn_dependencies": "sequences",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from .errors import NotIdentifiable as NotIdentifiable
     from .extension import Reach as Reach
     from .extension import reach as reach
+    from .fusion import Fusion as Fusion
     from .label_models import DawidSkene as DawidSkene
     from .label_models import MajorityVote as MajorityVote
     from .label_models import Snorkel as Snorkel

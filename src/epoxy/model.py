@@ -15,6 +15,7 @@ from .diagnostics import (
     Explanation,
     Report,
     Voice,
+    diagnose,
     interval,
     scores,
     source_rows,
@@ -138,7 +139,8 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
     def report(self, split: Split, *, positive: str | None = None) -> Report:
         """What each source does before and after extension, and how good the labels are."""
         split = _as_split(split)
-        extended = self.extend(split)
+        traced = self.trace(split)
+        extended = traced.votes
         proba = self.label_model_.predict_proba(extended)
         votes = extended if split.votes is extended else split.votes
         majority = MajorityVote(getattr(self.label_model_, "class_balance_", None)).fit(extended)
@@ -163,7 +165,7 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
             learned=_learned(self.label_model_),
             radii=self.radius_,
         )
-        findings = tuple(getattr(self.label_model_, "findings_", ()))
+        findings = diagnose(self, split, positive=positive, traced=traced)
         return Report("Epoxy", summary, SOURCE_COLUMNS, tuple(rows), findings)
 
     def explain(self, split: Split, row: Any) -> Explanation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
 from ..errors import ParameterError
 from .output import say, write_json
@@ -65,9 +66,13 @@ def run(options: argparse.Namespace) -> None:
     write_json(results, options.json)
 
 
-def _balance(given: str | None) -> tuple[float, ...] | str | None:
-    if given is None or given in ("dev", "tune"):
-        return given
+def _balance(given: str | None) -> tuple[float, ...] | Literal["dev", "tune"] | None:
+    if given is None:
+        return None
+    if given == "dev":
+        return "dev"
+    if given == "tune":
+        return "tune"
     try:
         return tuple(float(each) for each in given.split(","))
     except ValueError:

@@ -60,7 +60,7 @@ def synthetics_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=int, default=10_000, help="points in the unit square (10000)"
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
     parser.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw both experiments (.png, .svg)"
     )

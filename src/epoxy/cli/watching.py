@@ -32,12 +32,13 @@ def run(options: argparse.Namespace) -> None:
     """Watch a project until Ctrl-C."""
     from ..session import Session
 
+    path = options.folder / "lfs.py"
+    seen = path.read_bytes() if path.is_file() else b""  # a save while we open must not be missed
     session = Session.open(options.folder)
-    path = session.project.folder / "lfs.py"
     say(f"watching {path}; Ctrl-C ends")
     say(_state(session))
-    known = _meanings(session)
-    for done, _ in enumerate(saves(path, options.every, time.sleep), 1):
+    known = session.meanings
+    for done, _ in enumerate(saves(path, options.every, time.sleep, seen), 1):
         try:
             known = refresh(session, known, say)
         except (
@@ -49,9 +50,8 @@ def run(options: argparse.Namespace) -> None:
             return
 
 
-def saves(path: Path, every: float, sleep: Callable[[float], None]) -> Iterator[None]:
-    """Yield each time the file's content changed; editors that replace the file are seen too."""
-    last = path.read_bytes()
+def saves(path: Path, every: float, sleep: Callable[[float], None], last: bytes) -> Iterator[None]:
+    """Yield each time the content differs from `last`; editors that replace the file are seen too."""
     while True:
         sleep(every)
         try:
@@ -96,12 +96,6 @@ def refresh(
     seconds = time.perf_counter() - start
     tell(f"{_state(session)}  [{1000 * seconds:.0f} ms]" if edits else "  nothing changed")
     return meanings
-
-
-def _meanings(session: Any) -> dict[str, str | None]:
-    from ..lfs import as_labeling_function
-
-    return {as_labeling_function(lf).name: fingerprint(lf) for lf in session.project.load_lfs()}
 
 
 def _tell_flips(session: Any, before: Any, tell: Callable[[object], None], limit: int = 5) -> None:

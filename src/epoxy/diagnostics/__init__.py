@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .doctor import diagnose
+from .examination import Finding
 from .explanation import Explanation, Voice
 from .report import Column, Report
 from .scores import calibration_error, scores
@@ -11,9 +13,11 @@ __all__ = [
     "SOURCE_COLUMNS",
     "Column",
     "Explanation",
+    "Finding",
     "Report",
     "Voice",
     "calibration_error",
+    "diagnose",
     "interval",
     "scores",
     "source_rows",

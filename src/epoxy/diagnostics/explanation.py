@@ -63,7 +63,11 @@ class Explanation:
             f"  majority vote: {crowd}",
             f"  {self.start:+.2f}  before any source speaks",
         ]
-        lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in self.voices]
+        heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
+        lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]
+        if len(heard) < len(self.voices):
+            rest = sum(v.weight for v in self.voices if v not in heard)
+            lines.append(f"  {rest:+.2f}  {len(self.voices) - len(heard)} more abstain")
         lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")
         return "\n".join(lines)
 

@@ -55,7 +55,10 @@ class Report:
             "title": self.title,
             "summary": dict(self.summary),
             "sources": [dict(row) for row in self.rows],
-            "findings": [str(each) for each in self.findings],
+            "findings": [
+                each.to_dict() if hasattr(each, "to_dict") else {"text": str(each)}
+                for each in self.findings
+            ],
         }
 
     def __str__(self) -> str:

@@ -47,7 +47,8 @@ def open_session(
     project = Project.read(folder)
     report = bar if progress is None else progress
     rows = read_project(project)
-    votes, failures = vote(project, rows, project.load_lfs(), report("voting"))
+    lfs = project.load_lfs()
+    votes, failures = vote(project, rows, lfs, report("voting"))
     vectors = _vectors(project, rows, report("embedding"))
     splits = [
         Split(each, vector, y, ids)
@@ -59,6 +60,7 @@ def open_session(
     settings.setdefault("cache", project.cache / "neighbours")
     session = kind(*splits, progress=report("finding neighbours"), **settings)
     session.project, session.failures, session.rows = project, failures, rows
+    session.meanings = {as_labeling_function(lf).name: fingerprint(lf) for lf in lfs}
     _take_up(session, kept)
     session.store = kept
     return session

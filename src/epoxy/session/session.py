@@ -99,6 +99,7 @@ class Session:
         self.project: Any = None
         self.store: Store | None = None
         self.rows: Any = None
+        self.meanings: dict[str, str | None] = {}  # fingerprints of the functions it voted with
         self._watchers: list[Callable[[Change], None]] = []
         self._past: list[Version] = []
         self._working = Working(len(self.classes))
