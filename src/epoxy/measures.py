@@ -39,7 +39,8 @@ class Measure:
         """How often each row is drawn in each resample; (n_rows, resamples)."""
         rng = np.random.default_rng(self.seed)
         n, count = len(self.y), self.resamples if self.custom is None else min(50, self.resamples)
-        return rng.multinomial(n, np.full(n, 1 / n), size=count).T.astype(np.float64)
+        drawn = rng.multinomial(n, np.full(n, 1 / n), size=count)
+        return np.ascontiguousarray(drawn.T, dtype=np.float64)
 
     def parts(self, proba: np.ndarray) -> np.ndarray:
         """What the score is a function of, row by row; (n_parts, n_rows)."""
@@ -53,7 +54,9 @@ class Measure:
 
     def of_parts(self, parts: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The score under each weighting of the rows; parts (…, n_parts, n_rows) → (…, n_weightings)."""
-        sums = parts @ weights
+        # one flat product: numpy multiplies stacks of small matrices without BLAS
+        flat = parts.reshape(-1, parts.shape[-1]) @ weights
+        sums = flat.reshape(*parts.shape[:-1], weights.shape[1])
         if self.name == "f1":
             return np.asarray(
                 2 * sums[..., 0, :] / np.maximum(sums[..., 1, :] + sums[..., 2, :], 1)
