@@ -27,6 +27,7 @@ __all__ = [
     "plain_params",
     "posterior",
     "resolve_balance",
+    "votes_for",
 ]
 
 ClassBalance = Sequence[float] | np.ndarray | Split | None
@@ -115,16 +116,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return model
 
     def _check(self, votes: Votes) -> Votes:
-        if not hasattr(self, "log_likelihood_"):
-            raise NotFitted.of(self)
-        votes = as_votes(votes)
-        if votes.n_sources != len(self.sources_) or votes.n_classes > len(self.classes_):
-            raise AlignmentError(
-                f"{type(self).__name__} was fitted on {len(self.sources_)} sources and "
-                f"{len(self.classes_)} classes, got votes of {votes.n_sources} sources and "
-                f"{votes.n_classes} classes; apply the same labeling functions"
-            )
-        return votes
+        return votes_for(self, votes, "log_likelihood_")
 
 
 def plain_params(model: Any) -> dict[str, Any]:
@@ -136,6 +128,20 @@ def plain_params(model: Any) -> dict[str, Any]:
     if not isinstance(params.get("dependencies", "learn"), str):
         params["dependencies"] = [list(pair) for pair in params["dependencies"]]
     return params
+
+
+def votes_for(model: Any, votes: Any, learned: str) -> Votes:
+    """Votes of the sources a model was fitted on; `learned` is an attribute only fitting sets."""
+    if not hasattr(model, learned):
+        raise NotFitted.of(model)
+    votes = as_votes(votes)
+    if votes.n_sources != len(model.sources_) or votes.n_classes > len(model.classes_):
+        raise AlignmentError(
+            f"{type(model).__name__} was fitted on {len(model.sources_)} sources and "
+            f"{len(model.classes_)} classes, got votes of {votes.n_sources} sources and "
+            f"{votes.n_classes} classes; apply the same labeling functions"
+        )
+    return votes
 
 
 def as_votes(votes: Any) -> Votes:

@@ -7,10 +7,17 @@ from typing import Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..errors import AlignmentError, NotFitted
+from ..errors import NotFitted
 from ..persistence import State
 from ..votes import Votes
-from .base import ClassBalance, as_votes, check_speaks, plain_params, resolve_balance
+from .base import (
+    ClassBalance,
+    as_votes,
+    check_speaks,
+    plain_params,
+    resolve_balance,
+    votes_for,
+)
 
 __all__ = ["MajorityVote"]
 
@@ -50,15 +57,7 @@ class MajorityVote(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return the share of votes for each class; (n_rows, n_classes)."""
-        if not hasattr(self, "classes_"):
-            raise NotFitted.of(self)
-        votes = as_votes(votes)
-        if votes.n_sources != len(self.sources_) or votes.n_classes > len(self.classes_):
-            raise AlignmentError(
-                f"MajorityVote was fitted on {len(self.sources_)} sources and {len(self.classes_)} "
-                f"classes, got {votes.n_sources} and {votes.n_classes}; "
-                "apply the same labeling functions"
-            )
+        votes = votes_for(self, votes, "classes_")
         counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(len(self.classes_))], 1)
         total = counts.sum(axis=1, keepdims=True)
         return np.where(total > 0, counts / np.maximum(total, 1), self.class_balance_)

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..errors import AlignmentError, NotFitted, ParameterError, StoreError, UnknownName
-from ..label_models.base import as_votes
+from ..errors import NotFitted, ParameterError, StoreError, UnknownName
+from ..label_models.base import votes_for
 from ..persistence import State
 from ..votes import Split, Votes
 from .dependencies import barred_pairs, learn_dependencies
@@ -138,16 +138,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         return barred
 
     def _check(self, votes: Votes) -> Votes:
-        if not hasattr(self, "by_place_"):
-            raise NotFitted.of(self)
-        votes = as_votes(votes)
-        if votes.n_sources != len(self.sources_) or votes.n_classes > len(self.classes_):
-            raise AlignmentError(
-                f"{type(self).__name__} was fitted on {len(self.sources_)} sources and "
-                f"{len(self.classes_)} classes, got votes of {votes.n_sources} sources and "
-                f"{votes.n_classes} classes; apply the same labeling functions"
-            )
-        return votes
+        return votes_for(self, votes, "by_place_")
 
     def to_state(self) -> State:
         """Everything a fitted model is, as plain values and arrays."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,16 +17,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..diagnostics import Explanation, Report, scores
+from ..diagnostics import Explanation, Report
 from ..errors import (
-    AlignmentError,
     NotIdentifiable,
     ParameterError,
     UnknownName,
-    VoteError,
 )
 from ..extension import Radius, Reach, as_radii, typical_distance
-from ..label_models import LabelModel, Triplet, balance_of
+from ..label_models import LabelModel
 from ..label_models.base import from_odds, posterior
 from ..label_models.kernels import sum_log_odds, warm
 from ..model import Epoxy, position_of
@@ -34,13 +32,26 @@ from ..progress import Progress, silent
 from ..votes import ABSTAIN, Split, Votes
 from ..weighting import Weighting, resolve_weighting
 from .reaching import Index
+from .steps import (
+    DEV,
+    TRAIN,
+    check_same,
+    column_of,
+    coverage_of,
+    default_model,
+    flipped,
+    joined,
+    most_probable,
+    scores_of,
+    stack,
+    truth_of,
+    with_source,
+)
 from .store import Store
 from .versions import Change, Source, Version
 from .working import Working
 
 __all__ = ["Session"]
-
-TRAIN, DEV = 0, 1
 
 
 class Session:
@@ -93,7 +104,7 @@ class Session:
     ) -> None:
         self.classes, self.metric, self.positive = train.classes, metric, positive
         self.weighting = resolve_weighting(weighting)
-        self.label_model = _default_model(dev) if label_model is None else label_model
+        self.label_model = default_model(dev) if label_model is None else label_model
         self._template = clone(self.label_model, safe=False)
         self.failures: tuple[Any, ...] = ()
         self.project: Any = None
@@ -105,12 +116,12 @@ class Session:
         self._working = Working(len(self.classes))
         warm()
         splits = (train,) if dev is None else (train, dev)
-        _check_same(splits)
+        check_same(splits)
         if radius is None:
             radius = 0.0 if train.vectors is None else typical_distance(train, metric)
         radii = as_radii(radius, train.votes.sources)
         # what a train split knows of the truth is never looked at; labels given by hand are
-        truth = (np.full(train.n_rows, ABSTAIN), *(_truth(split) for split in splits[1:]))
+        truth = (np.full(train.n_rows, ABSTAIN), *(truth_of(split) for split in splits[1:]))
         folder = None if cache is None else Path(cache)
         index = Index.over(splits, metric, graph=graph, cache=folder, progress=progress)
         start = Version(0, (), truth, splits, index)
@@ -181,7 +192,7 @@ class Session:
         at = self._split_number(name)
         now = self._now
         used = now.sources if every else now.active
-        matrix = _stack([source.own[at] for source in used], now.splits[at].n_rows)
+        matrix = stack([source.own[at] for source in used], now.splits[at].n_rows)
         votes = Votes(
             matrix,
             [source.name for source in used],
@@ -231,11 +242,11 @@ class Session:
         for at, (split, each) in enumerate(zip(now.splits, given)):
             if each is None:
                 each = old.own[at] if old is not None else np.full(split.n_rows, ABSTAIN)
-            own.append(_column(source, each, split.n_rows, self.classes))
+            own.append(column_of(source, each, split.n_rows, self.classes))
         radius = old.radius if old is not None else self._usual_radius()
         made = self._source(now, source, tuple(own), radius, old)
         verb = "votes of" if old is not None else "add"
-        return self._commit(_with(now, made), f"{verb} {source}", source)
+        return self._commit(with_source(now, made), f"{verb} {source}", source)
 
     def set_radius(self, source: str | None, radius: float | None) -> Change:
         """Let a source (None: all of them) speak as far as `radius`; None leaves its votes alone."""
@@ -250,14 +261,16 @@ class Session:
         now = self._now
         values = as_radii(list(radii.values()), list(radii))
         for name, value in zip(radii, values):
-            now = _with(now, self._extended(self._known(name), value, now.index))
+            now = with_source(now, self._extended(self._known(name), value, now.index))
         only = next(iter(radii)) if len(radii) == 1 else None
         return self._commit(now, what, only)
 
     def switch(self, source: str, on: bool) -> Change:
         """Switch a source off (its votes stay known) or on again."""
         made = replace(self._known(source), is_on=bool(on))
-        return self._commit(_with(self._now, made), f"{'on' if on else 'off'} {source}", source)
+        return self._commit(
+            with_source(self._now, made), f"{'on' if on else 'off'} {source}", source
+        )
 
     def remove(self, source: str) -> Change:
         """Forget a source."""
@@ -280,7 +293,7 @@ class Session:
         """Add train rows, with a vote of every source and a vector each."""
         now = self._now
         train = now.splits[TRAIN]
-        grown = _joined(self.split(every=True), more)
+        grown = joined(self.split(every=True), more)
         index = now.index.append(more)
         unknown = np.full(more.n_rows, ABSTAIN)
         truth = (np.concatenate([now.truth[TRAIN], unknown]), *now.truth[1:])
@@ -346,8 +359,8 @@ class Session:
             problem = str(error)
             return version.combined(number, None, (), (), {}, problem)
         proba = tuple(self._probabilities(model, version, at) for at in range(len(version.splits)))
-        labels = tuple(_most_probable(each) for each in proba)
-        found = _scores(proba, version.truth, self.classes, self.positive)
+        labels = tuple(most_probable(each) for each in proba)
+        found = scores_of(proba, version.truth, self.classes, self.positive)
         return version.combined(number, model, proba, labels, found)
 
     def _fit(self, version: Version) -> Any:
@@ -405,10 +418,10 @@ class Session:
             version=now.number,
             what=what,
             source=source,
-            flipped=_flipped(before, now),
+            flipped=flipped(before, now),
             before=before.scores,
             after=now.scores,
-            coverage=None if source is None else (_coverage(old), _coverage(new)),
+            coverage=None if source is None else (coverage_of(old), coverage_of(new)),
             seconds=time.perf_counter() - start,
             searched=0.0 if new is None else now.index.searched(new.reach[TRAIN]),
             problem=now.problem,
@@ -447,118 +460,10 @@ class Session:
 
     def _votes(self, at: int, version: Version | None = None) -> Votes:
         now = self._now if version is None else version
-        matrix = _stack([source.extended[at] for source in now.active], now.splits[at].n_rows)
+        matrix = stack([source.extended[at] for source in now.active], now.splits[at].n_rows)
         names = tuple(source.name for source in now.active)
         return Votes.of_checked(matrix, names, self.classes, now.splits[at].votes.sequences)
 
     def _reach(self, at: int, votes: Votes) -> Reach:
         found: Reach = self._now.index.as_reach(at, self._now.active, votes, self.weighting)
         return found
-
-
-def _default_model(dev: Split | None) -> LabelModel:
-    if dev is None or not dev.labelled.any():
-        return Triplet()
-    return Triplet(balance_of(dev).tolist())
-
-
-def _truth(split: Split) -> np.ndarray:
-    return np.full(split.n_rows, ABSTAIN) if split.y is None else split.y
-
-
-def _check_same(splits: Sequence[Split]) -> None:
-    first = splits[0].votes
-    for other in splits[1:]:
-        if other.votes.sources != first.sources or other.classes != first.classes:
-            raise AlignmentError(
-                "train and dev must have the same sources and classes, got "
-                f"{list(first.sources)[:5]} and {list(other.votes.sources)[:5]}"
-            )
-
-
-def _column(source: str, column: Any, n_rows: int, classes: tuple[str, ...]) -> np.ndarray:
-    """Votes of one source, given as indices or names, as a checked column."""
-    raw = np.asarray(column)
-    if raw.shape != (n_rows,):
-        raise AlignmentError(
-            f"source {source!r} needs one vote per row, got shape {raw.shape} for {n_rows} rows"
-        )
-    if raw.dtype.kind not in "iu":
-        position: dict[Any, int] = {name: at for at, name in enumerate(classes)}
-        position[None] = ABSTAIN
-        try:
-            raw = np.array([position[each] for each in raw.tolist()])
-        except KeyError as error:
-            raise VoteError(
-                f"source {source!r} votes {error.args[0]!r}; expected one of {list(classes)} or None"
-            ) from None
-    return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
-
-
-def _stack(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
-    """Columns side by side, column-contiguous."""
-    if not columns:
-        return np.empty((rows, 0), dtype=np.int8, order="F")
-    return np.stack(columns).T
-
-
-def _with(version: Version, source: Source) -> Version:
-    """A version with one source replaced, or added at the end."""
-    if version.source(source.name) is None:
-        return replace(version, sources=(*version.sources, source))
-    kept = (source if each.name == source.name else each for each in version.sources)
-    return replace(version, sources=tuple(kept))
-
-
-def _joined(train: Split, more: Split) -> Split:
-    if more.votes.sources != train.votes.sources or more.classes != train.classes:
-        raise AlignmentError(
-            f"appended rows need votes of the sources {list(train.votes.sources)[:8]}, "
-            f"got {list(more.votes.sources)[:8]}"
-        )
-    if (more.vectors is None) != (train.vectors is None):
-        raise AlignmentError("appended rows need vectors exactly when the train rows have them")
-    votes = Votes(
-        np.concatenate([train.votes.matrix, more.votes.matrix]), train.votes.sources, train.classes
-    )
-    vectors = None if train.vectors is None else np.concatenate([train.vectors, more.vectors])
-    y = np.concatenate([_truth(train), _truth(more)])
-    ids = np.concatenate([np.asarray(train.ids), np.asarray(more.ids)])
-    return Split(votes, vectors, y, ids)
-
-
-def _scores(
-    proba: Sequence[np.ndarray],
-    truth: Sequence[np.ndarray],
-    classes: Sequence[str],
-    positive: str | None,
-) -> dict[str, float]:
-    """Scores over every row whose truth is known, dev rows and hand-labelled train rows alike."""
-    known = [each != ABSTAIN for each in truth]
-    if not any(each.any() for each in known):
-        return {}
-    told = np.concatenate([each[where] for each, where in zip(truth, known)])
-    said = np.concatenate([each[where] for each, where in zip(proba, known)])
-    return scores(said, told, classes, positive=positive)
-
-
-def _most_probable(proba: np.ndarray) -> np.ndarray:
-    """The class with the largest probability, the first of equals."""
-    if proba.shape[1] == 2:  # many times as fast as argmax over pairs
-        return np.asarray(proba[:, 1] > proba[:, 0]).view(np.int8)
-    return np.asarray(proba.argmax(axis=1))
-
-
-def _flipped(before: Version, now: Version) -> np.ndarray:
-    if not before.labels or not now.labels:
-        rows = now.splits[TRAIN].n_rows if before.labels or now.labels else 0
-        return np.arange(rows)
-    old, new = before.labels[TRAIN], now.labels[TRAIN]
-    shared = min(len(old), len(new))
-    return np.flatnonzero(old[:shared] != new[:shared])
-
-
-def _coverage(source: Source | None) -> float:
-    if source is None or not len(source.extended[TRAIN]):
-        return 0.0
-    return float((source.extended[TRAIN] != ABSTAIN).mean())
