@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from epoxy.neighbors import Column, Graph, Space, nearest
+from epoxy.neighbors import Column, Graph, Space, nearest, warm
 from epoxy.neighbors.workers import n_threads
 from speed_data import edited
 
@@ -40,15 +40,6 @@ def resident_mb() -> float:
 
 def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-def warm(vectors: np.ndarray) -> None:
-    """Load the compiled kernels: a first call costs a second once, not at every edit."""
-    space = Space(vectors[:64])
-    support = np.arange(len(space)) < 8
-    nearest(space, support[:, None])
-    Column.of(Graph.build(space, 4), support, radius=0.5).voting(~support)
-    Graph.build(space)
 
 
 def limits(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, float]:
@@ -160,7 +151,7 @@ def main() -> None:
     task, folder, *rest = sys.argv[1:]
     vectors = np.load(Path(folder) / "vectors.npy")
     votes = np.load(Path(folder) / "votes.npy")
-    warm(vectors)
+    warm()  # a first call costs a second once per process, not at every edit
     print(json.dumps(TASKS[task](vectors, votes, int(rest[0]) if rest else 256)))
 
 

@@ -6,5 +6,6 @@ from .column import Column
 from .exact import Nearest, nearest, within
 from .graph import Graph
 from .space import Space
+from .warming import warm
 
-__all__ = ["Column", "Graph", "Nearest", "Space", "nearest", "within"]
+__all__ = ["Column", "Graph", "Nearest", "Space", "nearest", "warm", "within"]

@@ -46,6 +46,12 @@ class Found:
     row: np.ndarray  # (n_queries,) int32, −1 where the support is empty
     distance: np.ndarray  # (n_queries,) float64, inf where the support is empty
 
+    def freeze(self) -> Found:
+        """Make the arrays read-only, before they are shared."""
+        self.row.flags.writeable = False
+        self.distance.flags.writeable = False
+        return self
+
     @classmethod
     def nothing(cls, count: int) -> Found:
         """No answer for anybody."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..progress import Progress, silent
-from . import store
+from . import kernels, store
 from .lists import Candidates, Lists, proven
 from .space import Space
 from .workers import Work
@@ -23,7 +23,7 @@ from .workers import Work
 __all__ = ["Checkpoint", "appended", "full_order", "rectangle", "symmetric"]
 
 TILE = 1024
-ORDER_BYTES = 16 << 20
+ORDER_TILE = 128
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
@@ -45,22 +45,31 @@ def _allocate(rows: int, width: int) -> Arrays:
 
 
 def full_order(train: Space, onto: Space, progress: Progress = silent) -> Arrays:
-    """Every node of train in order of distance, for each node of onto."""
+    """Every node of train in order of distance, for each node of onto.
+
+    All pairs are measured in float64 anyway, so no float32 score is needed; between the nodes of
+    one space each pair is measured once.
+    """
     neighbour, distance = _allocate(onto.n_nodes, train.n_nodes)
-    size = max(1, min(TILE, ORDER_BYTES // (8 * max(1, train.n_nodes))))
+    down, across = _slices(onto.n_nodes, ORDER_TILE), _slices(train.n_nodes, ORDER_TILE)
+    pairs = [(i, j) for i in down for j in across if onto is not train or i.start <= j.start]
 
-    def worker() -> Callable[[slice], None]:
-        def order(block: slice) -> None:
-            queries = np.arange(block.start, block.stop)
-            nodes = np.argsort(-(onto.left[block] @ train.right.T), axis=1).astype(np.int32)
-            nothing = np.full(len(queries), -np.inf, dtype=np.float32)
-            every = Candidates.measured(train, onto, queries, nodes, nothing)
-            found = proven(train, onto, queries, every, train.n_nodes)
-            neighbour[block], distance[block] = found
+    def measure(pair: tuple[slice, slice]) -> None:
+        rows, columns = (np.arange(each.start, each.stop) for each in pair)
+        nodes = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+        tile = onto.node_distances(nodes[0], train, nodes[1]).reshape(len(rows), len(columns))
+        distance[pair] = tile
+        if onto is train:
+            distance[pair[1], pair[0]] = tile.T
 
-        return order
+    def order(rows: slice) -> None:
+        nodes = np.argsort(distance[rows], axis=1).astype(np.int32)
+        distance[rows] = np.take_along_axis(distance[rows], nodes, axis=1)
+        kernels.active().rank_rows(nodes, distance[rows])  # equals by node
+        neighbour[rows] = nodes
 
-    Work(_slices(onto.n_nodes, size)).run(worker, progress=progress)
+    Work(pairs).run(lambda: measure, progress=progress)
+    Work(_slices(onto.n_nodes, ORDER_TILE)).run(lambda: order)
     return neighbour, distance
 
 

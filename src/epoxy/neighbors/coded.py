@@ -88,21 +88,25 @@ class _CodedSweep:
                 shape = int8.ROWS * len(part), len(columns[1])
                 scores = tile[: shape[0] * shape[1]].reshape(shape)
                 int8.multiply(part, *columns, scores)
-                self._offer(scores, start * int8.ROWS, lists)
+                self._offer(scores, start * int8.ROWS, nodes, lists)
             for number in range(len(self.asks)):
                 self._decide(number, block, lists)
 
         return sweep
 
-    def _offer(self, scores: np.ndarray, start: int, lists: _Lists) -> None:
+    def _offer(self, scores: np.ndarray, start: int, nodes: np.ndarray, lists: _Lists) -> None:
         from . import int8_kernels as int8
 
+        step = self.train.codes.scale * self.onto.codes.scale, self.train.slack(self.onto)
         for number, places in enumerate(self.places):
             first, last = np.searchsorted(places, [start, start + len(scores)])
             if first < last:
                 names = np.arange(first, last, dtype=np.int32)
                 mine = places[first:last]
-                int8.gather(scores, mine - start, names, self.slack[mine], lists.of(number))
+                support = self.asks[number].support.nodes
+                exact = self.onto.left, nodes, self.train.right, support, step
+                slack = self.slack[mine]
+                int8.gather(scores, mine - start, names, slack, lists.of(number), exact)
 
     def _decide(self, number: int, block: slice, lists: _Lists) -> None:
         """Measure what is listed; the nearest wins, of equals the lowest row."""

@@ -69,7 +69,7 @@ class Column:
         speaker = _speakers(graph, mask)
         ear = _Ear(graph, speaker, reach, nothing)
         ear.hear(speaker >= 0, np.ones(n, dtype=bool))
-        return cls(graph, mask, reach, speaker, nothing, ear.n_searched)
+        return cls(graph, mask, reach, speaker, nothing.freeze(), ear.n_searched)
 
     def voting(self, support: Any) -> Column:
         """The same source after an edit: it votes on these rows now."""
@@ -85,7 +85,7 @@ class Column:
         ear = _Ear(self.graph, speaker, self.radius, found)
         ear.hear(added, ~lost)
         ear.hear(speaker >= 0, lost)
-        return Column(self.graph, mask, self.radius, speaker, found, ear.n_searched)
+        return Column(self.graph, mask, self.radius, speaker, found.freeze(), ear.n_searched)
 
     def reaching(self, radius: float) -> Column:
         """The same answers, certain up to a larger radius; a smaller one changes nothing."""
@@ -95,7 +95,8 @@ class Column:
         found = Found(self.found.row.copy(), self.found.distance.copy())
         ear = _Ear(self.graph, self.speaker, reach, found)
         ear.hear(self.speaker >= 0, found.row < 0)
-        return Column(self.graph, self.support, reach, self.speaker, found, ear.n_searched)
+        settled = found.freeze()
+        return Column(self.graph, self.support, reach, self.speaker, settled, ear.n_searched)
 
     @cached_property
     def row(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from .space import Space
 
 __all__ = ["Graph"]
 
-FULL_ORDER = 6144  # nodes up to which the whole order is kept: 450 MB, and nothing ever falls back
+FULL_ORDER = 4096  # nodes up to which the whole order is kept: 200 MB, and nothing ever falls back
 WIDTH = 256
 LARGEST = 2 << 30
 FORMAT = 1
@@ -63,7 +63,7 @@ class Graph:
         Parameters
         ----------
         k
-            Neighbours per distinct vector, itself included. None keeps the whole order up to 6,144
+            Neighbours per distinct vector, itself included. None keeps the whole order up to 4,096
             distinct vectors and 256 neighbours above.
         cache
             A folder. A graph built before is read from it, under a name made from the content of

@@ -153,12 +153,13 @@ def encode(x: Any, scale: Any, codes: Any, miss: Any, total: Any) -> None:
 
 
 @_compiled
-def gather(tile: Any, chosen: Any, names: Any, slack: Any, state: Any) -> None:
+def gather(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: Any) -> None:
     """Per column, list the chosen rows that may be better than the best for sure.
 
     A row's score is off by at most slack[row] on top of what the column's own error is, and that
     is in `floor`: best score for sure, minus twice the column's error. `state` is
-    (floor, ease, count, keys), `ease` the column's part; a list that stays full is given up: −1.
+    (floor, ease, count, keys), `ease` the column's part. A full list is scored in float32 (`exact`
+    says with what), which raises the floor; one that stays full even so is given up: count −1.
     """
     floor, ease, count, keys = state
     room = U(keys.shape[1])
@@ -182,17 +183,54 @@ def gather(tile: Any, chosen: Any, names: Any, slack: Any, state: Any) -> None:
                 q = column + U(position[U(hit)])
                 score = np.int64(tile[row, q])
                 sure = np.int32(score - np.int64(own) - np.int64(ease[q]))
-                if sure > floor[q]:
-                    floor[q] = sure
+                floor[q] = sure if sure > floor[q] else floor[q]
                 held = U(count[q])
                 keys[q, held] = (U(score + np.int64(own) + SHIFT) << U(32)) | U(names[which])
-                held += U(1)
-                if held == room:
-                    held = _tidied(keys[q], floor[q])
-                count[q] = held
-                if held == room:
-                    floor[q] = HIGHEST
-                    count[q] = -1
+                count[q] = held + U(1)
+                if held + U(1) == room:
+                    _make_room(state, q, exact)
+
+
+@_compiled
+def _make_room(state: Any, q: Any, exact: Any) -> None:
+    floor, ease, count, keys = state
+    held = _tidied(keys[q], floor[q])
+    count[q] = held
+    if held > U(keys.shape[1] // 2):
+        left, queries, right, nodes, (step, slack) = exact
+        mine = left[queries[q]]
+        scores = np.empty(held, np.float32)
+        best = np.float32(-np.inf)
+        for at in range(held):
+            scores[at] = _score(mine, right[nodes[keys[q, U(at)] & U(0xFFFFFFFF)]])
+            best = scores[at] if scores[at] > best else best
+        kept = U(0)
+        for at in range(held):
+            if scores[at] >= best - 2 * slack:
+                keys[q, kept] = keys[q, U(at)]
+                kept += U(1)
+        sure = np.int32(np.floor((best - slack) / step)) - ease[q] // 2 - 3
+        floor[q] = sure if sure > floor[q] else floor[q]
+        count[q] = kept
+        if kept == U(keys.shape[1]):
+            floor[q] = HIGHEST
+            count[q] = -1
+
+
+@_compiled
+def _score(x: Any, z: Any) -> Any:
+    """A float32 inner product, in whatever order is fast."""
+    sums = np.zeros(LANES, np.float32)
+    whole = len(x) - len(x) % LANES
+    for start in range(0, whole, LANES):
+        for lane in range(LANES):
+            sums[U(lane)] += x[U(start) + U(lane)] * z[U(start) + U(lane)]
+    total = np.float32(0.0)
+    for at in range(whole, len(x)):
+        total += x[U(at)] * z[U(at)]
+    for lane in range(LANES):
+        total += sums[U(lane)]
+    return total
 
 
 @_compiled

@@ -12,8 +12,8 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from ..progress import Progress, silent
@@ -38,10 +38,30 @@ def _pools() -> Any:
     return ThreadpoolController()  # finding the libraries takes a millisecond, limiting them none
 
 
-def single_threaded_blas() -> AbstractContextManager[Any]:
-    """Within this block a matrix multiplication uses the thread that calls it, and no other."""
-    limited: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
-    return limited
+_entered = 0
+_limit: Any = None
+_guard = threading.Lock()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Within this block a matrix multiplication uses the thread that calls it, and no other.
+
+    The limit belongs to the whole process, so of blocks that overlap in several threads the first
+    sets it and the last lifts it.
+    """
+    global _entered, _limit
+    with _guard:
+        _entered += 1
+        if _entered == 1:
+            _limit = _pools().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _guard:
+            _entered -= 1
+            if _entered == 0:
+                _limit.restore_original_limits()
 
 
 class Work(Generic[T]):
