@@ -503,3 +503,22 @@ def test_the_snorkel_adapter_says_what_is_missing(votes):
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-6)
     with pytest.raises(NotFitted, match="Snorkel is not fitted"):
         epoxy.Snorkel().predict_proba(votes)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
+    from epoxy.label_models import kernels
+
+    votes, _ = sample([0.9, 0.8, 0.7], [0.5] * 3, n_rows=500, n_classes=n_classes)
+    columns = np.ascontiguousarray(votes.matrix.T)
+    rows = np.flatnonzero(columns[0] != columns[1])
+    tables = np.log(np.random.default_rng(0).random((3, n_classes + 1)))
+
+    found = []
+    for kind in ("numba", "numpy"):
+        monkeypatch.setenv("EPOXY_KERNELS", kind)
+        odds = kernels.sum_log_odds(columns, tables, 0.3)
+        counts = kernels.count_with(columns, rows, columns[0][rows], n_classes)
+        found.append((odds.tobytes(), counts.tolist()))
+
+    assert found[0] == found[1]
