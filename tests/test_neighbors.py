@@ -74,8 +74,8 @@ METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("dimension", [1, 7, 32, 33, 64, 100])
 def test_nearest_equals_the_naive_oracle_bit_for_bit(metric, dimension):
     rng = np.random.default_rng(dimension)
-    vectors = rng.normal(size=(60, dimension)).astype(np.float32)
-    support = rng.random((60, 4)) < [0.05, 0.2, 0.9, 0.0]
+    vectors = rng.normal(size=(40, dimension)).astype(np.float32)
+    support = rng.random((40, 4)) < [0.05, 0.2, 0.9, 0.0]
 
     found = nearest(Space(vectors, metric), support)
 
@@ -95,7 +95,7 @@ def test_another_split_asks_the_train_split(metric):
 
 @METRICS
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
@@ -113,7 +113,7 @@ def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
@@ -131,8 +131,8 @@ def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
 
 def test_a_crowd_too_near_to_tell_apart_in_few_bits_is_still_ranked():
     rng = np.random.default_rng(11)
-    vectors = 1 + 1e-3 * rng.normal(size=(120, 64)).astype(np.float32)
-    support = np.arange(120)[:, None] >= 20
+    vectors = 1 + 1e-3 * rng.normal(size=(75, 64)).astype(np.float32)
+    support = np.arange(75)[:, None] >= 5
 
     found = nearest(Space(vectors), support)
 
@@ -206,8 +206,8 @@ def test_pairs_nobody_wants_are_left_out():
 
 def test_vectors_from_float16_keep_the_definition():
     rng = np.random.default_rng(1)
-    vectors = rng.normal(size=(80, 40)).astype(np.float16)
-    support = rng.random((80, 2)) < 0.2
+    vectors = rng.normal(size=(50, 40)).astype(np.float16)
+    support = rng.random((50, 2)) < 0.2
 
     found = nearest(Space(vectors), support)
 
