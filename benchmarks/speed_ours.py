@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from epoxy.neighbors import Column, Graph, Space, coded, nearest, warm
+from epoxy.neighbors import Column, Graph, Space, coded, nearest, quantised, warm
 from epoxy.neighbors.workers import n_threads
 from speed_data import edited
 
