@@ -150,51 +150,50 @@ def machine() -> Result:
     }
 
 
+COLD = "| data | ours | share of sgemm | faiss, best BLAS kernels | ratio | pytorch path | ratio |"
+GRAPH = "| data | k | distinct | seconds | executed GFLOP/s | share of sgemm | plain | peak MB |"
+EDIT = "| data | radius | edit | new source | radius move | searched directly | reference | ratio |"
+MODEL = "| data | flyingsquid | snorkel |"
+
+
 def table(results: Result) -> str:
     """The run as Markdown: ratios and fractions of the limit."""
-    host = results["machine"]
+    host, sizes = results["machine"], list(results["sizes"].values())
+    graphs = [_graph_row(each, graph) for each in sizes for graph in each.get("graph", {}).values()]
     lines = [
         "# Speed",
         "",
         f"{host['cpu']}, {host['cpus']} CPUs, Python {host['python']}, numpy {host['numpy']}.",
         "Made by `python benchmarks/speed.py`; every ratio is within one run.",
-        "",
-        "## Cold exact extension of all sources (seconds, extra MB)",
-        "",
-        "| data | ours | share of sgemm | faiss, best BLAS kernels | ratio | pytorch path | ratio |",
-        "|---|---|---|---|---|---|---|",
+        *_table(
+            "Cold exact extension of all sources (seconds, extra MB)",
+            COLD,
+            [_cold_row(found) for found in sizes if "cold" in found],
+        ),
+        *_table("Neighbour graph", GRAPH, graphs),
+        *_table(
+            "One source edited: exact reach again (ms; p50 / worst of 24 edits)",
+            EDIT,
+            [row for found in sizes for row in _edit_rows(found)],
+        ),
+        *_table(
+            "Label models of others (seconds, fit / predict)",
+            MODEL,
+            [_model_row(found) for found in sizes if "label_models" in found],
+        ),
     ]
-    lines += [_cold_row(found) for found in results["sizes"].values() if "cold" in found]
-    lines += [
-        "",
-        "## Neighbour graph",
-        "",
-        "| data | k | distinct | seconds | executed GFLOP/s | share of sgemm | plain | peak MB |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for found in results["sizes"].values():
-        lines += [_graph_row(found, each) for each in found.get("graph", {}).values()]
-    lines += [
-        "",
-        "## One source edited: exact reach again (ms; p50 / worst of 24 edits)",
-        "",
-        "| data | radius | edit | new source | radius move | searched directly | reference | ratio |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for found in results["sizes"].values():
-        lines += _edit_rows(found)
-    lines += [
-        "",
-        "## Label models of others (seconds, fit / predict)",
-        "",
-        "| data | flyingsquid | snorkel |",
-        "|---|---|---|",
-    ]
-    for found in results["sizes"].values():
-        models = found.get("label_models", {})
-        cells = [_pair(models.get(name, {})) for name in ("flyingsquid", "snorkel")]
-        lines.append(f"| {found['label']} | {cells[0]} | {cells[1]} |")
     return "\n".join(lines) + "\n"
+
+
+def _table(title: str, head: str, rows: list[str]) -> list[str]:
+    if not rows:
+        return []
+    return ["", f"## {title}", "", head, "|---" * (head.count("|") - 1) + "|", *rows]
+
+
+def _model_row(found: Result) -> str:
+    cells = [_pair(found["label_models"].get(name, {})) for name in ("flyingsquid", "snorkel")]
+    return f"| {found['label']} | {cells[0]} | {cells[1]} |"
 
 
 def _missing(result: Result) -> str:
