@@ -1,0 +1,23 @@
+"""The default model: named experts give evidence, one pool weighs it."""
+
+from __future__ import annotations
+
+from .experts import Echo, Expert, Head, Lesson, Majority, Pupil, Reach, Reason, Speaker
+from .geometry import Geometry
+from .model import Fusion
+from .pool import Pool
+
+__all__ = [
+    "Echo",
+    "Expert",
+    "Fusion",
+    "Geometry",
+    "Head",
+    "Lesson",
+    "Majority",
+    "Pool",
+    "Pupil",
+    "Reach",
+    "Reason",
+    "Speaker",
+]

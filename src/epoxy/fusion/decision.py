@@ -1,0 +1,90 @@
+"""The class balance the posterior starts from, and the threshold a decision ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..errors import ParameterError, UnknownName
+from ..votes import Votes
+
+__all__ = [
+    "METRICS",
+    "at_threshold",
+    "checked_balance",
+    "counted",
+    "expected_f1_threshold",
+    "positive_index",
+    "voted",
+]
+
+METRICS = ("accuracy", "f1")
+
+
+def counted(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Class shares of true labels, with one row of every class added: no class is impossible."""
+    counts = np.bincount(y, minlength=n_classes) + 1.0
+    return np.asarray(counts / counts.sum())
+
+
+def voted(votes: Votes) -> np.ndarray:
+    """Class shares of the majority vote over rows with votes, drawn half-way to equal shares.
+
+    Who writes more functions for one class does not make it more frequent, so votes are a weak witness.
+    """
+    n_classes = votes.n_classes
+    counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(n_classes)], axis=1)
+    shares = counts[votes.covered] / counts[votes.covered].sum(axis=1, keepdims=True)
+    mean = shares.mean(axis=0) if len(shares) else np.full(n_classes, 1 / n_classes)
+    return np.asarray((mean + 1 / n_classes) / 2)
+
+
+def checked_balance(
+    given: Mapping[str, float] | Sequence[float], classes: Sequence[str]
+) -> np.ndarray:
+    """Shares given by class name or in order, checked and normalised."""
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in classes:
+                raise UnknownName.of("class", name, classes)
+        given = [given.get(name, 0.0) for name in classes]
+    found = np.asarray(given, dtype=float)
+    if found.shape != (len(classes),) or not np.isfinite(found).all() or (found <= 0).any():
+        raise ParameterError(
+            f"class_balance must give a share above 0 to each of {list(classes)[:10]}, "
+            f"got {np.asarray(given).tolist()}; give shares that sum to 1"
+        )
+    return np.asarray(found / found.sum())
+
+
+def positive_index(positive: str | None, classes: Sequence[str]) -> int:
+    """The class whose F1 counts."""
+    if positive is None:
+        return len(classes) - 1
+    if positive not in classes:
+        raise UnknownName.of("class", positive, classes)
+    return list(classes).index(positive)
+
+
+def expected_f1_threshold(proba: np.ndarray) -> float:
+    """The threshold of the best expected F1, if the probabilities are right.
+
+    Calling the t most probable rows positive has expected true positives Σ p over them, so
+    F1(t) ≈ 2·Σ_{i≤t} p_i / (t + Σ p). It needs no true labels, and with few of them it is steadier
+    than the best threshold on dev.
+    """
+    ranked = np.sort(proba)[::-1]
+    if not len(ranked):
+        return 0.5
+    f1 = 2 * np.cumsum(ranked) / (np.arange(1, len(ranked) + 1) + ranked.sum())
+    best = int(f1.argmax())
+    after = ranked[best + 1] if best + 1 < len(ranked) else 0.0
+    return float((ranked[best] + after) / 2)
+
+
+def at_threshold(proba: np.ndarray, positive: int, threshold: float) -> np.ndarray:
+    """The positive class where it is probable enough, else the most probable other class."""
+    others = proba.copy()
+    others[:, positive] = -np.inf
+    return np.where(proba[:, positive] >= threshold, positive, others.argmax(axis=1))

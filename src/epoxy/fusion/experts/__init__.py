@@ -1,0 +1,28 @@
+"""The named experts, in the order in which they are asked; an expert may be taught by those before it."""
+
+from __future__ import annotations
+
+from .base import Expert, Lesson, Reason, Speaker
+from .head import Head
+from .majority import Majority
+from .reach import Reach
+from .student import Echo, Pupil
+
+__all__ = [
+    "Echo",
+    "Expert",
+    "Head",
+    "Lesson",
+    "Majority",
+    "Pupil",
+    "Reach",
+    "Reason",
+    "Speaker",
+    "default",
+]
+
+
+def default() -> tuple[Expert, ...]:
+    """The experts of `Fusion()`: votes, loans, two heads, two students."""
+    look = Head("look", reads_votes=False)
+    return (Majority(), Reach(), Head(), look, Pupil(), Echo())

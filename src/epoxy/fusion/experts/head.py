@@ -1,0 +1,92 @@
+"""Heads on hand labels: what dev rows with such vectors and such votes turned out to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import evidence as ev
+from ..rows import Rows
+from . import ridge
+from .base import Lesson, Reason
+from .parts import strongest
+
+__all__ = ["Head"]
+
+VECTOR_SHARE = 3.0  # how loud a row's features are beside one vote
+
+
+@dataclass(frozen=True)
+class Head:
+    """Ridge regression of the true labels on features, with or without votes beside them.
+
+    Votes as inputs let the head learn what a source means *here*, dependent sources included. A second head
+    that sees vectors only keeps its opinion where the votes mislead. In its dual form the answer
+    is a sum over hand-labelled rows, which is what explanations show.
+    """
+
+    name: str = "head"
+    reads_votes: bool = True
+
+    def fit(self, lesson: Lesson) -> _Readout | None:
+        """Learn from the dev rows."""
+        if lesson.dev is None or lesson.y is None or len(np.unique(lesson.y)) < 2:
+            return None
+        if lesson.dev.features is None and not self.reads_votes:
+            return None
+        inputs = _inputs(lesson.dev, lesson.n_classes, self.reads_votes)
+        middle = inputs.mean(axis=0)
+        inputs -= middle
+        base = np.bincount(lesson.y, minlength=lesson.n_classes) / len(lesson.y)
+        found = ridge.fit(inputs, np.eye(lesson.n_classes)[lesson.y] - base)
+        return _Readout(
+            found.weights.astype(np.float32), middle, lesson.prior, inputs, found.dual, self.reads_votes
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Readout:
+    weights: np.ndarray  # (n_inputs, n_classes)
+    middle: np.ndarray  # (n_inputs,)
+    prior: np.ndarray  # (n_classes,)
+    inputs: np.ndarray  # (n_dev, n_inputs) of the rows it learned from
+    dual: np.ndarray  # (n_dev, n_classes)
+    reads_votes: bool
+
+    def evidence(self, rows: Rows) -> np.ndarray:
+        """Shares of the classes among rows like these, against the prior."""
+        return ev.loudness(ev.from_shares(self._shares(rows) + self.prior, self.prior))
+
+    def _shares(self, rows: Rows) -> np.ndarray:
+        n_features = 0 if rows.features is None else rows.features.shape[1]
+        found = np.zeros((len(rows), len(self.prior))) - self.middle @ self.weights
+        if self.reads_votes:
+            found += _votes_times(rows.votes, self.weights[n_features:])
+        if rows.features is not None:
+            found += rows.features @ (VECTOR_SHARE * self.weights[:n_features])
+        return found
+
+    def reasons(self, row: Rows, material: Any) -> list[Reason]:
+        """The hand-labelled rows that moved the answer most."""
+        here = _inputs(row, len(self.prior), self.reads_votes)[0] - self.middle
+        return strongest((self.inputs @ here)[:, None] * self.dual, self.evidence(row)[0], "hand")
+
+
+def _inputs(rows: Rows, n_classes: int, reads_votes: bool) -> np.ndarray:
+    parts = [] if rows.features is None else [VECTOR_SHARE * rows.features]
+    if reads_votes:
+        parts += [(rows.votes == label).astype(np.float32) for label in range(n_classes)]
+    return np.hstack(parts)
+
+
+def _votes_times(votes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """One-hot votes times weights, without making the one-hot matrix of all train rows."""
+    n_sources, n_classes = votes.shape[1], weights.shape[1]
+    found = np.zeros((len(votes), n_classes), dtype=np.float32)
+    for label in range(n_classes):
+        named = votes == label
+        if named.any():
+            found += named.astype(np.float32) @ weights[label * n_sources : (label + 1) * n_sources]
+    return found

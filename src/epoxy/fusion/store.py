@@ -1,0 +1,6 @@
+from __future__ import annotations
+from typing import Any
+
+
+def to_state(*a: Any) -> Any: ...
+def from_state(*a: Any) -> Any: ...

@@ -1,0 +1,153 @@
+"""How the experts are taught: out of fold on dev, one after the other, then once on everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from . import decision, folds, pool
+from .experts import Expert, Lesson, Speaker
+from .geometry import Smoother
+from .pool import Pool
+from .rows import Rows
+
+__all__ = ["Material", "Taught", "teach"]
+
+TYPICAL = {"majority": 0.3, "reach": 0.25, "head": 0.2, "look": 0.15, "pupil": 0.2, "echo": 0.45}
+"""Weights the pool starts from, and keeps where no dev row can tell."""
+
+UNKNOWN = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """All there is to learn from."""
+
+    train: Rows
+    dev: Rows | None  # labelled rows only
+    y: np.ndarray | None  # (n_dev,)
+    prior: np.ndarray  # (n_classes,)
+    smoother: Smoother | None
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What fitting leaves behind."""
+
+    speakers: dict[str, Speaker]
+    pool: Pool
+    dev_proba: np.ndarray | None  # (n_dev, n_classes), out of fold
+
+
+@dataclass(eq=False)
+class _Class:
+    """One set of dev rows to learn from, and those held out of it."""
+
+    lesson: Lesson
+    held: np.ndarray  # indices of held-out dev rows; empty for the class of all
+    speakers: dict[str, Speaker | None]
+
+
+def teach(experts: Sequence[Expert], material: Material) -> Taught:
+    """Fit every expert on every fold and on all dev rows; pool what they say out of fold."""
+    classes = _classes(material)
+    whole = classes[-1]
+    heard: dict[str, np.ndarray] = {}
+    for expert in experts:
+        if getattr(expert, "is_taught", False):
+            _discuss(experts, classes, heard, material)
+        for each in classes:
+            each.speakers[expert.name] = expert.fit(each.lesson)
+        if whole.speakers[expert.name] is not None:
+            heard[expert.name] = _out_of_fold(classes, expert.name, material)
+    found = _pool(heard, material)
+    speakers = {name: whole.speakers[name] for name in heard}
+    proba = None if material.y is None else found.probabilities(_stack(heard, material))
+    return Taught({k: v for k, v in speakers.items() if v is not None}, found, proba)
+
+
+def _classes(material: Material) -> list[_Class]:
+    nobody = np.empty(0, dtype=np.intp)
+    whole = Lesson(material.train, material.prior, material.dev, material.y, material.smoother)
+    if material.dev is None or material.y is None:
+        return [_Class(whole, nobody, {})]
+    found = []
+    fold = _folds(material)
+    for each in np.unique(fold):
+        kept = np.flatnonzero(fold != each)
+        y = material.y[kept]
+        prior = decision.counted(y, len(material.prior))
+        lesson = replace(whole, prior=prior, dev=material.dev.take(kept), y=y)
+        found.append(_Class(lesson, np.flatnonzero(fold == each), {}))
+    if len(found) < 2:  # one group only: nothing can be held out, typical weights stay
+        found = []
+    return [*found, _Class(whole, nobody, {})]
+
+
+def _folds(material: Material) -> np.ndarray:
+    dev, train = material.dev, material.train
+    assert dev is not None and material.y is not None  # asked only where there are dev rows
+    draw = np.random.default_rng(material.seed)
+    votes = dev.votes.astype(np.float64)
+    order = votes @ draw.normal(size=votes.shape[1])
+    groups = np.arange(len(dev))
+    if dev.features is not None and train.features is not None:
+        order = order + dev.features.astype(np.float64) @ draw.normal(size=dev.features.shape[1])
+        groups = folds.match_groups(_unit(dev.features), _unit(train.features))
+    return folds.assign(groups, material.y, order)
+
+
+def _unit(features: np.ndarray) -> np.ndarray:
+    length = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
+    return features / np.maximum(length, np.float32(1e-12))
+
+
+def _discuss(
+    experts: Sequence[Expert],
+    classes: list[_Class],
+    heard: dict[str, np.ndarray],
+    material: Material,
+) -> None:
+    """Let those heard so far agree about the train rows, within each fold."""
+    able = {e.name for e in experts if getattr(e, "teaches", True)}
+    before = {name: said for name, said in heard.items() if name in able}
+    agreed = _pool(before, material)
+    for each in classes:
+        said = [_said(each.speakers[name], material.train, len(material.prior)) for name in before]
+        evidence = (
+            np.stack(said) if said else np.zeros((0, len(material.train), len(material.prior)))
+        )
+        taught = agreed.probabilities(evidence)
+        each.lesson = replace(each.lesson, taught=taught)
+
+
+def _out_of_fold(classes: list[_Class], name: str, material: Material) -> np.ndarray:
+    n_rows = 0 if material.y is None else len(material.y)
+    found = np.zeros((n_rows, len(material.prior)))
+    for each in classes:
+        if material.dev is not None and len(each.held):
+            rows = material.dev.take(each.held)
+            found[each.held] = _said(each.speakers[name], rows, len(material.prior))
+    return found
+
+
+def _said(speaker: Speaker | None, rows: Rows, n_classes: int) -> np.ndarray:
+    """A fold may hold nothing an expert can learn from; it then says nothing there."""
+    return np.zeros((len(rows), n_classes)) if speaker is None else speaker.evidence(rows)
+
+
+def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:
+    typical = np.array([TYPICAL.get(name, UNKNOWN) for name in heard])
+    if material.y is None:
+        return Pool(typical, np.zeros(len(material.prior)), material.prior)
+    return pool.fit(_stack(heard, material), material.y, material.prior, typical)
+
+
+def _stack(heard: dict[str, np.ndarray], material: Material) -> np.ndarray:
+    n_rows = 0 if material.y is None else len(material.y)
+    if not heard:
+        return np.zeros((0, n_rows, len(material.prior)))
+    return np.stack(list(heard.values()))
