@@ -33,34 +33,41 @@ def scores(
         raise UnknownName.of("class", positive, classes)
     if not known.all():
         y, proba = y[known], proba[known]
-    truth, guess = y, proba.argmax(axis=1)
+    truth = y
+    # many times as fast as argmax over pairs, and the same: the first of equals
+    guess = (proba[:, 1] > proba[:, 0]) * 1 if len(classes) == 2 else proba.argmax(axis=1)
     named = positive if positive is not None else (classes[1] if len(classes) == 2 else None)
     which = range(len(classes)) if named is None else [list(classes).index(named)]
-    parts = np.array([_precision_recall_f1(guess == k, truth == k) for k in which])
-    precision, recall, f1 = parts.mean(axis=0)
-    said = proba[np.arange(len(truth)), truth]
+    parts = [_precision_recall_f1(guess == k, truth == k) for k in which]
+    precision, recall, f1 = (sum(each) / len(parts) for each in zip(*parts))
+    rows = np.arange(len(truth))
+    right = guess == truth
+    said = np.maximum(proba[rows, truth], 1e-15)
     return {
         "rows": len(truth),
-        "accuracy": float((guess == truth).mean()),
-        "precision": float(precision),
-        "recall": float(recall),
-        "f1": float(f1),
-        "log_loss": float(-np.log(np.maximum(said, 1e-15)).mean()),
-        "calibration_error": calibration_error(proba, truth),
+        "accuracy": np.count_nonzero(right) / len(truth),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "log_loss": -float(np.log(said).sum()) / len(truth),
+        "calibration_error": _gap(proba[rows, guess], right),
     }
 
 
 def calibration_error(proba: np.ndarray, truth: np.ndarray, bins: int = 15) -> float:
     """Expected calibration error of the most probable class, over equally wide bins."""
-    sure = proba.max(axis=1)
-    right = proba.argmax(axis=1) == truth
-    at = np.minimum((sure * bins).astype(int), bins - 1)
-    gap = np.abs(np.bincount(at, right, bins) - np.bincount(at, sure, bins))
-    return float(gap.sum() / len(truth))
+    return _gap(proba.max(axis=1), proba.argmax(axis=1) == truth, bins)
+
+
+def _gap(sure: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
+    """Mean distance between how sure and how right, bin by bin, weighted by rows."""
+    at = np.minimum((sure * bins).astype(np.intp), bins - 1)
+    gap = np.abs(np.bincount(at, right - sure, bins))
+    return float(gap.sum() / len(sure))
 
 
 def _precision_recall_f1(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
-    both, said, is_so = (guess & truth).sum(), guess.sum(), truth.sum()
+    both, said, is_so = map(np.count_nonzero, (guess & truth, guess, truth))
     return (
         float(both / said) if said else 0.0,
         float(both / is_so) if is_so else 0.0,

@@ -28,6 +28,7 @@ __all__ = [
     "posterior",
     "resolve_balance",
     "votes_for",
+    "with_complement",
 ]
 
 ClassBalance = Sequence[float] | np.ndarray | Split | None
@@ -134,14 +135,14 @@ def votes_for(model: Any, votes: Any, learned: str) -> Votes:
     """Votes of the sources a model was fitted on; `learned` is an attribute only fitting sets."""
     if not hasattr(model, learned):
         raise NotFitted.of(model)
-    votes = as_votes(votes)
-    if votes.n_sources != len(model.sources_) or votes.n_classes > len(model.classes_):
+    found = as_votes(votes)
+    if found.n_sources != len(model.sources_) or found.n_classes > len(model.classes_):
         raise AlignmentError(
             f"{type(model).__name__} was fitted on {len(model.sources_)} sources and "
-            f"{len(model.classes_)} classes, got votes of {votes.n_sources} sources and "
-            f"{votes.n_classes} classes; apply the same labeling functions"
+            f"{len(model.classes_)} classes, got votes of {found.n_sources} sources and "
+            f"{found.n_classes} classes; apply the same labeling functions"
         )
-    return votes
+    return found
 
 
 def as_votes(votes: Any) -> Votes:
@@ -170,12 +171,16 @@ def from_odds(odds: np.ndarray) -> np.ndarray:
     small = np.abs(odds)
     np.negative(small, out=small)
     np.exp(small, out=small)
-    proba = np.empty((len(odds), 2))
     ahead = 1 / (1 + small)
     behind = np.multiply(small, ahead, out=small)
-    second = odds >= 0
-    np.copyto(proba[:, 0], np.where(second, behind, ahead))
-    np.copyto(proba[:, 1], np.where(second, ahead, behind))
+    return with_complement(np.where(odds >= 0, ahead, behind))
+
+
+def with_complement(second: np.ndarray) -> np.ndarray:
+    """Pr(class 1) as both columns; (n_rows, 2), each column contiguous."""
+    proba = np.empty((len(second), 2), order="F")
+    proba[:, 1] = second
+    np.subtract(1, second, out=proba[:, 0])
     return proba
 
 

@@ -73,9 +73,11 @@ class Readings:
 def read(moments: Moments, balance: np.ndarray) -> Readings:
     """Choose a reading for each source and fill the matrix for the given class balance."""
     source, named, group = _units(moments)
-    joint = group @ moments.joint @ group.T  # co-firing counts of units
     detector = named != VOTER
     by_voter = ~detector
+    joint = moments.joint  # co-firing counts of units: of detectors as they are
+    if by_voter.any():
+        joint = group @ joint @ group.T
 
     M = np.zeros_like(joint)
     spread = np.full_like(joint, np.inf)
@@ -111,6 +113,8 @@ def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     total = counts.sum(axis=1)
     even = total / len(moments.classes)
     is_voter = (total > 0) & (counts.min(axis=1) >= _RARE * even)
+    if not is_voter.any():
+        return moments.source, moments.named, np.empty((0, 0))
     key = np.where(is_voter[moments.source], VOTER, moments.named)
     units = sorted(set(zip(moments.source.tolist(), key.tolist())))
     place = {unit: index for index, unit in enumerate(units)}

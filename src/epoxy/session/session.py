@@ -25,7 +25,7 @@ from ..errors import (
 )
 from ..extension import Radius, Reach, as_radii, typical_distance
 from ..label_models import LabelModel
-from ..label_models.base import from_odds, posterior
+from ..label_models.base import from_odds, posterior, with_complement
 from ..label_models.kernels import sum_log_odds, warm
 from ..model import Epoxy, position_of
 from ..progress import Progress, silent
@@ -375,9 +375,18 @@ class Session:
     def _probabilities(self, model: Any, version: Version, at: int) -> np.ndarray:
         if not hasattr(model, "log_likelihood_"):
             return np.asarray(model.predict_proba(self._votes(at, version)))
-        columns = self._working.matrix
-        if at != TRAIN:
-            columns = np.stack([source.extended[at] for source in version.active])
+        alike = self._working.patterns() if at == TRAIN else None
+        if alike is not None:
+            distinct, row = self._posterior(model, alike[0]), alike[1]
+            if distinct.shape[1] == 2:  # one contiguous column, and what is left of one
+                return with_complement(distinct[:, 1].take(row))
+            return np.asarray(distinct.take(row, axis=0))
+        if at == TRAIN:
+            return self._posterior(model, self._working.matrix)
+        return self._posterior(model, np.stack([source.extended[at] for source in version.active]))
+
+    def _posterior(self, model: Any, columns: np.ndarray) -> np.ndarray:
+        """Probabilities of rows given as columns of votes; (n_rows, n_classes)."""
         table, prior = model.log_likelihood_, model.log_prior()
         if len(self.classes) == 2:
             odds = table[:, :, 1] - table[:, :, 0]

@@ -15,6 +15,7 @@ from ..votes import Votes
 
 __all__ = ["Working"]
 
+_CODES = 1 << 17  # combinations of votes up to which each row keeps the number of its own
 _LARGEST = (
     4000  # sources × classes up to which all pairs are kept; beyond, moments are counted anew
 )
@@ -28,6 +29,7 @@ class Working:
         self.columns: list[np.ndarray] = []
         self.matrix = np.empty((0, 0), dtype=np.int8)  # (n_sources, n_rows)
         self.pairs = np.empty((0, 0, n_classes, n_classes), dtype=np.int64)
+        self.codes: np.ndarray | None = None  # (n_rows,) which combination of votes a row has
 
     def sync(self, columns: Sequence[np.ndarray]) -> int:
         """Bring the numbers in step with `columns`; return how many columns had to be counted."""
@@ -58,6 +60,25 @@ class Working:
         """Whether pair counts are kept at all."""
         return len(self.columns) * self.n_classes <= _LARGEST
 
+    def patterns(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The distinct combinations of votes (n_sources, n_patterns), and which one each row has.
+
+        Rows with the same votes have the same probabilities, and there are few such combinations:
+        what is costly per row is done once for each. None where there could be too many.
+        """
+        if self.codes is None:
+            return None
+        radix = self._radix(len(self.columns))
+        most = int(radix[-1]) * (self.n_classes + 1)
+        used = np.flatnonzero(np.bincount(self.codes, minlength=most))
+        place = np.empty(most, dtype=np.intp)
+        place[used] = np.arange(len(used))
+        votes = (used // radix[:, None]) % (self.n_classes + 1) - 1
+        return votes.astype(self.matrix.dtype), place.take(self.codes)
+
+    def _radix(self, n_sources: int) -> np.ndarray:
+        return np.asarray((self.n_classes + 1) ** np.arange(max(1, n_sources)))
+
     def _fits(self, columns: Sequence[np.ndarray]) -> bool:
         rows = len(columns[0]) if columns else 0
         return self.matrix.shape == (len(columns), rows)
@@ -81,12 +102,20 @@ class Working:
                 for at in new:
                     now[at] = columns[at]
         self.columns, self.matrix, self.pairs = now, matrix, pairs
+        self.codes = None
+        if m > 0 and float(k + 1) ** m <= min(_CODES, 8 * max(1, rows)):
+            self.codes = np.zeros(rows, dtype=np.intp)
+            for column, step in zip(matrix, self._radix(m)):
+                self.codes += (column.astype(np.intp) + 1) * step
 
     def _replace(self, at: int, column: np.ndarray) -> None:
         old = self.matrix[at].copy()
         rows = np.flatnonzero(old != column)
         self.matrix[at, rows] = column[rows]
         self.columns[at] = column
+        if self.codes is not None:
+            step = self._radix(len(self.columns))[at]
+            self.codes[rows] += (column[rows].astype(np.intp) - old[rows]) * step
         if not self.keeps_pairs or not len(rows):
             return
         k = self.n_classes
