@@ -27,6 +27,8 @@ class Support:
     def of(cls, space: Space, mask: np.ndarray) -> Support:
         """From a mask over the rows of `space`."""
         rows = np.flatnonzero(mask).astype(np.int32)
+        if space.n_nodes == len(space):
+            return cls(rows, rows)
         nodes, at = np.unique(space.node[rows], return_index=True)
         return cls(nodes, rows[at])
 
