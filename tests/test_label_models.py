@@ -519,6 +519,8 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         monkeypatch.setenv("EPOXY_KERNELS", kind)
         odds = kernels.sum_log_odds(columns, tables, 0.3)
         counts = kernels.count_with(columns, rows, columns[0][rows], n_classes)
-        found.append((odds.tobytes(), counts.tolist()))
+        moment = np.random.default_rng(1).normal(size=(6, 6))
+        medians = kernels.median_of_triplets(moment, moment > -0.5)
+        found.append((odds.tobytes(), counts.tolist(), medians.tobytes()))
 
     assert found[0] == found[1]

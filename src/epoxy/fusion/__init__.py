@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .experts import Echo, Expert, Head, Lesson, Majority, Pupil, Reach, Reason, Speaker
+from .experts import Echo, Expert, Head, Lesson, Majority, Neighbours, Pupil, Reach, Reason, Speaker
 from .geometry import Geometry
 from .model import Fusion
 from .pool import Pool
@@ -15,6 +15,7 @@ __all__ = [
     "Head",
     "Lesson",
     "Majority",
+    "Neighbours",
     "Pool",
     "Pupil",
     "Reach",

@@ -66,7 +66,9 @@ def match_groups(dev: np.ndarray, train: np.ndarray) -> np.ndarray:
     groups = _cut(near, typical + SLACK)
     if len(some) == len(dev):
         return groups
-    return np.concatenate([groups[(part @ some.T).argmax(axis=1)] for part in np.array_split(dev, 16)])
+    return np.concatenate(
+        [groups[(part @ some.T).argmax(axis=1)] for part in np.array_split(dev, 16)]
+    )
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

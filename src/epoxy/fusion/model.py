@@ -74,7 +74,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
     dev_proba_: np.ndarray | None
     """Probabilities of the dev rows by models that did not see their label; NaN where none is known."""
     threshold_: float | None
-    """For F1: rows at least this probable are called `positive`."""
+    """For F1: rows at least this probable are called `positive`; None for the most probable class."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
 
     def evidence(self, split: Split) -> np.ndarray:
         """What each expert adds to the log-odds, before weighting; (n_experts, n_rows, n_classes)."""
-        return self._evidence(self._rows(self._checked(split)))
+        return self.evidence_of(self._rows(self._checked(split)))
 
     def predict_proba(self, split: Split) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
@@ -144,7 +144,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
     def predict(self, split: Split) -> np.ndarray:
         """Return a class name per row: the most probable, or by the threshold that suits F1."""
         evidence = self.evidence(split)
-        names = self.classes_[self._decide(self.pool_.probabilities(evidence))]
+        names = self.classes_[self.decide(self.pool_.probabilities(evidence))]
         if self.abstain is None:
             return np.asarray(names)
         return np.where(_informed(evidence), names.astype(object), self.abstain).astype(str)
@@ -159,7 +159,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         known = np.zeros(split.n_rows, bool) if truth is None else truth >= 0
         if truth is None or not known.any():
             raise ParameterError("score needs true labels, and none are known; give y to the Split")
-        guess = self._decide(self.predict_proba(split))
+        guess = self.decide(self.predict_proba(split))
         return float((guess[known] == truth[known]).mean())
 
     def report(self, split: Split, *, positive: str | None = None) -> Report:
@@ -213,15 +213,15 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return decision.counted(dev.y[dev.labelled], len(train.classes))
 
     def _threshold(self) -> float | None:
-        if self.metric != "f1":
-            return None
+        if self.metric != "f1" or self.dev_ is None:
+            return None  # without hand labels nothing calibrates the probabilities
         positive = self._positive()
         return decision.expected_f1_threshold(self.predict_proba(self.train_)[:, positive])
 
     def _positive(self) -> int:
         return decision.positive_index(self.positive, self._fitted().classes)
 
-    def _decide(self, proba: np.ndarray) -> np.ndarray:
+    def decide(self, proba: np.ndarray) -> np.ndarray:
         if self.threshold_ is None:
             return np.asarray(proba.argmax(axis=1))
         return decision.at_threshold(proba, self._positive(), self.threshold_)
@@ -232,7 +232,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             return Rows(matrix, None, lambda: Lent.nobody(matrix.shape))
         return self.geometry_.rows(split, self.train_ if hasattr(self, "train_") else split)
 
-    def _evidence(self, rows: Rows) -> np.ndarray:
+    def evidence_of(self, rows: Rows) -> np.ndarray:
         if not self.speakers_:
             return np.zeros((0, len(rows), len(self.pool_.prior)))
         return np.stack([speaker.evidence(rows) for speaker in self.speakers_.values()])

@@ -15,10 +15,20 @@ from .rows import Rows
 
 __all__ = ["Material", "Taught", "teach"]
 
-TYPICAL = {"majority": 0.3, "reach": 0.25, "head": 0.2, "look": 0.15, "pupil": 0.2, "echo": 0.45}
+TYPICAL = {
+    "majority": 0.3,
+    "reach": 0.25,
+    "head": 0.2,
+    "look": 0.15,
+    "neighbours": 0.1,
+    "pupil": 0.2,
+    "echo": 0.45,
+}
 """Weights the pool starts from, and keeps where no dev row can tell."""
 
 UNKNOWN = 0.25
+ALONE = 1.7
+"""Without hand labels fewer experts speak, and each may be this much louder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +152,7 @@ def _said(speaker: Speaker | None, rows: Rows, n_classes: int) -> np.ndarray:
 def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:
     typical = np.array([TYPICAL.get(name, UNKNOWN) for name in heard])
     if material.y is None:
-        return Pool(typical, np.zeros(len(material.prior)), material.prior)
+        return Pool(ALONE * typical, np.zeros(len(material.prior)), material.prior)
     return pool.fit(_stack(heard, material), material.y, material.prior, typical)
 
 

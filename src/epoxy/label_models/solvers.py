@@ -9,43 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .kernels import median_of_triplets
 from .readings import Readings
 
-__all__ = ["SOLVERS", "Solver", "candidates", "pooled"]
-
-_CHUNK = 1 << 21  # candidates held at once
-
-
-def candidates(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All triplet estimates: values (n_units, n_pairs), and the two partners (n_pairs, 2).
-
-    Where a triplet is not allowed or its denominator is zero the value is NaN.
-    """
-    first, second = np.triu_indices(len(moment), 1)
-    below = np.where(allowed[first, second], moment[first, second], 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.sqrt(np.abs(moment[:, first] * moment[:, second] / below))
-    usable = allowed[:, first] & allowed[:, second] & (below != 0)
-    return np.where(usable, value, np.nan), np.stack([first, second], axis=1)
-
-
-def _by_unit(readings: Readings, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Reduce each unit's candidates, a chunk of units at a time so that memory stays bounded."""
-    n_units = len(readings.source)
-    allowed = readings.observed
-    if n_units * n_units * n_units // 2 <= _CHUNK:
-        return reduce(candidates(readings.moment, allowed)[0])
-    theta = np.full(n_units, np.nan)
-    for unit in range(n_units):
-        partners = np.flatnonzero(allowed[unit])
-        at = np.r_[unit, partners]
-        value, _ = candidates_of_first(readings.moment[np.ix_(at, at)], allowed[np.ix_(at, at)])
-        theta[unit] = reduce(value[None, :])[0]
-    return theta
+__all__ = ["SOLVERS", "Solver", "pooled"]
 
 
 def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The triplet estimates of unit 0 alone; values (n_pairs,) and partners."""
+    """The triplet estimates of unit 0: values (n_pairs,), NaN where there is none, and the partners."""
     first, second = np.triu_indices(len(moment) - 1, 1)
     first, second = first + 1, second + 1
     below = np.where(allowed[first, second], moment[first, second], 0.0)
@@ -54,34 +25,21 @@ def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.nda
     return np.where(below != 0, value, np.nan), np.stack([first, second], axis=1)
 
 
-def _median_of_rows(value: np.ndarray) -> np.ndarray:
-    """Median of the numbers in each row, NaN for none; nanmedian without its Python loop."""
-    if not value.shape[1]:
-        return np.full(len(value), np.nan)
-    ordered = np.sort(value, axis=1)  # NaN sorts last
-    count = (~np.isnan(ordered)).sum(axis=1)
-    rows = np.arange(len(value))
-    middle = np.maximum(count - 1, 0)
-    low, high = ordered[rows, middle // 2], ordered[rows, np.minimum(count, middle + 1) // 2]
-    with np.errstate(invalid="ignore"):
-        return np.where(count > 0, (low + high) / 2, np.nan)
-
-
-def _mean_of_rows(value: np.ndarray) -> np.ndarray:
-    seen = ~np.isnan(value)
-    count = seen.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(count > 0, np.where(seen, value, 0.0).sum(axis=1) / count, np.nan)
-
-
 def by_median(readings: Readings) -> np.ndarray:
     """The median over all triplets: one near-zero denominator would dominate a mean."""
-    return _by_unit(readings, _median_of_rows)
+    return median_of_triplets(readings.moment, readings.observed)
 
 
 def by_mean(readings: Readings) -> np.ndarray:
-    """The mean over all triplets."""
-    return _by_unit(readings, _mean_of_rows)
+    """The mean over all triplets: Σ √|Mᵢⱼ|·√|Mᵢₖ|/√|Mⱼₖ| is one matrix product."""
+    root = np.where(readings.observed, np.sqrt(np.abs(readings.moment)), 0.0)
+    usable = (root > 0).astype(float)
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    seen = readings.observed.astype(float)
+    total = ((root @ inverse) * root).sum(axis=1)
+    count = ((seen @ usable) * seen).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(count > 0, total / count, np.nan)
 
 
 def by_overlap(readings: Readings) -> np.ndarray:

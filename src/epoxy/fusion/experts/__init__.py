@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Expert, Lesson, Reason, Speaker
 from .head import Head
 from .majority import Majority
+from .neighbours import Neighbours
 from .reach import Reach
 from .student import Echo, Pupil
 
@@ -14,6 +15,7 @@ __all__ = [
     "Head",
     "Lesson",
     "Majority",
+    "Neighbours",
     "Pupil",
     "Reach",
     "Reason",
@@ -23,6 +25,6 @@ __all__ = [
 
 
 def default() -> tuple[Expert, ...]:
-    """The experts of `Fusion()`: votes, loans, two heads, two students."""
+    """The experts of `Fusion()`: votes, loans, hand labels in three ways, and two students of the unlabelled rows."""
     look = Head("look", reads_votes=False)
-    return (Majority(), Reach(), Head(), look, Pupil(), Echo())
+    return (Majority(), Reach(), Head(), look, Neighbours(), Pupil(), Echo())

@@ -30,7 +30,7 @@ class Head:
     name: str = "head"
     reads_votes: bool = True
 
-    def fit(self, lesson: Lesson) -> _Readout | None:
+    def fit(self, lesson: Lesson) -> Readout | None:
         """Learn from the dev rows."""
         if lesson.dev is None or lesson.y is None or len(np.unique(lesson.y)) < 2:
             return None
@@ -41,13 +41,18 @@ class Head:
         inputs -= middle
         base = np.bincount(lesson.y, minlength=lesson.n_classes) / len(lesson.y)
         found = ridge.fit(inputs, np.eye(lesson.n_classes)[lesson.y] - base)
-        return _Readout(
-            found.weights.astype(np.float32), middle, lesson.prior, inputs, found.dual, self.reads_votes
+        return Readout(
+            found.weights.astype(np.float32),
+            middle,
+            lesson.prior,
+            inputs,
+            found.dual,
+            self.reads_votes,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Readout:
+class Readout:
     weights: np.ndarray  # (n_inputs, n_classes)
     middle: np.ndarray  # (n_inputs,)
     prior: np.ndarray  # (n_classes,)

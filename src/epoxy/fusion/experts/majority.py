@@ -24,13 +24,13 @@ class Majority:
 
     name: str = "majority"
 
-    def fit(self, lesson: Lesson) -> _Shares | None:
+    def fit(self, lesson: Lesson) -> Shares | None:
         """Remember the prior."""
-        return _Shares(lesson.prior) if (lesson.train.votes != ABSTAIN).any() else None
+        return Shares(lesson.prior) if (lesson.train.votes != ABSTAIN).any() else None
 
 
 @dataclass(frozen=True, eq=False)
-class _Shares:
+class Shares:
     prior: np.ndarray  # (n_classes,)
 
     def evidence(self, rows: Rows) -> np.ndarray:

@@ -32,7 +32,7 @@ class Reach:
     name: str = "reach"
     teaches = False  # speaking about all train rows would cost a search in every refit
 
-    def fit(self, lesson: Lesson) -> _Graded | None:
+    def fit(self, lesson: Lesson) -> Graded | None:
         """Learn lifts and grades from the dev rows, or fall back on typical ones."""
         n_sources = lesson.train.votes.shape[1]
         if not (lesson.train.votes != ABSTAIN).any():
@@ -40,7 +40,7 @@ class Reach:
         if lesson.dev is None or lesson.y is None:
             edges = _edges(lesson.train)
             own = np.full(n_sources, lifts.TYPICAL)
-            return _Graded(own, np.zeros(n_sources), edges, np.array(UNTAUGHT), lesson.n_classes)
+            return Graded(own, np.zeros(n_sources), edges, np.array(UNTAUGHT), lesson.n_classes)
         right, total = lifts.count(lesson.dev.votes, lesson.y, lesson.n_classes)
         common, deviation = lifts.fit(right, total, lesson.prior)
         edges = _edges(lesson.dev)
@@ -49,7 +49,7 @@ class Reach:
             lifts.shared(*self._counts(lesson, grade == each), lesson.prior)
             for each in range(GRADES)
         ]
-        return _Graded(common + deviation, deviation / 2, edges, np.array(worth), lesson.n_classes)
+        return Graded(common + deviation, deviation / 2, edges, np.array(worth), lesson.n_classes)
 
     def _counts(self, lesson: Lesson, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         assert lesson.dev is not None and lesson.y is not None  # only asked where dev rows teach
@@ -58,7 +58,7 @@ class Reach:
 
 
 @dataclass(frozen=True, eq=False)
-class _Graded:
+class Graded:
     own: np.ndarray  # (n_sources,) lift of a source's own vote
     lent: np.ndarray  # (n_sources,) what a source adds to the lift of its grade
     edges: np.ndarray  # (n_grades − 1,) distances

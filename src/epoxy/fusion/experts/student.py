@@ -28,7 +28,7 @@ class Pupil:
 
     name: str = "pupil"
 
-    def fit(self, lesson: Lesson) -> _Taught | None:
+    def fit(self, lesson: Lesson) -> Taught | None:
         """Read votes at their lifts as soft labels, and learn these."""
         votes = lesson.train.votes
         if lesson.smoother is None or not (votes != ABSTAIN).any():
@@ -49,7 +49,7 @@ class Echo:
     name: str = "echo"
     is_taught = True
 
-    def fit(self, lesson: Lesson) -> _Taught | None:
+    def fit(self, lesson: Lesson) -> Taught | None:
         """Learn the pooled opinion."""
         if lesson.smoother is None or lesson.taught is None:
             return None
@@ -57,7 +57,7 @@ class Echo:
 
 
 @dataclass(frozen=True, eq=False)
-class _Taught:
+class Taught:
     weights: np.ndarray  # (n_features, n_classes)
     base: np.ndarray  # (n_classes,) what is answered where the features say nothing
     excess: np.ndarray  # (n_train, n_classes) what each train row taught
@@ -77,7 +77,7 @@ class _Taught:
         return strongest(likeness[:, None] * self.excess, self.evidence(row)[0], "row")
 
 
-def _learn(smoother: Smoother, target: np.ndarray, base: np.ndarray) -> _Taught:
+def _learn(smoother: Smoother, target: np.ndarray, base: np.ndarray) -> Taught:
     excess = (target - base).astype(np.float32)
     # the features have mean zero, so the target's mean would not be learned anyway
-    return _Taught(smoother.solve(excess), target.mean(axis=0), excess)
+    return Taught(smoother.solve(excess), target.mean(axis=0), excess)
