@@ -33,8 +33,8 @@ def counted(y: np.ndarray, n_classes: int) -> np.ndarray:
 def voted(votes: Votes) -> np.ndarray:
     """Class shares where no true label is known: a mean of three weak witnesses.
 
-    The majority vote over rows with votes, what the triplet model learns from how sources agree (if the votes can
-    tell), and equal shares. Each alone is far off on some real data; their mean never is.
+    The majority vote over rows with votes, what the triplet model learns from how sources agree (if
+    the votes can tell), and equal shares. Each alone is far off somewhere; their mean less so.
     """
     from ..label_models import Triplet
 

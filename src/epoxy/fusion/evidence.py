@@ -32,7 +32,7 @@ def from_shares(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
 
     Regressions answer below 0 and above 1 too, so shares are first pulled inside.
     """
-    return _logit(shares) - _logit(base)
+    return np.asarray(_logit(shares) - _logit(base))
 
 
 def _logit(shares: np.ndarray) -> np.ndarray:

@@ -89,15 +89,18 @@ def _voice(model: Fusion, expert: str, reason: Reason, weight: float) -> Voice:
     train = model.train_
     if reason.hand is not None:
         dev = model.dev_
-        assert dev is not None and dev.y is not None  # hand labels come from dev rows
+        assert dev is not None  # hand labels come from dev rows
+        assert dev.y is not None
         at = int(np.flatnonzero(dev.labelled)[reason.hand])
         name, row = dev.classes[dev.y[at]], _plain(dev.ids, at)
-        detail = f"hand-labelled row {row} is {name!r}"
-        return Voice(expert, name, "hand", row, weight=weight, detail=detail)
+        far = "" if reason.distance is None else f", at distance {reason.distance:.3f}"
+        detail = f"hand-labelled row {row} is {name!r}{far}"
+        return Voice(expert, name, "hand", row, reason.distance, weight, detail)
     if reason.row is not None:
         row = _plain(train.ids, reason.row)
         return Voice(expert, None, "row", row, weight=weight, detail=f"train row {row} is like it")
-    assert reason.source is not None and reason.vote is not None  # all other reasons are votes
+    assert reason.source is not None  # all other reasons are votes
+    assert reason.vote is not None
     source, name = train.votes.sources[reason.source], train.classes[reason.vote]
     if reason.lender is None:
         detail = f"votes {name!r} ({expert})"

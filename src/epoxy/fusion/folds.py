@@ -51,8 +51,8 @@ def assign(
 def match_groups(dev: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Group dev rows until held-out rows are as far from dev as train rows are.
 
-    `dev` and `train` are unit vectors. Where dev rows are as far apart as train rows are from them, each row is
-    its own group: twins within dev then have as many twins among the rows to come.
+    `dev` and `train` are unit vectors. Where dev rows are as far apart as train rows are from them,
+    each row is its own group: twins within dev then have as many twins among the rows to come.
     """
     alone = np.arange(len(dev))
     if len(dev) < 2 * FOLDS:

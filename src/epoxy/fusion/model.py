@@ -31,10 +31,11 @@ __all__ = ["Fusion"]
 class Fusion(BaseEstimator):  # type: ignore[misc]
     """Pool what every expert says about a row into one calibrated posterior.
 
-    Each expert (see `epoxy.fusion.experts`) reads one kind of material: votes, votes lent by near rows, hand labels,
-    unlabelled rows. It returns evidence, and a pool with one weight per expert adds it to the prior. Weights
-    come from dev rows the experts did not learn from. Without dev rows the experts that need
-    them are silent and the weights are typical ones; without vectors only the votes are left.
+    Each expert (see `epoxy.fusion.experts`) reads one kind of material: votes, votes lent by near
+    rows, hand labels, unlabelled rows. It returns evidence, and a pool with one weight per expert adds
+    it to the prior. Weights come from dev rows the experts did not learn from. Without dev rows the
+    experts that need them are silent and the weights are typical ones; without vectors only the votes
+    are left.
 
     Parameters
     ----------
@@ -222,6 +223,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return decision.positive_index(self.positive, self._fitted().classes)
 
     def decide(self, proba: np.ndarray) -> np.ndarray:
+        """Class indices for probabilities, by the fitted rule; (n_rows,)."""
         if self.threshold_ is None:
             return np.asarray(proba.argmax(axis=1))
         return decision.at_threshold(proba, self._positive(), self.threshold_)
@@ -233,6 +235,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return self.geometry_.rows(split, self.train_ if hasattr(self, "train_") else split)
 
     def evidence_of(self, rows: Rows) -> np.ndarray:
+        """As `evidence`, for rows already prepared."""
         if not self.speakers_:
             return np.zeros((0, len(rows), len(self.pool_.prior)))
         return np.stack([speaker.evidence(rows) for speaker in self.speakers_.values()])

@@ -60,12 +60,14 @@ def to_state(model: Fusion) -> State:
             else:
                 about[part.name] = value
         speakers.append(about)
-    values = {"speakers": speakers, "parameters": _parameters(model), "splits": {}}
-    for name, split in (("train", model.train_), ("dev", model.dev_)):
-        if split is not None:
-            values["splits"][name] = _describe(split, name, arrays)  # type: ignore[index]
-    values["has_geometry"] = model.geometry_ is not None
-    values["threshold"] = model.threshold_
+    splits = {"train": model.train_} | ({} if model.dev_ is None else {"dev": model.dev_})
+    values: dict[str, Any] = {
+        "speakers": speakers,
+        "parameters": _parameters(model),
+        "splits": {name: _describe(split, name, arrays) for name, split in splits.items()},
+        "has_geometry": model.geometry_ is not None,
+        "threshold": model.threshold_,
+    }
     arrays |= {f"pool/{key}": value for key, value in asdict(model.pool_).items()}
     if model.dev_proba_ is not None:
         arrays["dev_proba"] = model.dev_proba_
@@ -93,7 +95,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
 
 
 def _parameters(model: Fusion) -> dict[str, Any]:
-    found = model.get_params(deep=False)
+    found: dict[str, Any] = model.get_params(deep=False)
     if model.experts is not None:
         found["experts"] = [(type(each).__name__, asdict(each)) for each in model.experts]  # type: ignore[call-overload]
     balance = model.class_balance

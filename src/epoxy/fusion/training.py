@@ -9,7 +9,7 @@ import numpy as np
 
 from . import decision, folds, pool
 from .experts import Expert, Lesson, Speaker
-from .geometry import Smoother
+from .geometry import Smoother, unit
 from .pool import Pool
 from .rows import Rows
 
@@ -99,20 +99,16 @@ def _classes(material: Material) -> list[_Class]:
 
 def _folds(material: Material) -> np.ndarray:
     dev, train = material.dev, material.train
-    assert dev is not None and material.y is not None  # asked only where there are dev rows
+    assert dev is not None  # asked only where there are dev rows
+    assert material.y is not None
     draw = np.random.default_rng(material.seed)
     votes = dev.votes.astype(np.float64)
     order = votes @ draw.normal(size=votes.shape[1])
     groups = np.arange(len(dev))
     if dev.features is not None and train.features is not None:
         order = order + dev.features.astype(np.float64) @ draw.normal(size=dev.features.shape[1])
-        groups = folds.match_groups(_unit(dev.features), _unit(train.features))
+        groups = folds.match_groups(unit(dev.features), unit(train.features))
     return folds.assign(groups, material.y, order)
-
-
-def _unit(features: np.ndarray) -> np.ndarray:
-    length = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
-    return features / np.maximum(length, np.float32(1e-12))
 
 
 def _discuss(

@@ -25,6 +25,6 @@ __all__ = [
 
 
 def default() -> tuple[Expert, ...]:
-    """The experts of `Fusion()`: votes, loans, hand labels in three ways, and two students of the unlabelled rows."""
+    """The experts of `Fusion()`: votes, loans, hand labels read in three ways, and two students."""
     look = Head("look", reads_votes=False)
     return (Majority(), Reach(), Head(), look, Neighbours(), Pupil(), Echo())

@@ -65,9 +65,15 @@ class Speaker(Protocol):
 
 @runtime_checkable
 class Expert(Protocol):
-    """Something with an opinion."""
+    """Something with an opinion.
 
-    name: str
+    Two class attributes may say more: `is_taught = True` asks for `Lesson.taught`, and `teaches =
+    False` keeps an expert that is slow on all train rows from teaching others.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in weights, reports and explanations."""
 
     def fit(self, lesson: Lesson) -> Speaker | None:
         """Learn; None if the lesson holds nothing this expert could learn from."""

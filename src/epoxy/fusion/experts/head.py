@@ -53,6 +53,8 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Readout:
+    """A fitted head, with the rows it learned from."""
+
     weights: np.ndarray  # (n_inputs, n_classes)
     middle: np.ndarray  # (n_inputs,)
     prior: np.ndarray  # (n_classes,)
@@ -71,7 +73,7 @@ class Readout:
             found += _votes_times(rows.votes, self.weights[n_features:])
         if rows.features is not None:
             found += rows.features @ (VECTOR_SHARE * self.weights[:n_features])
-        return found
+        return np.asarray(found)
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """The hand-labelled rows that moved the answer most."""

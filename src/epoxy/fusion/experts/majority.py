@@ -31,9 +31,12 @@ class Majority:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
+    """The prior's vote."""
+
     prior: np.ndarray  # (n_classes,)
 
     def evidence(self, rows: Rows) -> np.ndarray:
+        """Shares of the votes, against the prior."""
         counts = np.stack([(rows.votes == k).sum(axis=1) for k in range(len(self.prior))], axis=1)
         shares = (counts + self.prior) / (counts.sum(axis=1, keepdims=True) + 1)
         return loudness(np.log(shares) - np.log(self.prior))

@@ -52,13 +52,16 @@ class Reach:
         return Graded(common + deviation, deviation / 2, edges, np.array(worth), lesson.n_classes)
 
     def _counts(self, lesson: Lesson, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        assert lesson.dev is not None and lesson.y is not None  # only asked where dev rows teach
+        assert lesson.dev is not None  # only asked where dev rows teach
+        assert lesson.y is not None
         votes = np.where(cells, lesson.dev.lent.vote, ABSTAIN)
         return lifts.count(votes, lesson.y, lesson.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
 class Graded:
+    """Lifts of own votes, and of lent ones by grade."""
+
     own: np.ndarray  # (n_sources,) lift of a source's own vote
     lent: np.ndarray  # (n_sources,) what a source adds to the lift of its grade
     edges: np.ndarray  # (n_grades − 1,) distances
@@ -66,6 +69,7 @@ class Graded:
     n_classes: int
 
     def evidence(self, rows: Rows) -> np.ndarray:
+        """The sum of all lifts."""
         return loudness(self._raw(rows))
 
     def _raw(self, rows: Rows) -> np.ndarray:
@@ -77,6 +81,7 @@ class Graded:
         return found
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
+        """Each vote's lift, own or lent."""
         raw, loud = self._raw(row)[0], self.evidence(row)[0]
         spread = float(np.ptp(raw))
         scale = float(np.ptp(loud)) / spread if spread > 0 else 0.0
@@ -103,7 +108,7 @@ def _edges(rows: Rows) -> np.ndarray:
     distance = rows.lent.distance[(rows.votes == ABSTAIN) & np.isfinite(rows.lent.distance)]
     if not len(distance):
         return np.zeros(GRADES - 1)
-    return np.quantile(distance, np.linspace(0, 1, GRADES + 1)[1:-1])
+    return np.asarray(np.quantile(distance, np.linspace(0, 1, GRADES + 1)[1:-1]))
 
 
 def _grade(rows: Rows, edges: np.ndarray) -> np.ndarray:

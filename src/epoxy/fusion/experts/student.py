@@ -58,11 +58,14 @@ class Echo:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
+    """A fitted student, with what every train row taught it."""
+
     weights: np.ndarray  # (n_features, n_classes)
     base: np.ndarray  # (n_classes,) what is answered where the features say nothing
     excess: np.ndarray  # (n_train, n_classes) what each train row taught
 
     def evidence(self, rows: Rows) -> np.ndarray:
+        """What rows with such features are called, against the average row."""
         if rows.features is None:
             return np.zeros((len(rows), len(self.base)))
         shares = rows.features @ self.weights.astype(np.float32)
