@@ -24,14 +24,15 @@ _ROUNDS = 4  # detectors of different classes are compared through the balance i
 
 
 def learn_balance(
-    votes: Votes, summary: Moments, solver: Callable[[Readings], np.ndarray]
+    votes: Votes, summary: Moments, solver: Callable[[Readings, np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Estimate Pr(Y) from the votes; raises where neither voters nor detectors can tell."""
     n_classes = votes.n_classes
     balance = np.full(n_classes, 1 / n_classes)
     for _ in range(_ROUNDS):
         readings = read(summary, balance)
-        theta = np.nan_to_num(solver(readings)).clip(0, 1)
+        every = np.ones(len(readings.source), dtype=bool)
+        theta = np.nan_to_num(solver(readings, every)).clip(0, 1)
         found = _from_voters(summary, readings, theta)
         if found is None:
             found = _from_detectors(votes, summary, readings, theta)

@@ -37,10 +37,10 @@ def count_with(
     return counts
 
 
-def median_of_triplets(moment: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """For each unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none."""
+def median_of_triplets(moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none."""
     found = np.full(len(moment), np.nan)
-    _compiled()[2](moment, allowed, found)
+    _compiled()[2](moment, allowed, np.flatnonzero(wanted), found)
     return found
 
 
@@ -49,7 +49,7 @@ def warm() -> None:
     columns = np.zeros((1, 1), dtype=np.int8)
     sum_log_odds(columns, np.zeros((1, 3)), 0.0)
     count_with(columns, np.zeros(1, dtype=np.int64), columns[0], 2)
-    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool))
+    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
 
 
 def _compiled() -> tuple[Callable[..., Any], ...]:
@@ -82,10 +82,10 @@ def _count_loop(columns: Any, rows: Any, votes: Any, counts: Any) -> None:
                 cell[vote, other] += 1
 
 
-def _median_loop(moment: Any, allowed: Any, found: Any) -> None:
+def _median_loop(moment: Any, allowed: Any, wanted: Any, found: Any) -> None:
     n_units = moment.shape[0]
     values = np.empty(n_units * (n_units - 1) // 2)
-    for unit in range(n_units):
+    for unit in wanted:
         partners = np.flatnonzero(allowed[unit])
         count = 0
         for first in range(partners.shape[0]):
@@ -103,8 +103,10 @@ def _median_loop(moment: Any, allowed: Any, found: Any) -> None:
             found[unit] = (low + high) / 2
 
 
-def _median_numpy(moment: np.ndarray, allowed: np.ndarray, found: np.ndarray) -> None:
-    for unit in range(len(moment)):
+def _median_numpy(
+    moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray, found: np.ndarray
+) -> None:
+    for unit in wanted:
         partners = np.flatnonzero(allowed[unit])
         first, second = (partners[each] for each in np.triu_indices(len(partners), 1))
         below = np.where(allowed[first, second], moment[first, second], 0.0)

@@ -1,6 +1,6 @@
 """From a rank-one matrix to its factors: |θᵢ| = √|MᵢⱼMᵢₖ/Mⱼₖ|, over the triplets {i, j, k}.
 
-Every solver takes readings and returns θ ≥ 0 per unit, NaN where no triplet answers.
+Every solver takes readings and the units asked for, and returns θ ≥ 0, NaN where no triplet answers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.nda
     return np.where(below != 0, value, np.nan), np.stack([first, second], axis=1)
 
 
-def by_median(readings: Readings) -> np.ndarray:
+def by_median(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """The median over all triplets: one near-zero denominator would dominate a mean."""
-    return median_of_triplets(readings.moment, readings.observed)
+    return median_of_triplets(readings.moment, readings.observed, wanted)
 
 
-def by_mean(readings: Readings) -> np.ndarray:
+def by_mean(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """The mean over all triplets: Σ √|Mᵢⱼ|·√|Mᵢₖ|/√|Mⱼₖ| is one matrix product."""
     root = np.where(readings.observed, np.sqrt(np.abs(readings.moment)), 0.0)
     usable = (root > 0).astype(float)
@@ -39,13 +39,13 @@ def by_mean(readings: Readings) -> np.ndarray:
     total = ((root @ inverse) * root).sum(axis=1)
     count = ((seen @ usable) * seen).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(count > 0, total / count, np.nan)
+        return np.where((count > 0) & wanted, total / count, np.nan)
 
 
-def by_overlap(readings: Readings) -> np.ndarray:
+def by_overlap(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """Algorithm 2: for each unit the one triplet whose smallest pairwise overlap is largest."""
     theta = np.full(len(readings.source), np.nan)
-    for unit in range(len(theta)):
+    for unit in np.flatnonzero(wanted):
         at = np.r_[unit, np.flatnonzero(readings.observed[unit])]
         moment, allowed = readings.moment[np.ix_(at, at)], readings.observed[np.ix_(at, at)]
         value, partners = candidates_of_first(moment, allowed)
@@ -74,8 +74,8 @@ def pooled(readings: Readings) -> np.ndarray:
         return np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
 
 
-Solver = Callable[[Readings], np.ndarray]
-"""From readings to θ ≥ 0 per unit, NaN where no triplet answers."""
+Solver = Callable[[Readings, np.ndarray], np.ndarray]
+"""From readings and a mask of units to their θ ≥ 0, NaN where no triplet answers."""
 
 SOLVERS: dict[str, Solver] = {
     "median": by_median,

@@ -244,13 +244,13 @@ def _in_words(
 def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndarray]:
     """|θ| of each unit, and which units had to be pooled because their overlaps are small."""
     enough = readings.observed & (readings.overlap >= _ENOUGH)
-    theta = solver(replace(readings, observed=enough))
+    theta = solver(replace(readings, observed=enough), np.ones(len(enough), dtype=bool))
     weak = np.isnan(theta)
     if weak.any():
         theta = np.where(weak, pooled(readings), theta)
         still = np.isnan(theta)
         if still.any():
-            theta = np.where(still, solver(readings), theta)
+            theta = np.where(still, solver(readings, still), theta)
     seen = readings.observed.astype(int)
     if not ((seen @ seen) * seen).any():
         raise NotIdentifiable(

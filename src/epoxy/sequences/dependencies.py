@@ -180,7 +180,8 @@ def _excess(
     excess, q_value = np.zeros((n_sources,) * 2), np.ones((n_sources,) * 2)
     if len(readings.source) < 3:
         return excess, q_value
-    theta = np.nan_to_num(SOLVERS["median"](readings.without(set(aside))))
+    apart = readings.without(set(aside))
+    theta = np.nan_to_num(SOLVERS["median"](apart, np.ones(len(apart.source), dtype=bool)))
     scale = np.where(readings.named == VOTER, 1.0, np.sqrt(readings.rate * (1 - readings.rate)))
     first, second = np.nonzero(np.triu(readings.observed, 1))
     keep = (readings.source[first] != readings.source[second]) & _comparable(

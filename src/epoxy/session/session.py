@@ -16,7 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from .. import neighbors
 from ..diagnostics import Explanation, Report
 from ..errors import (
     NotIdentifiable,
@@ -52,6 +54,8 @@ from .versions import Change, Source, Version
 from .working import Working
 
 __all__ = ["Session"]
+
+_FEW = 32  # sources up to which BLAS does not think of a second thread
 
 
 class Session:
@@ -114,7 +118,9 @@ class Session:
         self._watchers: list[Callable[[Change], None]] = []
         self._past: list[Version] = []
         self._working = Working(len(self.classes))
+        self._threads = ThreadpoolController()
         warm()
+        neighbors.warm()
         splits = (train,) if dev is None else (train, dev)
         check_same(splits)
         if radius is None:
@@ -351,13 +357,18 @@ class Session:
 
     def _combine(self, version: Version, number: int = 0) -> Version:
         """Fit the label model and read probabilities, labels and scores of a version."""
-        active = version.active
-        self._working.sync([source.extended[TRAIN] for source in active])
+        if len(version.sources) <= _FEW:
+            return self._combined(version, number)
+        # products of some hundred rows are not worth waiting for a second thread, least of all a busy one
+        with self._threads.limit(limits=1, user_api="blas"):
+            return self._combined(version, number)
+
+    def _combined(self, version: Version, number: int) -> Version:
+        self._working.sync([source.extended[TRAIN] for source in version.active])
         try:
             model = self._fit(version)
         except NotIdentifiable as error:
-            problem = str(error)
-            return version.combined(number, None, (), (), {}, problem)
+            return version.combined(number, None, (), (), {}, str(error))
         proba = tuple(self._probabilities(model, version, at) for at in range(len(version.splits)))
         labels = tuple(most_probable(each) for each in proba)
         found = scores_of(proba, version.truth, self.classes, self.positive)
