@@ -51,16 +51,17 @@ def assign(
 def match_groups(dev: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Group dev rows until held-out rows are as far from dev as train rows are.
 
-    `dev` and `train` are unit vectors. Where dev rows are as far apart as train rows are from them,
+    `dev` and `train` are vectors or features. Where dev rows are as far apart as train rows are from them,
     each row is its own group: twins within dev then have as many twins among the rows to come.
     """
     alone = np.arange(len(dev))
     if len(dev) < 2 * FOLDS:
         return alone
+    dev = _unit(dev)
     some = dev[_spaced(len(dev), LARGEST)]
     near = some @ some.T
     np.fill_diagonal(near, -np.inf)
-    typical = float(np.median((train[_spaced(len(train), LARGEST)] @ some.T).max(axis=1)))
+    typical = float(np.median((_unit(train[_spaced(len(train), LARGEST)]) @ some.T).max(axis=1)))
     if _hardness(near, np.arange(len(some))) <= typical + SLACK:
         return alone
     groups = _cut(near, typical + SLACK)
@@ -69,6 +70,11 @@ def match_groups(dev: np.ndarray, train: np.ndarray) -> np.ndarray:
     return np.concatenate(
         [groups[(part @ some.T).argmax(axis=1)] for part in np.array_split(dev, 16)]
     )
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return np.asarray(vectors / np.maximum(length, np.float32(1e-12)))
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

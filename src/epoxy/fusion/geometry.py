@@ -25,6 +25,7 @@ import numpy as np
 from .. import neighbors
 from ..errors import VectorError
 from ..votes import Split
+from .folds import match_groups
 from .rows import NO_ROW, Lent, Rows
 
 __all__ = ["Geometry", "Smoother", "unit"]
@@ -74,6 +75,7 @@ class _Memory:
     space: neighbors.Space | None
     kept: np.ndarray  # (n_rows,) bool: the rows that have a direction
     columns: dict[bytes, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    groups: tuple[bytes, np.ndarray] = (b"", np.empty(0))  # of which rows, and the groups
 
     @classmethod
     def of(cls, vectors: np.ndarray, features: np.ndarray) -> Self:
@@ -137,6 +139,16 @@ class Geometry:
             return Rows(split.votes.matrix, None, lambda: Lent.nobody(split.votes.matrix.shape))
         memory = self._remember(split.vectors)
         return Rows(split.votes.matrix, memory.features, lambda: self._lent(memory, split, train))
+
+    def groups(self, dev: Split) -> np.ndarray | None:
+        """Groups of labelled dev rows that folds must not separate; see `folds.match_groups`."""
+        if dev.vectors is None:
+            return None
+        memory, which = self._remember(dev.vectors), dev.labelled.tobytes()
+        if memory.groups[0] != which:
+            found = match_groups(memory.features[dev.labelled], self._memories[0].features)
+            memory.groups = (which, found)
+        return memory.groups[1]
 
     def _remember(self, vectors: np.ndarray) -> _Memory:
         for memory in self._memories:

@@ -115,6 +115,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             y=None if dev is None or dev.y is None else dev.y[dev.labelled],
             prior=self._prior(train, dev),
             smoother=None if self.geometry_ is None else self.geometry_.smoother,
+            groups=None if dev is None or self.geometry_ is None else self.geometry_.groups(dev),
             seed=self.seed,
         )
         found = training.teach(experts, material)
@@ -236,9 +237,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
 
     def evidence_of(self, rows: Rows) -> np.ndarray:
         """As `evidence`, for rows already prepared."""
-        if not self.speakers_:
-            return np.zeros((0, len(rows), len(self.pool_.prior)))
-        return np.stack([speaker.evidence(rows) for speaker in self.speakers_.values()])
+        return training.hear(list(self.speakers_.values()), rows, len(self.pool_.prior))
 
     def _checked(self, split: Split) -> Split:
         train = self._fitted()

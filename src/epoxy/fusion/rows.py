@@ -49,6 +49,18 @@ class Rows:
         """The votes that near train rows lend to these."""
         return self._find()
 
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Lengths of the feature rows, never zero; (n_rows,)."""
+        assert self.features is not None  # asked only where there are features
+        squares = np.einsum("ij,ij->i", self.features, self.features)
+        return np.asarray(np.sqrt(np.maximum(squares, 1e-24)))
+
+    @cached_property
+    def has_votes(self) -> bool:
+        """Whether any source votes on any of these rows."""
+        return bool((self.votes != ABSTAIN).any())
+
     def __len__(self) -> int:
         return len(self.votes)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from . import decision, folds, pool
 from .experts import Expert, Lesson, Speaker
-from .geometry import Smoother, unit
+from .geometry import Smoother
 from .pool import Pool
 from .rows import Rows
 
-__all__ = ["Material", "Taught", "teach"]
+__all__ = ["Material", "Taught", "hear", "teach"]
 
 TYPICAL = {
     "majority": 0.3,
@@ -40,6 +40,7 @@ class Material:
     y: np.ndarray | None  # (n_dev,)
     prior: np.ndarray  # (n_classes,)
     smoother: Smoother | None
+    groups: np.ndarray | None  # (n_dev,) dev rows that must not be separated; None for no such
     seed: int
 
 
@@ -69,14 +70,15 @@ def teach(experts: Sequence[Expert], material: Material) -> Taught:
     for expert in experts:
         if getattr(expert, "is_taught", False):
             _discuss(experts, classes, heard, material)
-        for each in classes:
-            each.speakers[expert.name] = expert.fit(each.lesson)
+        found = expert.fit([each.lesson for each in classes])
+        for each, speaker in zip(classes, found, strict=True):
+            each.speakers[expert.name] = speaker
         if whole.speakers[expert.name] is not None:
             heard[expert.name] = _out_of_fold(classes, expert.name, material)
-    found = _pool(heard, material)
+    agreed = _pool(heard, material)
     speakers = {name: whole.speakers[name] for name in heard}
-    proba = None if material.y is None else found.probabilities(_stack(heard, material))
-    return Taught({k: v for k, v in speakers.items() if v is not None}, found, proba)
+    proba = None if material.y is None else agreed.probabilities(_stack(heard, material))
+    return Taught({k: v for k, v in speakers.items() if v is not None}, agreed, proba)
 
 
 def _classes(material: Material) -> list[_Class]:
@@ -98,16 +100,15 @@ def _classes(material: Material) -> list[_Class]:
 
 
 def _folds(material: Material) -> np.ndarray:
-    dev, train = material.dev, material.train
+    dev = material.dev
     assert dev is not None  # asked only where there are dev rows
     assert material.y is not None
     draw = np.random.default_rng(material.seed)
     votes = dev.votes.astype(np.float64)
     order = votes @ draw.normal(size=votes.shape[1])
-    groups = np.arange(len(dev))
-    if dev.features is not None and train.features is not None:
+    if dev.features is not None:
         order = order + dev.features.astype(np.float64) @ draw.normal(size=dev.features.shape[1])
-        groups = folds.match_groups(unit(dev.features), unit(train.features))
+    groups = np.arange(len(dev)) if material.groups is None else material.groups
     return folds.assign(groups, material.y, order)
 
 
@@ -121,13 +122,32 @@ def _discuss(
     able = {e.name for e in experts if getattr(e, "teaches", True)}
     before = {name: said for name, said in heard.items() if name in able}
     agreed = _pool(before, material)
-    for each in classes:
-        said = [_said(each.speakers[name], material.train, len(material.prior)) for name in before]
-        evidence = (
-            np.stack(said) if said else np.zeros((0, len(material.train), len(material.prior)))
-        )
-        taught = agreed.probabilities(evidence)
-        each.lesson = replace(each.lesson, taught=taught)
+    said = hear(
+        [e.speakers[name] for e in classes for name in before], material.train, len(agreed.prior)
+    )
+    for at, each in enumerate(classes):
+        evidence = said[at * len(before) : (at + 1) * len(before)]
+        each.lesson = replace(each.lesson, taught=agreed.probabilities(evidence))
+
+
+def hear(speakers: Sequence[Speaker | None], rows: Rows, n_classes: int) -> np.ndarray:
+    """What all speakers say about the rows; (n_speakers, n_rows, n_classes)."""
+    found = np.zeros((len(speakers), len(rows), n_classes))
+    for at, (speaker, read) in enumerate(zip(speakers, _read_at_once(speakers, rows), strict=True)):
+        if speaker is not None:  # a fold may hold nothing an expert can learn from: silence
+            found[at] = speaker.evidence(rows) if read is None else speaker.evidence(rows, read)
+    return found
+
+
+def _read_at_once(speakers: Sequence[Speaker | None], rows: Rows) -> Iterator[np.ndarray | None]:
+    """The products of all linear readouts with the features, which are then read only one time."""
+    readouts = [getattr(speaker, "readout", None) for speaker in speakers]
+    given = [readout for readout in readouts if readout is not None]
+    if rows.features is None or not given:
+        yield from [None] * len(readouts)
+        return
+    parts = iter(np.split(rows.features @ np.hstack(given), len(given), axis=1))
+    yield from (None if readout is None else next(parts) for readout in readouts)
 
 
 def _out_of_fold(classes: list[_Class], name: str, material: Material) -> np.ndarray:
@@ -136,13 +156,8 @@ def _out_of_fold(classes: list[_Class], name: str, material: Material) -> np.nda
     for each in classes:
         if material.dev is not None and len(each.held):
             rows = material.dev.take(each.held)
-            found[each.held] = _said(each.speakers[name], rows, len(material.prior))
+            found[each.held] = hear([each.speakers[name]], rows, len(material.prior))[0]
     return found
-
-
-def _said(speaker: Speaker | None, rows: Rows, n_classes: int) -> np.ndarray:
-    """A fold may hold nothing an expert can learn from; it then says nothing there."""
-    return np.zeros((len(rows), n_classes)) if speaker is None else speaker.evidence(rows)
 
 
 def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:

@@ -6,6 +6,7 @@ dataclass of arrays that has `evidence` and `reasons`; then hand it to `Fusion(e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -56,8 +57,12 @@ class Reason:
 class Speaker(Protocol):
     """A fitted expert: a dataclass of arrays."""
 
-    def evidence(self, rows: Rows) -> np.ndarray:
-        """Return what it adds to the log-odds of each class; (n_rows, n_classes)."""
+    def evidence(self, rows: Rows, read: np.ndarray | None = None, /) -> np.ndarray:
+        """Return what it adds to the log-odds of each class; (n_rows, n_classes).
+
+        A speaker that reads features linearly has a `readout` (n_features, n_classes) and takes
+        the product `rows.features @ readout` as `read`, where it was computed for many at once.
+        """
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """Say where the evidence about one row comes from; what is left out is the rest."""
@@ -75,5 +80,9 @@ class Expert(Protocol):
     def name(self) -> str:
         """What it is called in weights, reports and explanations."""
 
-    def fit(self, lesson: Lesson) -> Speaker | None:
-        """Learn; None if the lesson holds nothing this expert could learn from."""
+    def fit(self, lessons: Sequence[Lesson]) -> Sequence[Speaker | None]:
+        """Learn each lesson; None where it holds nothing this expert could learn from.
+
+        The lessons differ in their dev rows (one lesson for each fold, the last one with all dev rows), so
+        that work on the train rows can be shared between them.
+        """

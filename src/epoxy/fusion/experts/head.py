@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,11 @@ class Head:
     name: str = "head"
     reads_votes: bool = True
 
-    def fit(self, lesson: Lesson) -> Readout | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Readout | None]:
         """Learn from the dev rows."""
+        return [self._fit(each) for each in lessons]
+
+    def _fit(self, lesson: Lesson) -> Readout | None:
         if lesson.dev is None or lesson.y is None or len(np.unique(lesson.y)) < 2:
             return None
         if lesson.dev.features is None and not self.reads_votes:
@@ -48,6 +52,7 @@ class Head:
             inputs,
             found.dual,
             self.reads_votes,
+            lesson.train.votes.shape[1],
         )
 
 
@@ -61,19 +66,25 @@ class Readout:
     inputs: np.ndarray  # (n_dev, n_inputs) of the rows it learned from
     dual: np.ndarray  # (n_dev, n_classes)
     reads_votes: bool
+    n_sources: int
 
-    def evidence(self, rows: Rows) -> np.ndarray:
+    @property
+    def readout(self) -> np.ndarray:
+        """The part of the weights that reads features; (n_features, n_classes)."""
+        n_votes = self.n_sources * len(self.prior) if self.reads_votes else 0
+        return np.asarray(VECTOR_SHARE * self.weights[: len(self.weights) - n_votes])
+
+    def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """Shares of the classes among rows like these, against the prior."""
-        return ev.loudness(ev.from_shares(self._shares(rows) + self.prior, self.prior))
-
-    def _shares(self, rows: Rows) -> np.ndarray:
-        n_features = 0 if rows.features is None else rows.features.shape[1]
-        found = np.zeros((len(rows), len(self.prior))) - self.middle @ self.weights
+        readout = self.readout
+        shares = self.prior - self.middle @ self.weights
+        if read is not None:
+            shares = shares + read
+        elif rows.features is not None:
+            shares = shares + rows.features @ readout
         if self.reads_votes:
-            found += _votes_times(rows.votes, self.weights[n_features:])
-        if rows.features is not None:
-            found += rows.features @ (VECTOR_SHARE * self.weights[:n_features])
-        return np.asarray(found)
+            shares = shares + _votes_times(rows.votes, self.weights[len(readout) :])
+        return ev.loudness(ev.from_shares(shares, self.prior))
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """The hand-labelled rows that moved the answer most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +25,9 @@ class Majority:
 
     name: str = "majority"
 
-    def fit(self, lesson: Lesson) -> Shares | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Shares | None]:
         """Remember the prior."""
-        return Shares(lesson.prior) if (lesson.train.votes != ABSTAIN).any() else None
+        return [Shares(each.prior) if each.train.has_votes else None for each in lessons]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Shares:
 
     prior: np.ndarray  # (n_classes,)
 
-    def evidence(self, rows: Rows) -> np.ndarray:
+    def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """Shares of the votes, against the prior."""
         counts = np.stack([(rows.votes == k).sum(axis=1) for k in range(len(self.prior))], axis=1)
         shares = (counts + self.prior) / (counts.sum(axis=1, keepdims=True) + 1)

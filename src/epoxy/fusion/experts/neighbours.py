@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +32,11 @@ class Neighbours:
     k: int = 5
     teaches = False  # comparing all train rows with all dev rows would cost too much in every refit
 
-    def fit(self, lesson: Lesson) -> Near | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Near | None]:
         """Remember the dev rows."""
+        return [self._fit(each) for each in lessons]
+
+    def _fit(self, lesson: Lesson) -> Near | None:
         if lesson.dev is None or lesson.y is None or lesson.dev.features is None:
             return None
         kept = np.arange(len(lesson.y))
@@ -53,31 +57,33 @@ class Near:
     prior: np.ndarray  # (n_classes,)
     k: int
 
-    def evidence(self, rows: Rows) -> np.ndarray:
+    def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """Weighted shares of the labels near each row, against the prior."""
         if rows.features is None:
             return np.zeros((len(rows), len(self.prior)))
         found = np.empty((len(rows), len(self.prior)))
         for start in range(0, len(rows), 4096):
             part = slice(start, start + 4096)
-            near, weight = self._near(rows.features[part])
+            near, _, weight = self._near(rows.features[part], rows.lengths[part])
             found[part] = np.einsum("nk,nkc->nc", weight, self.labels[near])
             found[part] += PRIOR_VOICES * self.prior
             found[part] /= weight.sum(axis=1, keepdims=True) + PRIOR_VOICES
         return ev.loudness(ev.from_shares(found, self.prior))
 
-    def _near(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        likeness = unit(features) @ self.features.T
+    def _near(
+        self, features: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        likeness = features @ self.features.T
         near = np.argpartition(-likeness, self.k - 1, axis=1)[:, : self.k]
-        like = np.clip(np.take_along_axis(likeness, near, axis=1).astype(np.float64), 0.0, 1.0)
-        return near, like**2 / (1 + SHARPNESS - like)
+        like = np.take_along_axis(likeness, near, axis=1) / lengths[:, None].astype(np.float64)
+        like = np.clip(like, 0.0, 1.0)
+        return near, like, like**2 / (1 + SHARPNESS - like)
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """Each neighbour's part, with its distance (1 − likeness of features)."""
         if row.features is None:
             return []
-        near, weight = (each[0] for each in self._near(row.features))
-        like = np.clip(unit(row.features)[0] @ self.features[near].T, 0.0, 1.0)
+        near, like, weight = (each[0] for each in self._near(row.features, row.lengths))
         parts = ev.centre(weight[:, None] * (self.labels[near] - self.prior))
         evidence = self.evidence(row)[0]
         spread = float(np.ptp(parts.sum(axis=0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +33,12 @@ class Reach:
     name: str = "reach"
     teaches = False  # speaking about all train rows would cost a search in every refit
 
-    def fit(self, lesson: Lesson) -> Graded | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Graded | None]:
         """Learn lifts and grades from the dev rows, or fall back on typical ones."""
+        return [self._fit(each) if each.train.has_votes else None for each in lessons]
+
+    def _fit(self, lesson: Lesson) -> Graded:
         n_sources = lesson.train.votes.shape[1]
-        if not (lesson.train.votes != ABSTAIN).any():
-            return None
         if lesson.dev is None or lesson.y is None:
             edges = _edges(lesson.train)
             own = np.full(n_sources, lifts.TYPICAL)
@@ -68,7 +70,7 @@ class Graded:
     worth: np.ndarray  # (n_grades,) lift of a lent vote
     n_classes: int
 
-    def evidence(self, rows: Rows) -> np.ndarray:
+    def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """The sum of all lifts."""
         return loudness(self._raw(rows))
 

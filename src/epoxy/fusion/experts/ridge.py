@@ -1,4 +1,10 @@
-"""Kernel ridge regression with its penalty chosen by leave-one-out, in closed form."""
+"""Ridge regression with its penalty chosen by leave-one-out, in closed form.
+
+With fewer rows than inputs the dual form is solved, and the leave-one-out error is exact: for
+α = (K + λ)⁻¹ y the error of row i left out is αᵢ / [(K + λ)⁻¹]ᵢᵢ. With more rows the primal form is
+solved, and the leverages are replaced by their mean (generalised cross-validation), so that the cost
+stays linear in the rows.
+"""
 
 from __future__ import annotations
 
@@ -21,39 +27,42 @@ class Ridge:
 
 
 def fit(inputs: np.ndarray, targets: np.ndarray) -> Ridge:
-    """Fit centred inputs to centred targets; cost is linear in the longer side of `inputs`."""
+    """Fit centred inputs to centred targets, with the penalty that predicts left-out rows best."""
     solve = _dual if len(inputs) <= inputs.shape[1] else _primal
     return min(solve(inputs, targets), key=lambda each: each[0])[1]
 
 
 def _dual(inputs: np.ndarray, targets: np.ndarray) -> list[tuple[float, Ridge]]:
     gram = (inputs @ inputs.T).astype(np.float64)
-    value, basis = np.linalg.eigh(gram)
-    value = np.maximum(value, 0.0)
-    turned = basis.T @ targets
     found = []
     for penalty in PENALTIES:
-        dual = basis @ (turned / (value + penalty)[:, None])
-        left = (basis**2) @ (penalty / (value + penalty))  # 1 − leverage
-        loss = float(((penalty * dual / np.maximum(left, 1e-9)[:, None]) ** 2).sum())
-        found.append((loss, Ridge(inputs.T @ dual, dual, penalty)))
+        half = _inverse_factor(gram, penalty)
+        dual = half.T @ (half @ targets)
+        missed = dual / np.einsum("ij,ij->j", half, half)[:, None]
+        weights = inputs.T @ dual
+        found.append((float((missed**2).sum()), Ridge(weights, dual, penalty)))
     return found
 
 
 def _primal(inputs: np.ndarray, targets: np.ndarray) -> list[tuple[float, Ridge]]:
-    from scipy.linalg import cho_factor, cho_solve, solve_triangular
-
     gram = (inputs.T @ inputs).astype(np.float64)
     right = inputs.T @ targets
     found = []
     for penalty in PENALTIES:
-        factor = cho_factor(gram + penalty * np.eye(len(gram)), lower=True, check_finite=False)
-        weights = cho_solve(factor, right, check_finite=False)
-        half = solve_triangular(
-            factor[0].astype(inputs.dtype), inputs.T, lower=True, check_finite=False
-        )
-        left = 1 - np.einsum("ij,ij->j", half, half)
-        dual = (targets - inputs @ weights) / penalty
-        loss = float(((penalty * dual / np.maximum(left, 1e-9)[:, None]) ** 2).sum())
-        found.append((loss, Ridge(weights, dual, penalty)))
+        half = _inverse_factor(gram, penalty)
+        weights = half.T @ (half @ right)
+        leverage = (len(gram) - penalty * float((half**2).sum())) / len(inputs)
+        missed = targets - inputs @ weights.astype(inputs.dtype)
+        loss = float((missed**2).sum()) / max(1 - leverage, 1e-9) ** 2
+        found.append((loss, Ridge(weights, missed / penalty, penalty)))
     return found
+
+
+def _inverse_factor(gram: np.ndarray, penalty: float) -> np.ndarray:
+    """L⁻¹ for L Lᵀ = gram + penalty."""
+    from scipy.linalg import cholesky
+    from scipy.linalg.lapack import dtrtri
+
+    shifted = gram + penalty * np.eye(len(gram))
+    lower = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(dtrtri(lower, lower=1, overwrite_c=1)[0])

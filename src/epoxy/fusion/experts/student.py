@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...votes import ABSTAIN
 from .. import evidence as ev
 from .. import lifts
 from ..geometry import Smoother
@@ -22,24 +22,26 @@ __all__ = ["Echo", "Pupil"]
 class Pupil:
     """Taught by the votes: what rows with such vectors are called by the sources that know them.
 
-    A row without votes teaches nothing (its target is the prior), so every row may take part and the
-    regression's matrix depends on the vectors alone.
+    A row without votes teaches the prior, so every row may take part and the regression's matrix
+    depends on the vectors alone.
     """
 
     name: str = "pupil"
 
-    def fit(self, lesson: Lesson) -> Taught | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Taught | None]:
         """Read votes at their lifts as soft labels, and learn these."""
-        votes = lesson.train.votes
-        if lesson.smoother is None or not (votes != ABSTAIN).any():
+        return _learn(lessons, [self._labels(each) for each in lessons])
+
+    def _labels(self, lesson: Lesson) -> np.ndarray | None:
+        if not lesson.train.has_votes:
             return None
+        votes = lesson.train.votes
         lift = np.full(votes.shape[1], lifts.TYPICAL)
         if lesson.dev is not None and lesson.y is not None:
             counts = lifts.count(lesson.dev.votes, lesson.y, lesson.n_classes)
             common, deviation = lifts.fit(*counts, lesson.prior)
             lift = common + deviation
-        said = lifts.add(votes, lift, lesson.n_classes)
-        return _learn(lesson.smoother, ev.softmax(np.log(lesson.prior) + said), lesson.prior)
+        return ev.softmax(np.log(lesson.prior) + lifts.add(votes, lift, lesson.n_classes))
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,9 @@ class Echo:
     name: str = "echo"
     is_taught = True
 
-    def fit(self, lesson: Lesson) -> Taught | None:
+    def fit(self, lessons: Sequence[Lesson]) -> list[Taught | None]:
         """Learn the pooled opinion."""
-        if lesson.smoother is None or lesson.taught is None:
-            return None
-        return _learn(lesson.smoother, lesson.taught, lesson.taught.mean(axis=0))
+        return _learn(lessons, [each.taught for each in lessons])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,18 @@ class Taught:
     base: np.ndarray  # (n_classes,) what is answered where the features say nothing
     excess: np.ndarray  # (n_train, n_classes) what each train row taught
 
-    def evidence(self, rows: Rows) -> np.ndarray:
+    @property
+    def readout(self) -> np.ndarray:
+        """The weights, which all read features."""
+        return self.weights
+
+    def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """What rows with such features are called, against the average row."""
-        if rows.features is None:
+        if read is None and rows.features is None:
             return np.zeros((len(rows), len(self.base)))
-        shares = rows.features @ self.weights.astype(np.float32)
-        return ev.loudness(ev.from_shares(shares + self.base, self.base))
+        if read is None:
+            read = rows.features @ self.weights
+        return ev.loudness(ev.from_shares(read + self.base, self.base))
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """The train rows that taught this answer: φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ φᵢ times what row i taught."""
@@ -80,7 +86,15 @@ class Taught:
         return strongest(likeness[:, None] * self.excess, self.evidence(row)[0], "row")
 
 
-def _learn(smoother: Smoother, target: np.ndarray, base: np.ndarray) -> Taught:
-    excess = (target - base).astype(np.float32)
-    # the features have mean zero, so the target's mean would not be learned anyway
-    return Taught(smoother.solve(excess), target.mean(axis=0), excess)
+def _learn(lessons: Sequence[Lesson], targets: Sequence[np.ndarray | None]) -> list[Taught | None]:
+    """Solve for all targets at once: the features of the train rows are read only one time."""
+    smoother = lessons[0].smoother
+    given = [target for target in targets if target is not None]
+    if smoother is None or not given:
+        return [None] * len(lessons)
+    bases = [target.mean(axis=0) for target in given]
+    excess = np.hstack([target - base for target, base in zip(given, bases, strict=True)])
+    parts = np.split(smoother.solve(excess).astype(np.float32), len(given), axis=1)
+    shares = np.split(excess.astype(np.float32), len(given), axis=1)
+    made = map(Taught, parts, bases, shares)
+    return [None if target is None else next(made) for target in targets]
