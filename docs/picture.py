@@ -15,6 +15,7 @@ INK = "#57606a"  # legible on white and on black
 
 
 def main() -> None:
+    """Tune on dev, lay the train rows out in the plane, draw both panels."""
     data = epoxy.datasets.load("digits")
     lfs = [value for value in vars(digits_lfs).values() if hasattr(value, "vote")]
     train, dev, _ = data.prepare(lfs)

@@ -95,9 +95,7 @@ class Index:
             return Found(found.row[:, 0], found.distance[:, 0], np.inf, self.sizes[at])
         wanted = _wanted(radius)
         if isinstance(old, neighbors.Column) and old.graph is self.graphs[at]:
-            # less than the old certificate is enough, and cheaper to keep
-            kept = replace(old, radius=min(old.radius, wanted))
-            return kept.voting(support).reaching(wanted)
+            return _up_to(old, wanted).voting(support).reaching(wanted)
         return neighbors.Column.of(self.graphs[at], support, radius=wanted)
 
     def widen(self, found: Answer, radius: float) -> Answer:
@@ -162,6 +160,17 @@ class Index:
         votes = Votes(own[:, None], ["source"], classes)
         source: Any = Source("source", (lent,), (found,) * (at + 1), (own,), 0.0)
         return self.as_reach(at, [source], votes, weighting)
+
+
+def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:
+    """The same answers, certain only up to a smaller radius: what lies beyond is not kept up to date."""
+    if column.radius <= radius:
+        return column
+    near = column.found.distance <= radius
+    found = type(column.found)(
+        np.where(near, column.found.row, NOBODY), np.where(near, column.found.distance, np.inf)
+    )
+    return replace(column, radius=radius, found=found)
 
 
 def _wanted(radius: float) -> float:
