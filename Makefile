@@ -42,7 +42,10 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --quick
+	$(BIN)/python benchmarks/session.py
+	$(BIN)/python benchmarks/label_models.py
+	$(BIN)/python benchmarks/radius.py
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
