@@ -19,7 +19,7 @@ from ..votes import ABSTAIN
 __all__ = ["add", "count", "fit", "shared"]
 
 RIDGE = 1.0
-RIDGE_SHARED = 0.1
+RIDGE_SHARED = 1.0
 TYPICAL = 1.0
 STEPS = 30
 

@@ -141,7 +141,8 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, split: Split) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        return self.pool_.probabilities(self.evidence(split))
+        evidence = self.evidence(split)
+        return self.pool_.probabilities(evidence)
 
     def predict(self, split: Split) -> np.ndarray:
         """Return a class name per row: the most probable, or by the threshold that suits F1."""

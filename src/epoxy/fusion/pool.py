@@ -17,8 +17,8 @@ from .evidence import softmax
 
 __all__ = ["Pool", "fit"]
 
-RIDGE = 1.0
-RIDGE_BIAS = 1.0
+RIDGE = 2.0
+RIDGE_BIAS = 3.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import decision, folds, pool
 from .experts import Expert, Lesson, Speaker
-from .geometry import Smoother
+from .geometry import WAVES, Smoother
 from .pool import Pool
 from .rows import Rows
 
@@ -27,6 +27,8 @@ TYPICAL = {
 """Weights the pool starts from, and keeps where no dev row can tell."""
 
 UNKNOWN = 0.25
+FEWEST = 10
+"""With fewer hand labels the experts learn from all of them, and the weights stay typical."""
 ALONE = 1.7
 """Without hand labels fewer experts speak, and each may be this much louder."""
 
@@ -42,6 +44,11 @@ class Material:
     smoother: Smoother | None
     groups: np.ndarray | None  # (n_dev,) dev rows that must not be separated; None for no such
     seed: int
+
+    @property
+    def judges(self) -> bool:
+        """Whether there are enough hand labels to hold some out and judge the experts by them."""
+        return self.y is not None and len(self.y) >= FEWEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +84,16 @@ def teach(experts: Sequence[Expert], material: Material) -> Taught:
             heard[expert.name] = _out_of_fold(classes, expert.name, material)
     agreed = _pool(heard, material)
     speakers = {name: whole.speakers[name] for name in heard}
-    proba = None if material.y is None else agreed.probabilities(_stack(heard, material))
+    proba = agreed.probabilities(_stack(heard, material)) if material.judges else None
     return Taught({k: v for k, v in speakers.items() if v is not None}, agreed, proba)
 
 
 def _classes(material: Material) -> list[_Class]:
     nobody = np.empty(0, dtype=np.intp)
     whole = Lesson(material.train, material.prior, material.dev, material.y, material.smoother)
-    if material.dev is None or material.y is None:
+    if material.dev is None or not material.judges:
         return [_Class(whole, nobody, {})]
+    assert material.y is not None
     found = []
     fold = _folds(material)
     for each in np.unique(fold):
@@ -94,8 +102,6 @@ def _classes(material: Material) -> list[_Class]:
         prior = decision.counted(y, len(material.prior))
         lesson = replace(whole, prior=prior, dev=material.dev.take(kept), y=y)
         found.append(_Class(lesson, np.flatnonzero(fold == each), {}))
-    if len(found) < 2:  # one group only: nothing can be held out, typical weights stay
-        found = []
     return [*found, _Class(whole, nobody, {})]
 
 
@@ -104,10 +110,11 @@ def _folds(material: Material) -> np.ndarray:
     assert dev is not None  # asked only where there are dev rows
     assert material.y is not None
     draw = np.random.default_rng(material.seed)
-    votes = dev.votes.astype(np.float64)
-    order = votes @ draw.normal(size=votes.shape[1])
-    if dev.features is not None:
-        order = order + dev.features.astype(np.float64) @ draw.normal(size=dev.features.shape[1])
+    # chance comes from the content of a row, never from its place or from the order of the sources
+    content = np.stack([(dev.votes == k).sum(axis=1) for k in range(len(material.prior))], axis=1)
+    order = content @ draw.normal(size=content.shape[1])
+    if dev.features is not None:  # the waves only: principal axes are unique only up to their signs
+        order = order + dev.features[:, -WAVES:].astype(np.float64) @ draw.normal(size=WAVES)
     groups = np.arange(len(dev)) if material.groups is None else material.groups
     return folds.assign(groups, material.y, order)
 
@@ -162,8 +169,9 @@ def _out_of_fold(classes: list[_Class], name: str, material: Material) -> np.nda
 
 def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:
     typical = np.array([TYPICAL.get(name, UNKNOWN) for name in heard])
-    if material.y is None:
-        return Pool(ALONE * typical, np.zeros(len(material.prior)), material.prior)
+    if material.y is None or not material.judges:
+        louder = ALONE if material.y is None else 1.0
+        return Pool(louder * typical, np.zeros(len(material.prior)), material.prior)
     return pool.fit(_stack(heard, material), material.y, material.prior, typical)
 
 

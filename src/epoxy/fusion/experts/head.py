@@ -77,18 +77,26 @@ class Readout:
     def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
         """Shares of the classes among rows like these, against the prior."""
         readout = self.readout
-        shares = self.prior - self.middle @ self.weights
-        if read is not None:
-            shares = shares + read
-        elif rows.features is not None:
-            shares = shares + rows.features @ readout
+        at = len(readout)
+        if read is None and rows.features is not None:
+            read = rows.features @ readout
+        shares = np.tile(self.prior, (len(rows), 1))
+        if read is not None:  # a row without a vector is like the average dev row
+            shares += read - self.middle[:at] @ self.weights[:at]
         if self.reads_votes:
-            shares = shares + _votes_times(rows.votes, self.weights[len(readout) :])
+            shares += _votes_times(rows.votes, self.weights[at:])
+            shares -= self.middle[at:] @ self.weights[at:]
         return ev.loudness(ev.from_shares(shares, self.prior))
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
         """The hand-labelled rows that moved the answer most."""
-        here = _inputs(row, len(self.prior), self.reads_votes)[0] - self.middle
+        here = np.zeros_like(self.middle)
+        at = len(self.readout)
+        if row.features is not None:
+            here[:at] = VECTOR_SHARE * row.features[0] - self.middle[:at]
+        if self.reads_votes:
+            votes = Rows(row.votes, None, lambda: row.lent)
+            here[at:] = _inputs(votes, len(self.prior), True)[0] - self.middle[at:]
         return strongest((self.inputs @ here)[:, None] * self.dual, self.evidence(row)[0], "hand")
 
 
