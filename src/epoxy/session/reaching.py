@@ -163,16 +163,13 @@ class Index:
 
 
 def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:
-    """The same answers, certain only up to a smaller radius: less has to be kept up to date.
-
-    Beyond the radius an answer is forgotten where the graph can tell again that nobody is within it,
-    and kept where it would have to be searched for.
-    """
+    """The same answers, certain only up to a smaller radius: what lies beyond is not kept up to date."""
     if column.radius <= radius:
         return column
-    known = column.found
-    keep = (known.distance <= radius) | (column.graph.horizon <= radius)
-    found = type(known)(np.where(keep, known.row, NOBODY), np.where(keep, known.distance, np.inf))
+    near = column.found.distance <= radius
+    found = type(column.found)(
+        np.where(near, column.found.row, NOBODY), np.where(near, column.found.distance, np.inf)
+    )
     return replace(column, radius=radius, found=found)
 
 
