@@ -30,7 +30,7 @@ UNKNOWN = 0.25
 FEWEST = 10
 """With fewer hand labels the experts learn from all of them, and the weights stay typical."""
 ALONE = 1.7
-"""Without hand labels fewer experts speak, and each may be this much louder."""
+"""Without hand labels to judge by, experts are this much louder than with them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +170,7 @@ def _out_of_fold(classes: list[_Class], name: str, material: Material) -> np.nda
 def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:
     typical = np.array([TYPICAL.get(name, UNKNOWN) for name in heard])
     if material.y is None or not material.judges:
-        louder = ALONE if material.y is None else 1.0
-        return Pool(louder * typical, np.zeros(len(material.prior)), material.prior)
+        return Pool(ALONE * typical, np.zeros(len(material.prior)), material.prior)
     return pool.fit(_stack(heard, material), material.y, material.prior, typical)
 
 
