@@ -32,10 +32,15 @@ class Head:
     reads_votes: bool = True
 
     def fit(self, lessons: Sequence[Lesson]) -> list[Readout | None]:
-        """Learn from the dev rows."""
-        return [self._fit(each) for each in lessons]
+        """Learn from the dev rows; the first lesson chooses the penalty for all of them."""
+        found: list[Readout | None] = []
+        penalty = None
+        for lesson in lessons:
+            found.append(self._fit(lesson, penalty))
+            penalty = penalty if found[-1] is None else found[-1].penalty
+        return found
 
-    def _fit(self, lesson: Lesson) -> Readout | None:
+    def _fit(self, lesson: Lesson, penalty: float | None) -> Readout | None:
         if lesson.dev is None or lesson.y is None or len(np.unique(lesson.y)) < 2:
             return None
         if lesson.dev.features is None and not self.reads_votes:
@@ -44,15 +49,16 @@ class Head:
         middle = inputs.mean(axis=0)
         inputs -= middle
         base = np.bincount(lesson.y, minlength=lesson.n_classes) / len(lesson.y)
-        found = ridge.fit(inputs, np.eye(lesson.n_classes)[lesson.y] - base)
+        found = ridge.fit(inputs, np.eye(lesson.n_classes)[lesson.y] - base, penalty)
         return Readout(
-            found.weights.astype(np.float32),
-            middle,
-            lesson.prior,
-            inputs,
-            found.dual,
-            self.reads_votes,
-            lesson.train.votes.shape[1],
+            weights=found.weights.astype(np.float32),
+            middle=middle,
+            prior=lesson.prior,
+            inputs=inputs,
+            dual=found.dual,
+            penalty=found.penalty,
+            reads_votes=self.reads_votes,
+            n_sources=lesson.train.votes.shape[1],
         )
 
 
@@ -65,6 +71,7 @@ class Readout:
     prior: np.ndarray  # (n_classes,)
     inputs: np.ndarray  # (n_dev, n_inputs) of the rows it learned from
     dual: np.ndarray  # (n_dev, n_classes)
+    penalty: float
     reads_votes: bool
     n_sources: int
 

@@ -8,6 +8,7 @@ stays linear in the rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,36 +27,36 @@ class Ridge:
     penalty: float
 
 
-def fit(inputs: np.ndarray, targets: np.ndarray) -> Ridge:
+def fit(inputs: np.ndarray, targets: np.ndarray, penalty: float | None = None) -> Ridge:
     """Fit centred inputs to centred targets, with the penalty that predicts left-out rows best."""
     solve = _dual if len(inputs) <= inputs.shape[1] else _primal
-    return min(solve(inputs, targets), key=lambda each: each[0])[1]
+    penalties = PENALTIES if penalty is None else (penalty,)
+    return min(solve(inputs, targets, penalties), key=lambda each: each[0])[1]
 
 
-def _dual(inputs: np.ndarray, targets: np.ndarray) -> list[tuple[float, Ridge]]:
+def _dual(
+    inputs: np.ndarray, targets: np.ndarray, penalties: Sequence[float]
+) -> Iterator[tuple[float, Ridge]]:
     gram = (inputs @ inputs.T).astype(np.float64)
-    found = []
-    for penalty in PENALTIES:
+    for penalty in penalties:
         half = _inverse_factor(gram, penalty)
         dual = half.T @ (half @ targets)
         missed = dual / np.einsum("ij,ij->j", half, half)[:, None]
-        weights = inputs.T @ dual
-        found.append((float((missed**2).sum()), Ridge(weights, dual, penalty)))
-    return found
+        yield float((missed**2).sum()), Ridge(inputs.T @ dual, dual, penalty)
 
 
-def _primal(inputs: np.ndarray, targets: np.ndarray) -> list[tuple[float, Ridge]]:
+def _primal(
+    inputs: np.ndarray, targets: np.ndarray, penalties: Sequence[float]
+) -> Iterator[tuple[float, Ridge]]:
     gram = (inputs.T @ inputs).astype(np.float64)
     right = inputs.T @ targets
-    found = []
-    for penalty in PENALTIES:
+    for penalty in penalties:
         half = _inverse_factor(gram, penalty)
         weights = half.T @ (half @ right)
         leverage = (len(gram) - penalty * float((half**2).sum())) / len(inputs)
         missed = targets - inputs @ weights.astype(inputs.dtype)
         loss = float((missed**2).sum()) / max(1 - leverage, 1e-9) ** 2
-        found.append((loss, Ridge(weights, missed / penalty, penalty)))
-    return found
+        yield loss, Ridge(weights, missed / penalty, penalty)
 
 
 def _inverse_factor(gram: np.ndarray, penalty: float) -> np.ndarray:
