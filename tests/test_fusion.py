@@ -484,6 +484,18 @@ def test_the_report_has_a_reliability_curve_and_a_line_per_expert(
     json.dumps(report.to_dict())
 
 
+def test_the_report_of_an_f1_model_scores_its_decisions(
+    train: Split, dev: Split, test: Split
+) -> None:
+    model = Fusion(metric="f1", positive="spam").fit(train, dev)
+    said, truth = model.predict(test) == "spam", test.y == 1
+
+    found = model.report(test).summary["at threshold"]
+
+    assert found["threshold"] == model.threshold_
+    assert found["f1"] == pytest.approx(2 * (said & truth).sum() / (said.sum() + truth.sum()))
+
+
 def test_a_report_needs_no_labels(model: Fusion, test: Split) -> None:
     assert "scores" not in model.report(unlabelled(test)).summary
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Column, Report, interval
+from ..diagnostics import Column, Report, interval, scores
 from ..votes import ABSTAIN, Split
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def write_report(model: Fusion, split: Split, found: dict[str, float]) -> Report
         assert right is not None  # found is not empty, so there are rows
         summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
         summary["scores"] = found
+        if model.threshold_ is not None:
+            decided = scores(
+                np.eye(len(split.classes))[guess],
+                split.y[known],
+                split.classes,
+                positive=model.positive,
+            )
+            shown = {key: decided[key] for key in ("precision", "recall", "f1")}
+            summary["at threshold"] = {"threshold": model.threshold_, **shown}
         summary["reliability"] = reliability(proba[known], split.y[known])
     rows = [
         _expert_row(model, split, evidence[at], name) for at, name in enumerate(model.speakers_)
