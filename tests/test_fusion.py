@@ -276,7 +276,7 @@ def test_no_votes_at_all_leaves_the_hand_labels(dev: Split, train: Split, test: 
 
     model = Fusion().fit(mute(train), mute(dev))
 
-    assert list(model.weights_) == ["head", "look", "neighbours", "echo"]
+    assert list(model.weights_) == ["head", "neighbours", "echo"]
     assert model.score(mute(test)) > 0.8
 
 
@@ -313,7 +313,7 @@ def test_dev_rows_in_copies_do_not_inflate_memory() -> None:
 
     weights = Fusion().fit(train, copies).weights_
 
-    assert weights["neighbours"] + weights["look"] < weights["majority"] + weights["reach"]
+    assert weights["neighbours"] < weights["majority"] + weights["reach"]
 
 
 def test_a_dev_set_from_one_corner_is_held_out_in_groups(train: Split) -> None:
@@ -518,7 +518,7 @@ def test_a_saved_model_answers_bit_for_bit(
 
 
 def test_chosen_experts_survive_storage(tmp_path, train: Split, dev: Split, test: Split) -> None:
-    model = Fusion([Majority(), Head("look", reads_votes=False)], class_balance=[0.5, 0.5])
+    model = Fusion([Majority(), Neighbours(k=3)], class_balance=[0.5, 0.5])
 
     loaded = epoxy.load(model.fit(train, dev).save(tmp_path / "model"))
 
@@ -588,7 +588,7 @@ def test_every_expert_can_be_left_out(expert, train: Split, dev: Split, test: Sp
 
 @pytest.mark.parametrize(
     "expert",
-    [Majority(), Reach(), Head(), Head("look", reads_votes=False), Neighbours(), Pupil()],
+    [Majority(), Reach(), Head(), Neighbours(), Pupil()],
     ids=lambda each: each.name,
 )
 def test_every_expert_can_stand_alone(expert, train: Split, dev: Split, test: Split) -> None:

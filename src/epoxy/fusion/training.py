@@ -18,9 +18,8 @@ __all__ = ["Material", "Taught", "hear", "teach"]
 TYPICAL = {
     "majority": 0.3,
     "reach": 0.25,
-    "head": 0.2,
-    "look": 0.15,
-    "neighbours": 0.1,
+    "head": 0.25,
+    "neighbours": 0.15,
     "pupil": 0.2,
     "echo": 0.45,
 }

@@ -25,6 +25,5 @@ __all__ = [
 
 
 def default() -> tuple[Expert, ...]:
-    """The experts of `Fusion()`: votes, loans, hand labels read in three ways, and two students."""
-    look = Head("look", reads_votes=False)
-    return (Majority(), Reach(), Head(), look, Neighbours(), Pupil(), Echo())
+    """The experts of `Fusion()`: votes, loans, hand labels read in two ways, and two students."""
+    return (Majority(), Reach(), Head(), Neighbours(), Pupil(), Echo())

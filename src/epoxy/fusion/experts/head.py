@@ -1,4 +1,4 @@
-"""Heads on hand labels: what dev rows with such vectors and such votes turned out to be."""
+"""A head on hand labels: what dev rows with such vectors and such votes turned out to be."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ VECTOR_SHARE = 3.0  # how loud a row's features are beside one vote
 
 @dataclass(frozen=True)
 class Head:
-    """Ridge regression of the true labels on features, with or without votes beside them.
+    """Ridge regression of the true labels on features and votes together.
 
-    Votes as inputs let the head learn what a source means *here*, dependent sources included. A second head
-    that sees vectors only keeps its opinion where the votes mislead. In its dual form the answer
-    is a sum over hand-labelled rows, which is what explanations show.
+    Votes as inputs let the head learn what a source means beside the others, dependent sources
+    included. In its dual form the answer is a sum over hand-labelled rows, which is what explanations
+    show.
     """
 
     name: str = "head"
-    reads_votes: bool = True
 
     def fit(self, lessons: Sequence[Lesson]) -> list[Readout | None]:
         """Learn from the dev rows; the first lesson chooses the penalty for all of them."""
@@ -43,9 +42,7 @@ class Head:
     def _fit(self, lesson: Lesson, penalty: float | None) -> Readout | None:
         if lesson.dev is None or lesson.y is None or len(np.unique(lesson.y)) < 2:
             return None
-        if lesson.dev.features is None and not self.reads_votes:
-            return None
-        inputs = _inputs(lesson.dev, lesson.n_classes, self.reads_votes)
+        inputs = _inputs(lesson.dev, lesson.n_classes)
         middle = inputs.mean(axis=0)
         inputs -= middle
         base = np.bincount(lesson.y, minlength=lesson.n_classes) / len(lesson.y)
@@ -57,7 +54,6 @@ class Head:
             inputs=inputs,
             dual=found.dual,
             penalty=found.penalty,
-            reads_votes=self.reads_votes,
             n_sources=lesson.train.votes.shape[1],
         )
 
@@ -72,13 +68,12 @@ class Readout:
     inputs: np.ndarray  # (n_dev, n_inputs) of the rows it learned from
     dual: np.ndarray  # (n_dev, n_classes)
     penalty: float
-    reads_votes: bool
     n_sources: int
 
     @property
     def readout(self) -> np.ndarray:
         """The part of the weights that reads features; (n_features, n_classes)."""
-        n_votes = self.n_sources * len(self.prior) if self.reads_votes else 0
+        n_votes = self.n_sources * len(self.prior)
         return np.asarray(VECTOR_SHARE * self.weights[: len(self.weights) - n_votes])
 
     def evidence(self, rows: Rows, read: np.ndarray | None = None) -> np.ndarray:
@@ -90,9 +85,7 @@ class Readout:
         shares = np.tile(self.prior, (len(rows), 1))
         if read is not None:  # a row without a vector is like the average dev row
             shares += read - self.middle[:at] @ self.weights[:at]
-        if self.reads_votes:
-            shares += _votes_times(rows.votes, self.weights[at:])
-            shares -= self.middle[at:] @ self.weights[at:]
+        shares += _votes_times(rows.votes, self.weights[at:]) - self.middle[at:] @ self.weights[at:]
         return ev.loudness(ev.from_shares(shares, self.prior))
 
     def reasons(self, row: Rows, material: Any) -> list[Reason]:
@@ -101,17 +94,17 @@ class Readout:
         at = len(self.readout)
         if row.features is not None:
             here[:at] = VECTOR_SHARE * row.features[0] - self.middle[:at]
-        if self.reads_votes:
-            votes = Rows(row.votes, None, lambda: row.lent)
-            here[at:] = _inputs(votes, len(self.prior), True)[0] - self.middle[at:]
+        here[at:] = _one_hot(row.votes, len(self.prior))[0] - self.middle[at:]
         return strongest((self.inputs @ here)[:, None] * self.dual, self.evidence(row)[0], "hand")
 
 
-def _inputs(rows: Rows, n_classes: int, reads_votes: bool) -> np.ndarray:
-    parts = [] if rows.features is None else [VECTOR_SHARE * rows.features]
-    if reads_votes:
-        parts += [(rows.votes == label).astype(np.float32) for label in range(n_classes)]
-    return np.hstack(parts)
+def _inputs(rows: Rows, n_classes: int) -> np.ndarray:
+    votes = _one_hot(rows.votes, n_classes)
+    return votes if rows.features is None else np.hstack([VECTOR_SHARE * rows.features, votes])
+
+
+def _one_hot(votes: np.ndarray, n_classes: int) -> np.ndarray:
+    return np.hstack([(votes == label).astype(np.float32) for label in range(n_classes)])
 
 
 def _votes_times(votes: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ from .base import Lesson, Reason
 
 __all__ = ["Reach"]
 
-GRADES = 6
-UNTAUGHT = (0.9, 0.6, 0.4, 0.2, 0.1, 0.0)
+GRADES = 4
+UNTAUGHT = (0.8, 0.4, 0.1, 0.0)
 """Lifts of lent votes from nearest to farthest when no hand label can tell."""
 
 
@@ -25,7 +25,7 @@ UNTAUGHT = (0.9, 0.6, 0.4, 0.2, 0.1, 0.0)
 class Reach:
     """Lifts of own votes, and of votes lent by the nearest supporting row, graded by its distance.
 
-    All abstentions are cut into six grades of equal size by the distance to the lender. Each grade has one
+    All abstentions are cut into four grades of equal size by the distance to the lender. Each grade has one
     lift, and each source keeps half of its deviation, because a precise source is precise near its rows too.
     Lent votes of one grade repeat each other, so their sum is damped.
     """
