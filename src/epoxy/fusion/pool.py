@@ -43,8 +43,19 @@ class Pool:
         return softmax(self.logits(evidence))
 
 
-def fit(evidence: np.ndarray, y: np.ndarray, prior: np.ndarray, typical: np.ndarray) -> Pool:
-    """Learn the weights from evidence (n_experts, n_rows, n_classes) about rows not learned from."""
+def fit(
+    evidence: np.ndarray,
+    y: np.ndarray,
+    prior: np.ndarray,
+    typical: np.ndarray,
+    *,
+    independent: float = 1.0,
+) -> Pool:
+    """Learn the weights from evidence (n_experts, n_rows, n_classes) about rows not learned from.
+
+    `independent` is the share of rows that are witnesses of their own: rows that lie close together
+    repeat each other, and a few such groups must not move the weights far.
+    """
     from scipy.optimize import minimize
 
     n_experts, n_rows, n_classes = evidence.shape
@@ -60,7 +71,8 @@ def fit(evidence: np.ndarray, y: np.ndarray, prior: np.ndarray, typical: np.ndar
         top = logits.max(axis=1)
         total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
         excess = np.exp(logits - total[:, None]) - truth
-        value = float((total - logits[np.arange(n_rows), y]).sum())
+        excess *= independent
+        value = independent * float((total - logits[np.arange(n_rows), y]).sum())
         value += 0.5 * ridge * float(off @ off) + 0.5 * RIDGE_BIAS * float(bias @ bias)
         slope = np.r_[flat @ excess.ravel() + ridge * off, excess.sum(axis=0) + RIDGE_BIAS * bias]
         return value, slope

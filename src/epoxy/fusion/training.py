@@ -170,7 +170,9 @@ def _pool(heard: dict[str, np.ndarray], material: Material) -> Pool:
     typical = np.array([TYPICAL.get(name, UNKNOWN) for name in heard])
     if material.y is None or not material.judges:
         return Pool(ALONE * typical, np.zeros(len(material.prior)), material.prior)
-    return pool.fit(_stack(heard, material), material.y, material.prior, typical)
+    groups = np.arange(len(material.y)) if material.groups is None else material.groups
+    share = len(np.unique(groups)) / len(groups)
+    return pool.fit(_stack(heard, material), material.y, material.prior, typical, independent=share)
 
 
 def _stack(heard: dict[str, np.ndarray], material: Material) -> np.ndarray:
