@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 
@@ -20,6 +22,7 @@ from epoxy.errors import (
 )
 from epoxy.label_models import LabelModel, balance_of, moments
 from epoxy.label_models.triplet import Triplet
+from epoxy.votes import Votes
 
 MODELS = [
     epoxy.Triplet(),
@@ -508,19 +511,66 @@ def test_the_snorkel_adapter_says_what_is_missing(votes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
     from epoxy.label_models import kernels
+    from epoxy.label_models.patterns import steps_of
 
     votes, _ = sample([0.9, 0.8, 0.7], [0.5] * 3, n_rows=500, n_classes=n_classes)
     columns = np.ascontiguousarray(votes.matrix.T)
-    rows = np.flatnonzero(columns[0] != columns[1])
     tables = np.log(np.random.default_rng(0).random((3, n_classes + 1)))
+    steps, n_codes = steps_of(3, n_classes), (n_classes + 1) ** 3
 
     found = []
     for kind in ("numba", "numpy"):
         monkeypatch.setenv("EPOXY_KERNELS", kind)
         odds = kernels.sum_log_odds(columns, tables, 0.3)
-        counts = kernels.count_with(columns, rows, columns[0][rows], n_classes)
+        codes, counts, seen = kernels.encode(columns, steps, n_codes)
+        assert (codes[seen[counts > 0]] == np.flatnonzero(counts)).all()
+        joint = kernels.meet(columns, np.arange(500, dtype=np.int32), n_classes)
+        pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
+        row = np.arange(500, dtype=np.int32)[::-1].copy()
+        taken = kernels.borrow(columns[0], columns[1], row, np.linspace(0, 1, 500), 0.4)
+        own = columns[0]
+        assert kernels.borrow(own, columns[1], row, np.ones(500), np.nan) is own
+        edited, cross = columns.copy(), np.zeros((3, n_classes, n_classes), dtype=np.int64)
+        kernels.swap(edited, 1, columns[0], cross, (codes, counts, int(steps[1])))
+        again = kernels.encode(edited, steps, n_codes)
+        np.testing.assert_array_equal(codes, again[0])
+        np.testing.assert_array_equal(counts, again[1])
         moment = np.random.default_rng(1).normal(size=(6, 6))
         medians = kernels.median_of_triplets(moment, moment > -0.5, np.arange(6) < 5)
-        found.append((odds.tobytes(), counts.tolist(), medians.tobytes()))
+        found.append(cross.tolist())
+        found.append([x.tobytes() for x in (odds, codes, joint, pairs, taken, edited, medians)])
 
-    assert found[0] == found[1]
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_answers_by_pattern_are_those_of_every_row_alone(n_classes):
+    votes, _ = sample([0.9, 0.8, 0.7, 0.6], [0.5] * 4, n_rows=3000, n_classes=n_classes)
+    model = Triplet().fit(votes)
+    assert votes.patterns is not None
+    assert votes.patterns.counts.sum() == votes.n_rows
+    few = votes.rows(np.arange(8))  # too few rows for a table of all combinations
+    assert few.patterns is None
+    np.testing.assert_array_equal(
+        model.predict_proba(votes)[:8], model.predict_proba(few), strict=True
+    )
+
+
+@given(
+    arrays(np.int8, st.tuples(st.integers(1, 60), st.integers(1, 5)), elements=st.integers(-1, 2))
+)
+def test_moments_counted_by_pattern_equal_those_counted_by_row(matrix):
+    by_row = Votes(matrix, classes="abc")
+    many = Votes(np.tile(matrix, (200, 1)), classes="abc")
+    assert many.patterns is not None
+    expected = {}
+    for a, b in itertools.product(range(matrix.shape[1]), repeat=2):
+        for c, d in itertools.product(range(3), repeat=2):
+            both = (by_row.matrix[:, a] == c) & (by_row.matrix[:, b] == d)
+            expected[a, c, b, d] = 200 * np.count_nonzero(both)
+    spread = moments(many).spread()
+    assert all(spread[a, c, b, d] == count for (a, c, b, d), count in expected.items())
+
+
+def test_a_thousand_sources_have_too_many_combinations_and_say_so():
+    assert Votes(np.zeros((3000, 1000), dtype=np.int8), classes="ab").patterns is None

@@ -326,3 +326,15 @@ def test_many_sources_are_counted_anew_when_pairs_would_not_fit(monkeypatch):
     session.remove("s2")
 
     assert_same(session, fresh(session))
+
+
+def test_pairs_are_counted_once_they_fit_again(monkeypatch):
+    monkeypatch.setattr(
+        "epoxy.session.working._LARGEST", len(TRAIN.classes) * (TRAIN.votes.n_sources - 1)
+    )
+    session = epoxy.Session(TRAIN, dev=DEV, radius=0.05)
+
+    session.remove("s2")
+    assert session._working.keeps_pairs
+
+    assert_same(session, fresh(session))

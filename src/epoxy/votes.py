@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import AlignmentError, LabelError, UnknownName, VectorError, VoteError
+
+if TYPE_CHECKING:
+    from .label_models.patterns import Patterns
 
 __all__ = ["ABSTAIN", "Split", "Votes"]
 
@@ -145,6 +149,13 @@ class Votes:
             tuple(name for index, name in enumerate(self.classes) if (column == index).any())
             for column in self.matrix.T
         )
+
+    @cached_property
+    def patterns(self) -> Patterns | None:
+        """The distinct combinations of votes, counted once; None where there could be too many."""
+        from .label_models.patterns import patterns_of
+
+        return patterns_of(self.matrix.T, self.n_classes)
 
     def index_of(self, source: str) -> int:
         """Position of a source by name."""

@@ -72,7 +72,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
         votes = self._check(votes)
-        return posterior(votes.matrix, self.log_likelihood_, self.log_prior())
+        alike = votes.patterns
+        matrix = votes.matrix if alike is None else alike.votes.T
+        found = posterior(matrix, self.log_likelihood_, self.log_prior())
+        return found if alike is None else alike.spread(found)
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""
@@ -205,18 +208,19 @@ def resolve_balance(balance: ClassBalance, n_classes: int, who: str) -> np.ndarr
             f"{who} got class_balance={given.tolist()}; "
             f"expected {n_classes} positive shares, one per class"
         )
-    if not np.isclose(given.sum(), 1, atol=1e-3):
+    total = float(given.sum())
+    if abs(total - 1) > 1e-3:
         raise ParameterError(
-            f"{who} got a class_balance that sums to {given.sum():g}; shares must sum to 1"
+            f"{who} got a class_balance that sums to {total:g}; shares must sum to 1"
         )
-    return np.asarray(given / given.sum())
+    return np.asarray(given / total)
 
 
 def check_speaks(votes: Votes, who: str) -> None:
     """Refuse votes from which nothing can be learned."""
     if not votes.n_rows:
         raise NotIdentifiable(f"{who} got votes without rows; there is nothing to learn from")
-    if not (votes.matrix != ABSTAIN).any():
+    if (votes.matrix == ABSTAIN).all():
         raise NotIdentifiable(
             f"every row abstains: none of the {votes.n_sources} sources votes on any of "
             f"{votes.n_rows} rows; check the labeling functions"

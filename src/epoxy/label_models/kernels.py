@@ -1,5 +1,6 @@
-"""The inner loops behind every edit: summing evidence, counting who votes with whom, medians of triplets.
+"""The inner loops behind every edit.
 
+They number combinations of votes, count who votes with whom, sum evidence, take medians of triplets:
 numba's where it can be imported, numpy's otherwise (or by `EPOXY_KERNELS=numpy`); both give the same
 bits, because sums run in the order of the sources. At 22,070 × 9 numba is about four times as fast
 (`benchmarks/speed.py`); the first call compiles, once per machine.
@@ -11,59 +12,147 @@ import functools
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["count_with", "median_of_triplets", "sum_log_odds", "warm"]
+__all__ = [
+    "borrow",
+    "encode",
+    "look_up_pairs",
+    "median_of_triplets",
+    "meet",
+    "sum_log_odds",
+    "swap",
+    "warm",
+]
 
 
 def sum_log_odds(columns: np.ndarray, tables: np.ndarray, start: float) -> np.ndarray:
     """start + Σⱼ tables[j, columns[j, i] + 1] for every row i; columns is (n_sources, n_rows)."""
     odds = np.full(columns.shape[1], start)
-    _compiled()[0](columns, np.ascontiguousarray(tables), odds)
+    _compiled().add(columns, np.ascontiguousarray(tables), odds)
     return odds
 
 
-def count_with(
-    columns: np.ndarray, rows: np.ndarray, votes: np.ndarray, n_classes: int
-) -> np.ndarray:
-    """How often `votes` (one per entry of `rows`) meets each vote of each source there.
+def encode(
+    columns: np.ndarray, steps: np.ndarray, n_codes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number each row's combination of votes: Σⱼ (columns[j, i] + 1)·steps[j].
 
-    Returns (n_sources, n_classes, n_classes): [j, a, b] counts rows with votes a and columns[j] b.
+    Returns the numbers, (n_rows,) int32; how many rows have each, and one such row, (n_codes,).
     """
-    counts = np.zeros((columns.shape[0], n_classes, n_classes), dtype=np.int64)
-    _compiled()[1](columns, rows, votes, counts)
-    return counts
+    codes = np.zeros(columns.shape[1], dtype=np.int32)
+    counts = np.zeros(n_codes, dtype=np.int32)
+    seen = np.empty(n_codes, dtype=np.int32)
+    _compiled().encode(columns, steps, codes, counts, seen)
+    return codes, counts, seen
+
+
+def meet(votes: np.ndarray, counts: np.ndarray, n_classes: int) -> np.ndarray:
+    """How often each two (source, class) pairs occur together in patterns that occur `counts` times.
+
+    Returns (m·k, m·k) int64; entry (j·k + a, l·k + b) counts rows with vote a of j and b of l.
+    """
+    size = votes.shape[0] * n_classes
+    joint = np.zeros((size, size), dtype=np.int64)
+    _compiled().meet(votes, counts, n_classes, joint)
+    return joint
+
+
+def look_up_pairs(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Pr(class 1) by code, as both columns by row; (n_rows, 2), each column contiguous."""
+    proba = np.empty((len(codes), 2), order="F")
+    _compiled().look_up(table, codes, proba[:, 0], proba[:, 1])
+    return proba
+
+
+def borrow(
+    own: np.ndarray, lent: np.ndarray, row: np.ndarray, distance: np.ndarray, radius: float
+) -> np.ndarray:
+    """Own votes, and where there is none that of the nearest lender within the radius.
+
+    Returns `own` itself where nobody borrows; nobody is within a radius of NaN.
+    """
+    column = np.empty_like(own)
+    borrowed: int = _compiled().borrow(own, lent, row, distance, radius, column)
+    return column if borrowed else own
+
+
+def swap(
+    columns: np.ndarray,
+    at: int,
+    column: np.ndarray,
+    cross: np.ndarray,
+    coded: tuple[np.ndarray, np.ndarray, int],
+) -> None:
+    """Replace one column in place and bring what was counted of it in step.
+
+    `cross` (n_sources, n_classes, n_classes) counts how often each vote of the column meets each
+    vote of every source; `coded` is (codes, counts by code, step of the column). Either may be
+    empty: it is then left alone.
+    """
+    _compiled().swap(columns, at, column, cross, *coded)
 
 
 def median_of_triplets(moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none."""
     found = np.full(len(moment), np.nan)
-    _compiled()[2](moment, allowed, np.flatnonzero(wanted), found)
+    _compiled().median(moment, allowed, np.flatnonzero(wanted), found)
     return found
 
 
 def warm() -> None:
     """Compile now, so that the first edit does not wait for it."""
     columns = np.zeros((1, 1), dtype=np.int8)
+    steps = np.ones(1, dtype=np.int32)
     sum_log_odds(columns, np.zeros((1, 3)), 0.0)
-    count_with(columns, np.zeros(1, dtype=np.int64), columns[0], 2)
+    codes, counts, _ = encode(columns, steps, 3)
+    meet(columns, counts[:1], 2)
+    look_up_pairs(np.zeros(3), codes)
+    borrow(columns[0], columns[0], codes, np.zeros(1), 0.0)
+    swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
 
 
-def _compiled() -> tuple[Callable[..., Any], ...]:
+class _Kernels(NamedTuple):
+    add: Callable[..., Any]
+    encode: Callable[..., Any]
+    meet: Callable[..., Any]
+    look_up: Callable[..., Any]
+    borrow: Callable[..., Any]
+    swap: Callable[..., Any]
+    median: Callable[..., Any]
+
+
+def _compiled() -> _Kernels:
     return _choose(os.environ.get("EPOXY_KERNELS", ""))
 
 
 @functools.cache
-def _choose(kind: str) -> tuple[Callable[..., Any], ...]:
+def _choose(kind: str) -> _Kernels:
     if kind == "numpy" or importlib.util.find_spec("numba") is None:
-        return _add_numpy, _count_numpy, _median_numpy
+        return _Kernels(
+            add=_add_numpy,
+            encode=_encode_numpy,
+            meet=_meet_numpy,
+            look_up=_look_up_numpy,
+            borrow=_borrow_numpy,
+            swap=_swap_numpy,
+            median=_median_numpy,
+        )
     import numba
 
     compile_ = numba.njit(cache=True, nogil=True)
-    return compile_(_add_loop), compile_(_count_loop), compile_(_median_loop)
+    return _Kernels(
+        add=compile_(_add_loop),
+        encode=compile_(_encode_loop),
+        meet=compile_(_meet_loop),
+        look_up=compile_(_look_up_loop),
+        borrow=compile_(_borrow_loop),
+        swap=compile_(_swap_loop),
+        median=compile_(_median_loop),
+    )
 
 
 def _add_loop(columns: Any, tables: Any, odds: Any) -> None:
@@ -73,13 +162,79 @@ def _add_loop(columns: Any, tables: Any, odds: Any) -> None:
             odds[row] += table[column[row] + 1]
 
 
-def _count_loop(columns: Any, rows: Any, votes: Any, counts: Any) -> None:
+def _encode_loop(columns: Any, steps: Any, codes: Any, counts: Any, seen: Any) -> None:
     for source in range(columns.shape[0]):
-        column, cell = columns[source], counts[source]
-        for index in range(rows.shape[0]):
-            vote, other = votes[index], column[rows[index]]
-            if vote >= 0 and other >= 0:
-                cell[vote, other] += 1
+        column, step = columns[source], steps[source]
+        for row in range(columns.shape[1]):
+            codes[row] += (np.int32(column[row]) + np.int32(1)) * step
+    for row in range(codes.shape[0]):
+        counts[codes[row]] += 1
+        seen[codes[row]] = row
+
+
+def _meet_loop(votes: Any, counts: Any, n_classes: int, joint: Any) -> None:
+    for pattern in range(votes.shape[1]):
+        count = counts[pattern]
+        for first in range(votes.shape[0]):
+            if votes[first, pattern] < 0:
+                continue
+            row = joint[first * n_classes + votes[first, pattern]]
+            for second in range(first + 1):
+                if votes[second, pattern] >= 0:
+                    row[second * n_classes + votes[second, pattern]] += count
+    for one in range(joint.shape[0]):
+        for other in range(one):
+            joint[other, one] = joint[one, other]
+
+
+def _look_up_loop(table: Any, codes: Any, first: Any, second: Any) -> None:
+    for row in range(codes.shape[0]):
+        value = table[codes[row]]
+        second[row] = value
+        first[row] = 1 - value
+
+
+def _borrow_loop(own: Any, lent: Any, row: Any, distance: Any, radius: float, column: Any) -> int:
+    borrowed = 0
+    for at in range(own.shape[0]):
+        vote = own[at]
+        if vote < 0 and distance[at] <= radius:
+            vote = lent[row[at]]
+            borrowed += 1
+        column[at] = vote
+    return borrowed
+
+
+def _swap_loop(
+    columns: Any, at: int, column: Any, cross: Any, codes: Any, counts: Any, step: int
+) -> None:
+    now = columns[at]
+    counted, coded = cross.shape[0] > 0, counts.shape[0] > 0
+    for row in range(now.shape[0]):
+        old, new = now[row], column[row]
+        if old == new:
+            continue
+        now[row] = new
+        if coded:
+            code = codes[row]
+            counts[code] -= 1
+            code += (np.int32(new) - np.int32(old)) * step
+            codes[row] = code
+            counts[code] += 1
+        if not counted:
+            continue
+        for source in range(columns.shape[0]):
+            other = columns[source, row]
+            if source == at:
+                if old >= 0:
+                    cross[at, old, old] -= 1
+                if new >= 0:
+                    cross[at, new, new] += 1
+            elif other >= 0:
+                if old >= 0:
+                    cross[source, old, other] -= 1
+                if new >= 0:
+                    cross[source, new, other] += 1
 
 
 def _median_loop(moment: Any, allowed: Any, wanted: Any, found: Any) -> None:
@@ -123,14 +278,71 @@ def _add_numpy(columns: np.ndarray, tables: np.ndarray, odds: np.ndarray) -> Non
         odds += table.take(column.astype(np.intp) + 1)
 
 
-def _count_numpy(
-    columns: np.ndarray, rows: np.ndarray, votes: np.ndarray, counts: np.ndarray
+def _encode_numpy(
+    columns: np.ndarray, steps: np.ndarray, codes: np.ndarray, counts: np.ndarray, seen: np.ndarray
 ) -> None:
-    n_classes = counts.shape[1]
-    cast = votes >= 0
-    rows, votes = rows[cast], votes[cast].astype(np.intp)
-    for source, column in enumerate(columns):
-        other = column[rows].astype(np.intp)
-        seen = other >= 0
-        cells = np.bincount(votes[seen] * n_classes + other[seen], minlength=n_classes**2)
-        counts[source] += cells.reshape(n_classes, n_classes)
+    for column, step in zip(columns, steps):
+        codes += (column.astype(np.int32) + 1) * step
+    counts += np.bincount(codes, minlength=len(counts)).astype(np.int32)
+    seen[codes] = np.arange(len(codes), dtype=np.int32)
+
+
+def _meet_numpy(votes: np.ndarray, counts: np.ndarray, n_classes: int, joint: np.ndarray) -> None:
+    named = np.arange(n_classes)[:, None]
+    fires = (votes[:, None, :] == named).reshape(len(joint), -1).astype(float)
+    joint += ((fires * counts) @ fires.T).astype(np.int64)  # whole numbers below 2⁵³: exact
+
+
+def _look_up_numpy(
+    table: np.ndarray, codes: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> None:
+    second[:] = table.take(codes)
+    np.subtract(1, second, out=first)
+
+
+def _borrow_numpy(
+    own: np.ndarray,
+    lent: np.ndarray,
+    row: np.ndarray,
+    distance: np.ndarray,
+    radius: float,
+    column: np.ndarray,
+) -> int:
+    with np.errstate(invalid="ignore"):
+        within = (own < 0) & (distance <= radius)
+    column[:] = np.where(within, lent[row], own)  # row −1 is read and not used
+    return int(np.count_nonzero(within))
+
+
+def _swap_numpy(
+    columns: np.ndarray,
+    at: int,
+    column: np.ndarray,
+    cross: np.ndarray,
+    codes: np.ndarray,
+    counts: np.ndarray,
+    step: int,
+) -> None:
+    rows = np.flatnonzero(columns[at] != column)
+    old, new = columns[at, rows], column[rows]
+    columns[at, rows] = new
+    if len(counts):
+        was = codes[rows]
+        codes[rows] += (new.astype(np.int32) - old) * step
+        counts -= np.bincount(was, minlength=len(counts)).astype(np.int32)
+        counts += np.bincount(codes[rows], minlength=len(counts)).astype(np.int32)
+    if len(cross):
+        others = columns[:, rows]
+        for votes, sign in ((old, -1), (new, 1)):
+            others[at] = votes
+            cross += sign * _met(others, votes, cross.shape[1])
+
+
+def _met(columns: np.ndarray, votes: np.ndarray, n_classes: int) -> np.ndarray:
+    """How often each of `votes` meets each vote of every column; (n_sources, n_classes, n_classes)."""
+    found = np.zeros((len(columns), n_classes, n_classes), dtype=np.int64)
+    for cells, column in zip(found, columns):
+        seen = (votes >= 0) & (column >= 0)
+        pair = votes[seen].astype(np.intp) * n_classes + column[seen]
+        cells += np.bincount(pair, minlength=n_classes**2).reshape(n_classes, n_classes)
+    return found

@@ -8,6 +8,7 @@ any size are summarised apart and added: `moments(a) + moments(b) == moments(a o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Moments:
         np.ndarray
     )  # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
 
-    @property
+    @cached_property
     def counts(self) -> np.ndarray:
         """Votes of each source for each class; (n_sources, n_classes)."""
         table = np.zeros((len(self.sources), len(self.classes)))
@@ -66,7 +67,14 @@ class Moments:
 
 
 def moments(votes: Votes) -> Moments:
-    """Summarise votes for a triplet model; cost grows with rows × detectors²."""
+    """Summarise votes for a triplet model: by pattern where there are few, else rows × detectors²."""
+    alike = votes.patterns
+    if alike is not None:
+        full = alike.joint(votes.n_classes)
+        at = np.flatnonzero(np.diagonal(full))
+        joint = full[np.ix_(at, at)].astype(float)
+        source, named = np.divmod(at, votes.n_classes)
+        return Moments(votes.n_rows, votes.sources, votes.classes, source, named, joint)
     columns = votes.matrix.T  # contiguous one by one
     source, named = _detectors(columns, votes.n_classes)
     joint = np.zeros((len(source), len(source)))

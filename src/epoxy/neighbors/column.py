@@ -25,7 +25,7 @@ from . import kernels
 from .asks import NONE, Ask, Found, Support
 from .graph import Graph
 from .search import search
-from .workers import Work, n_threads
+from .workers import Work
 
 __all__ = ["Column"]
 
@@ -164,8 +164,11 @@ class _Ear:
             unsettled[part] = kernel(lists, asked[part], self.speaker, self.radius, *answers)
 
         blocks = [slice(at, at + SCAN_BLOCK) for at in range(0, len(asked), SCAN_BLOCK)]
-        # a barrier between threads costs more than it saves on a few blocks
-        Work(blocks).run(lambda: walk, threads=1 if len(blocks) <= 2 else n_threads())
+        if len(blocks) <= 2:  # threads cost more than they save on a few blocks
+            for block in blocks:
+                walk(block)
+        else:
+            Work(blocks).run(lambda: walk)
         settled = asked[~unsettled]
         self.found.row[settled] = row[~unsettled]
         self.found.distance[settled] = distance[~unsettled]

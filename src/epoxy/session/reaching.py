@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import neighbors
 from ..extension import NOBODY, Reach
+from ..label_models.kernels import borrow
 from ..progress import Progress, silent
 from ..votes import ABSTAIN, Split, Votes
 from ..weighting import Nearest, Weighting
@@ -117,12 +118,9 @@ class Index:
         n_classes: int,
     ) -> np.ndarray:
         """One source's votes on split `at` after extension."""
-        with np.errstate(invalid="ignore"):
-            within = (own == ABSTAIN) & (found.distance <= radius)
-        if not within.any():
-            return own
-        if isinstance(weighting, Nearest):
-            return np.where(within, lent[found.row], own)  # row −1 is read and not used
+        nearest = borrow(own, lent, found.row, found.distance, radius)
+        if nearest is own or isinstance(weighting, Nearest):
+            return nearest
         reached = self._reach_of(at, own, lent, found, weighting, n_classes)
         return np.ascontiguousarray(reached.extend([radius]).matrix[:, 0])
 

@@ -27,7 +27,7 @@ from ..errors import (
 )
 from ..extension import Radius, Reach, as_radii, typical_distance
 from ..label_models import LabelModel
-from ..label_models.base import from_odds, posterior, with_complement
+from ..label_models.base import from_odds, posterior
 from ..label_models.kernels import sum_log_odds, warm
 from ..model import Epoxy, position_of
 from ..progress import Progress, silent
@@ -37,6 +37,7 @@ from .reaching import Index
 from .steps import (
     DEV,
     TRAIN,
+    Told,
     check_same,
     column_of,
     coverage_of,
@@ -44,7 +45,6 @@ from .steps import (
     flipped,
     joined,
     most_probable,
-    scores_of,
     stack,
     truth_of,
     with_source,
@@ -118,6 +118,7 @@ class Session:
         self._watchers: list[Callable[[Change], None]] = []
         self._past: list[Version] = []
         self._working = Working(len(self.classes))
+        self._told: Told | None = None
         self._threads = ThreadpoolController()
         warm()
         neighbors.warm()
@@ -314,10 +315,13 @@ class Session:
         """Take the last edit back."""
         if not self._past:
             raise ParameterError("there is no edit to undo")
-        before, self._now = self._now, self._past.pop()
-        self._now = replace(self._now, number=before.number + 1)
-        self._keep(before, self._now, f"undo {self._last}")
-        return self._tell(before, f"undo {self._last}", None, time.perf_counter())
+        start = time.perf_counter()
+        before = self._now
+        made = self._combine(self._past[-1], before.number + 1)
+        self._past.pop()
+        self._now = made
+        self._keep(before, made, f"undo {self._last}")
+        return self._tell(before, f"undo {self._last}", None, start)
 
     def forget_past(self) -> None:
         """Make the current state the one that undo stops at."""
@@ -371,7 +375,9 @@ class Session:
             return version.combined(number, None, (), (), {}, str(error))
         proba = tuple(self._probabilities(model, version, at) for at in range(len(version.splits)))
         labels = tuple(most_probable(each) for each in proba)
-        found = scores_of(proba, version.truth, self.classes, self.positive)
+        if self._told is None or self._told.truth is not version.truth:
+            self._told = Told.of(version.truth)
+        found = self._told.scores(proba, self.classes, self.positive)
         return version.combined(number, model, proba, labels, found)
 
     def _fit(self, version: Version) -> Any:
@@ -388,10 +394,7 @@ class Session:
             return np.asarray(model.predict_proba(self._votes(at, version)))
         alike = self._working.patterns() if at == TRAIN else None
         if alike is not None:
-            distinct, row = self._posterior(model, alike[0]), alike[1]
-            if distinct.shape[1] == 2:  # one contiguous column, and what is left of one
-                return with_complement(distinct[:, 1].take(row))
-            return np.asarray(distinct.take(row, axis=0))
+            return alike.spread(self._posterior(model, alike.votes))
         if at == TRAIN:
             return self._posterior(model, self._working.matrix)
         return self._posterior(model, np.stack([source.extended[at] for source in version.active]))
@@ -408,7 +411,7 @@ class Session:
         start = time.perf_counter()
         before = self._now
         made = self._combine(version, before.number + 1)
-        self._past.append(before)
+        self._past.append(before.decided())
         self._now, self._last = made, what
         self._keep(before, made, what)
         return self._tell(before, what, source, start)

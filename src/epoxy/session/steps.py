@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .versions import Source, Version
 __all__ = [
     "DEV",
     "TRAIN",
+    "Told",
     "check_same",
     "column_of",
     "coverage_of",
@@ -24,7 +25,6 @@ __all__ = [
     "flipped",
     "joined",
     "most_probable",
-    "scores_of",
     "stack",
     "truth_of",
     "with_source",
@@ -108,19 +108,32 @@ def joined(train: Split, more: Split) -> Split:
     return Split(votes, vectors, y, ids)
 
 
-def scores_of(
-    proba: Sequence[np.ndarray],
-    truth: Sequence[np.ndarray],
-    classes: Sequence[str],
-    positive: str | None,
-) -> dict[str, float]:
-    """Scores over every row whose truth is known, dev rows and hand-labelled train rows alike."""
-    known = [each != ABSTAIN for each in truth]
-    if not any(each.any() for each in known):
-        return {}
-    told = np.concatenate([each[where] for each, where in zip(truth, known)])
-    said = np.concatenate([each[where] for each, where in zip(proba, known)])
-    return scores(said, told, classes, positive=positive)
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Every row whose truth is known, dev rows and hand-labelled train rows alike."""
+
+    truth: tuple[np.ndarray, ...]  # what it was read from, by split
+    rows: tuple[np.ndarray | slice, ...]  # by split
+    labels: np.ndarray  # of all of them, one split after the other
+
+    @classmethod
+    def of(cls, truth: tuple[np.ndarray, ...]) -> Self:
+        """Find the rows once; edits of sources leave them alone."""
+        known = [each != ABSTAIN for each in truth]
+        labels = [each[where] for each, where in zip(truth, known)]
+        rows = (slice(None) if where.all() else np.flatnonzero(where) for where in known)
+        return cls(truth, tuple(rows), np.concatenate(labels))
+
+    def scores(
+        self, proba: Sequence[np.ndarray], classes: Sequence[str], positive: str | None
+    ) -> dict[str, float]:
+        """Scores of these probabilities on them; empty where nothing is known."""
+        if not len(self.labels):
+            return {}
+        parts = [each[rows] for each, rows in zip(proba, self.rows)]
+        parts = [each for each in parts if len(each)]
+        said = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return scores(said, self.labels, classes, positive=positive)
 
 
 def most_probable(proba: np.ndarray) -> np.ndarray:

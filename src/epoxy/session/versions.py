@@ -42,6 +42,10 @@ class Version:
         """The sources that are switched on."""
         return tuple(source for source in self.sources if source.is_on)
 
+    def decided(self) -> Version:
+        """What a person decided, without what follows from it: all that undo needs, a tenth as large."""
+        return Version(self.number, self.sources, self.truth, self.splits, self.index)
+
     def combined(
         self,
         number: int,

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..label_models.kernels import count_with
+from ..label_models.kernels import encode, swap
 from ..label_models.moments import Moments, moments
+from ..label_models.patterns import Patterns, fits, steps_of
 from ..votes import Votes
 
 __all__ = ["Working"]
 
-_CODES = 1 << 17  # combinations of votes up to which each row keeps the number of its own
 _LARGEST = (
     4000  # sources × classes up to which all pairs are kept; beyond, moments are counted anew
 )
+_NONE = np.empty(0, dtype=np.int32)
 
 
 class Working:
@@ -29,7 +30,9 @@ class Working:
         self.columns: list[np.ndarray] = []
         self.matrix = np.empty((0, 0), dtype=np.int8)  # (n_sources, n_rows)
         self.pairs = np.empty((0, 0, n_classes, n_classes), dtype=np.int64)
-        self.codes: np.ndarray | None = None  # (n_rows,) which combination of votes a row has
+        self.steps = _NONE  # (n_sources,) of the numbers below; empty where there are too many
+        self.codes = _NONE  # (n_rows,) number of each row's combination of votes
+        self.counts = _NONE  # (n_codes,) rows that have it
 
     def sync(self, columns: Sequence[np.ndarray]) -> int:
         """Bring the numbers in step with `columns`; return how many columns had to be counted."""
@@ -60,24 +63,14 @@ class Working:
         """Whether pair counts are kept at all."""
         return len(self.columns) * self.n_classes <= _LARGEST
 
-    def patterns(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The distinct combinations of votes (n_sources, n_patterns), and which one each row has.
-
-        Rows with the same votes have the same probabilities, and there are few such combinations:
-        what is costly per row is done once for each. None where there could be too many.
-        """
-        if self.codes is None:
+    def patterns(self) -> Patterns | None:
+        """The same as `patterns_of` the matrix; None where there could be too many."""
+        if not len(self.steps):
             return None
-        radix = self._radix(len(self.columns))
-        most = int(radix[-1]) * (self.n_classes + 1)
-        used = np.flatnonzero(np.bincount(self.codes, minlength=most))
-        place = np.empty(most, dtype=np.intp)
-        place[used] = np.arange(len(used))
-        votes = (used // radix[:, None]) % (self.n_classes + 1) - 1
-        return votes.astype(self.matrix.dtype), place.take(self.codes)
-
-    def _radix(self, n_sources: int) -> np.ndarray:
-        return np.asarray((self.n_classes + 1) ** np.arange(max(1, n_sources)))
+        code = np.flatnonzero(self.counts)
+        votes = (code.astype(np.int32) // self.steps[:, None]) % (self.n_classes + 1) - 1
+        counts = self.counts[code]
+        return Patterns(votes.astype(self.matrix.dtype), counts, code, self.codes, len(self.counts))
 
     def _fits(self, columns: Sequence[np.ndarray]) -> bool:
         rows = len(columns[0]) if columns else 0
@@ -94,34 +87,25 @@ class Working:
         pairs = np.zeros((m, m, k, k) if m * k <= _LARGEST else (0, 0, k, k), dtype=np.int64)
         nobody = np.full(rows, -1, dtype=dtype)
         now: list[np.ndarray] = [nobody] * m
-        if kept and self.matrix.shape[1] == rows:
+        known = self.matrix.shape[1] == rows and (not len(pairs) or len(self.pairs))
+        if kept and known:
             new, old = map(list, zip(*kept))
             matrix[new] = self.matrix[old]
-            if len(pairs) and len(self.pairs):
+            if len(pairs):
                 pairs[np.ix_(new, new)] = self.pairs[np.ix_(old, old)]
-                for at in new:
-                    now[at] = columns[at]
+            for at in new:
+                now[at] = columns[at]
         self.columns, self.matrix, self.pairs = now, matrix, pairs
-        self.codes = None
-        if m > 0 and float(k + 1) ** m <= min(_CODES, 8 * max(1, rows)):
-            self.codes = np.zeros(rows, dtype=np.intp)
-            for column, step in zip(matrix, self._radix(m)):
-                self.codes += (column.astype(np.intp) + 1) * step
+        self.steps = self.codes = self.counts = _NONE
+        if fits(m, k, rows):
+            self.steps = steps_of(m, k)
+            self.codes, self.counts, _ = encode(matrix, self.steps, (k + 1) ** m)
 
     def _replace(self, at: int, column: np.ndarray) -> None:
-        old = self.matrix[at].copy()
-        rows = np.flatnonzero(old != column)
-        self.matrix[at, rows] = column[rows]
+        step = int(self.steps[at]) if len(self.steps) else 0
+        cross = self.pairs[at].copy() if self.keeps_pairs else np.empty((0, 0, 0), dtype=np.int64)
+        swap(self.matrix, at, column, cross, (self.codes, self.counts, step))
         self.columns[at] = column
-        if self.codes is not None:
-            step = self._radix(len(self.columns))[at]
-            self.codes[rows] += (column[rows].astype(np.intp) - old[rows]) * step
-        if not self.keeps_pairs or not len(rows):
-            return
-        k = self.n_classes
-        gone = count_with(self.matrix, rows, old[rows], k)
-        come = count_with(self.matrix, rows, column[rows], k)
-        cross = self.pairs[at] + come - gone
-        cross[at] = np.diag(np.bincount(column[column >= 0], minlength=k))
-        self.pairs[at] = cross
-        self.pairs[:, at] = cross.transpose(0, 2, 1)
+        if self.keeps_pairs:
+            self.pairs[at] = cross
+            self.pairs[:, at] = cross.transpose(0, 2, 1)
