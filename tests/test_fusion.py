@@ -376,6 +376,38 @@ def test_scale_and_place_of_vectors_do_not_matter_to_features(train: Split) -> N
     np.testing.assert_allclose(moved @ moved.T, features @ features.T, atol=1e-3)
 
 
+def principal_axes(seed: int, n_rows: int = 600) -> np.ndarray:
+    """Vectors as PCA leaves them: uncorrelated coordinates, the largest variance first."""
+    rng = np.random.default_rng(seed)
+    mixed = rng.normal(size=(n_rows, 30)) * np.geomspace(1, 0.1, 30) @ rng.normal(size=(30, 30))
+    _, _, axes = np.linalg.svd(mixed - mixed.mean(axis=0), full_matrices=False)
+    return mixed @ axes.T
+
+
+def test_units_of_measurement_are_evened_out() -> None:
+    units = np.geomspace(1e-3, 1e4, 30)
+    columns = principal_axes(0) @ np.random.default_rng(1).normal(size=(30, 30)) * units
+
+    scale = Geometry.over(columns.astype(np.float32)).scale
+
+    np.testing.assert_allclose(scale * columns.std(axis=0), 1, rtol=1e-4)
+
+
+def test_principal_axes_keep_their_proportions() -> None:
+    """Evening them out would be whitening: noise would count as much as what the data say."""
+    scale = Geometry.over(principal_axes(0).astype(np.float32)).scale
+
+    np.testing.assert_allclose(scale, scale[0])
+
+
+def test_principal_axes_in_another_order_are_columns_like_any_other() -> None:
+    shuffled = np.random.default_rng(2).permutation(30)
+
+    scale = Geometry.over(principal_axes(0)[:, shuffled].astype(np.float32)).scale
+
+    assert np.ptp(scale) > 0
+
+
 def test_a_refit_takes_up_its_geometry_and_changes_nothing(
     train: Split, dev: Split, test: Split
 ) -> None:

@@ -36,6 +36,9 @@ BEND = 0.25
 BANDWIDTH = 2.0  # of the Gaussian kernel, in units of 1 / mean squared distance
 RIDGE = 3.0
 REMEMBERED = 4
+FEWEST_AXES = 8
+WHITE = 0.8
+IN_ORDER = -0.85
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,7 @@ class Geometry:
     def over(cls, vectors: np.ndarray, seed: int = 0) -> Self:
         """Learn the views from the train vectors; labels and votes play no part."""
         centre = vectors.mean(axis=0)
-        scale = _inverse_deviation(vectors, centre)
+        scale = _scales(vectors - centre)
         standard = (vectors - centre) * scale
         axes = _stretched_axes(standard)
         spread = 2 - 2 * float((unit(standard).mean(axis=0).astype(np.float64) ** 2).sum())
@@ -192,10 +195,32 @@ class Geometry:
         return Lent(np.where(row >= 0, said, NO_ROW).astype(np.int16), distance, row)
 
 
-def _inverse_deviation(vectors: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    deviation = np.sqrt(((vectors - centre) ** 2).mean(axis=0))
+def _scales(centred: np.ndarray) -> np.ndarray:
+    """What to multiply each coordinate by, so that no unit of measurement counts for more than another.
+
+    Vectors that come in principal axes already (from PCA or LSA) keep their proportions: there the
+    variance of a coordinate is what the data say about its importance, and dividing by it is whitening,
+    which costs more than anything else one can do to an embedding.
+    """
+    deviation = np.sqrt((centred.astype(np.float64) ** 2).mean(axis=0))
     moves = deviation > 1e-6 * max(float(deviation.max(initial=0.0)), 1e-30)
-    return _single(np.where(moves, 1 / np.where(moves, deviation, 1), 0.0))
+    inverse = np.where(moves, 1 / np.where(moves, deviation, 1), 0.0)
+    if _in_principal_axes(centred[:, moves] * inverse[moves], deviation[moves]):
+        inverse[moves] = 1 / np.sqrt((deviation[moves] ** 2).mean())
+    return _single(inverse)
+
+
+def _in_principal_axes(standard: np.ndarray, deviation: np.ndarray) -> bool:
+    """Coordinates that are uncorrelated, and sorted by their variance, came out of a decomposition."""
+    dimension = len(deviation)
+    if dimension < FEWEST_AXES:
+        return False
+    rank = np.argsort(np.argsort(deviation))
+    if np.corrcoef(np.arange(dimension), rank)[0, 1] > IN_ORDER:
+        return False
+    correlation = standard.T @ standard / len(standard)
+    # participation ratio of the eigenvalues: 1 if nothing is correlated, 1 / dimension if all is
+    return dimension / float((correlation.astype(np.float64) ** 2).sum()) > WHITE
 
 
 def _stretched_axes(standard: np.ndarray) -> np.ndarray:
