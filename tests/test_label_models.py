@@ -524,7 +524,7 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         odds = kernels.sum_log_odds(columns, tables, 0.3)
         codes, counts, seen = kernels.encode(columns, steps, n_codes)
         assert (codes[seen[counts > 0]] == np.flatnonzero(counts)).all()
-        joint = kernels.meet(columns, np.arange(500, dtype=np.int32), n_classes)
+        joint = kernels.meet(counts, 3, n_classes)
         pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
         row = np.arange(500, dtype=np.int32)[::-1].copy()
         taken = kernels.borrow(columns[0], columns[1], row, np.linspace(0, 1, 500), 0.4)

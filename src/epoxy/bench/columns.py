@@ -16,7 +16,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("Epoxy-fixed-r", label_columns.epoxy_fixed, frozenset({_DEV, _VECTORS})),
     Column("WS-LM", label_columns.triplet, cost=0.1),
     Column("MV-LM", label_columns.majority, cost=0.1),
-    Column("DP-LM", label_columns.snorkel, random=True, cost=2),
+    Column("DP-LM", label_columns.snorkel, random=True, cost=2, loads="snorkel.labeling.model"),
     Column("DS-LM", label_columns.dawid_skene, cost=0.3),
     Column("Liger", liger, frozenset({_DEV, _VECTORS}), random=True),
     Column("TS-NFT", head_columns.ts_nft, frozenset({_DEV, _VECTORS})),
@@ -25,9 +25,16 @@ COLUMNS: tuple[Column, ...] = (
     Column("TS-KNN", head_columns.ts_knn, frozenset({_DEV, _VECTORS}), cost=0.2),
     Column("WS-KNN", head_columns.ws_knn, frozenset({_VECTORS})),
     Column("Fusion", label_columns.fusion, frozenset({_DEV, _VECTORS}), cost=2),
-    Column("TS-FT", deep_columns.ts_ft, frozenset({_DEV, _ROWS}), random=True, cost=60),
-    Column("WS-FT", deep_columns.ws_ft, frozenset({_ROWS}), random=True, cost=180),
-    Column("Epoxy-FT", deep_columns.epoxy_ft, frozenset({_DEV, _VECTORS, _ROWS}), True, 180),
+    Column("TS-FT", deep_columns.ts_ft, frozenset({_DEV, _ROWS}), True, 60, "torch"),
+    Column("WS-FT", deep_columns.ws_ft, frozenset({_ROWS}), True, 180, "torch"),
+    Column(
+        "Epoxy-FT",
+        deep_columns.epoxy_ft,
+        frozenset({_DEV, _VECTORS, _ROWS}),
+        True,
+        180,
+        "torch",
+    ),
 )
 
 DEEP = ("TS-FT", "WS-FT", "Epoxy-FT")

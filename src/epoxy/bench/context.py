@@ -19,6 +19,8 @@ from .task import Task
 __all__ = ["Column", "Context", "Memory", "Prediction", "Settings"]
 
 Stage = Literal["preprocessing", "tuning", "training"]
+Parts = dict[str, dict[str, float]]
+"""Seconds by stage, of each shared result that was used; under "" the column's own."""
 T = TypeVar("T")
 
 
@@ -71,30 +73,26 @@ class Column:
     needs: frozenset[str] = frozenset()  # of "dev", "vectors", "rows"
     random: bool = False
     cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
+    loads: str | None = None  # a module to import before the clock starts
 
     def lacks(self, task: Task) -> str | None:
-        """Why this column cannot run on the task, as a sentence; None if it can."""
-        have = {
-            "dev": task.dev is not None,
-            "vectors": task.train.vectors is not None and task.test.vectors is not None,
-            "rows": bool(task.rows),
-        }
-        words = {"dev": "dev rows with true labels", "vectors": "vectors", "rows": "text or images"}
-        missing = [words[each] for each in sorted(self.needs) if not have[each]]
-        if not missing:
+        """Why this column cannot run on the task, and the cure, as a sentence; None if it can."""
+        missing = {need: task.lacks(need) for need in sorted(self.needs)}
+        cures = [cure for cure in missing.values() if cure is not None]
+        if not cures:
             return None
-        return f"{self.name} needs {' and '.join(missing)}, and {task.name!r} has none"
+        words = {"dev": "dev rows with true labels", "vectors": "vectors", "rows": "text or images"}
+        what = " and ".join(words[need] for need, cure in missing.items() if cure is not None)
+        return f"{self.name} needs {what}, and {task.name!r} has none; add {' and '.join(cures)}"
 
 
 class Memory:
     """What several columns need (neighbours, WS-LM's labels), computed once with its seconds."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], tuple[Any, dict[str, float]]] = {}
+        self._kept: dict[tuple[Any, ...], tuple[Any, Parts]] = {}
 
-    def get(
-        self, key: tuple[Any, ...], make: Callable[[], tuple[T, dict[str, float]]]
-    ) -> tuple[T, dict[str, float]]:
+    def get(self, key: tuple[Any, ...], make: Callable[[], tuple[T, Parts]]) -> tuple[T, Parts]:
         """The value under the key, made if it is not there."""
         if key not in self._kept:
             self._kept[key] = make()
@@ -116,36 +114,48 @@ class Context:
         self.settings = settings
         self.seed = seed
         self.progress = progress
-        self.seconds: dict[str, float] = {}
         self._memory = Memory() if memory is None else memory
         self._dev_key = seed if self.task is not task else None
+        self._parts: Parts = {"": {}}
+        self._making = ""  # the shared result being made
+        self._inside = 0.0  # seconds that clocks within the running clock have taken
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by stage so far; a shared result counts once, however often it was asked for."""
+        total: dict[str, float] = {}
+        for part in self._parts.values():
+            for stage, spent in part.items():
+                total[stage] = total.get(stage, 0.0) + spent
+        return total
 
     @contextmanager
     def clock(self, stage: Stage) -> Iterator[None]:
-        """Add the time spent inside to a stage; what runs inside `once` counts there, not twice."""
-        before = sum(self.seconds.values())
+        """Add the time spent inside to a stage; what a clock within it takes counts there alone."""
+        outer, self._inside = self._inside, 0.0
         start = time.perf_counter()
         try:
             yield
         finally:
-            inner = sum(self.seconds.values()) - before
-            spent = time.perf_counter() - start - inner
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + max(0.0, spent)
+            spent = time.perf_counter() - start
+            own = self._parts[self._making]
+            own[stage] = own.get(stage, 0.0) + spent - self._inside
+            self._inside = outer + spent
 
     def once(self, name: str, make: Callable[[Context], T], *, uses_dev: bool = True) -> T:
-        """A result other columns share; its seconds count for each column that uses it."""
+        """A result other columns share; its seconds count once for each column that uses it."""
 
-        def timed() -> tuple[T, dict[str, float]]:
-            outer, self.seconds = self.seconds, {}
+        def timed() -> tuple[T, Parts]:
+            outer = self._parts, self._making
+            self._parts, self._making = {name: {}}, name
             try:
-                return make(self), self.seconds
+                return make(self), self._parts
             finally:
-                self.seconds = outer
+                self._parts, self._making = outer
 
         key = (self.task.name, name, self._dev_key if uses_dev else None)
-        value, seconds = self._memory.get(key, timed)
-        for stage, spent in seconds.items():
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+        value, parts = self._memory.get(key, timed)
+        self._parts |= parts
         return value
 
     @property

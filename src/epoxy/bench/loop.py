@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import EpoxyError, ParameterError
+from .. import neighbors
+from ..errors import EpoxyError, ParameterError, StoreError
+from ..label_models import kernels
 from ..progress import Progress, silent
 from . import environment
 from .cells import Cell, Cells
@@ -23,6 +27,7 @@ from .task import Judge, Task, open_task
 __all__ = ["read", "run", "run_cell"]
 
 FORMAT = 1
+_KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
 
 
 def run(
@@ -35,6 +40,8 @@ def run(
     fresh: bool = False,
 ) -> dict[str, Any]:
     """Run the columns on the data sets and return the results, also written to `out`/bench.json.
+
+    Where nothing could be scored, nothing is written, so that earlier results stay.
 
     Parameters
     ----------
@@ -53,14 +60,14 @@ def run(
         Do every cell again.
     """
     settings = _checked(settings or Settings())
-    bench = _Bench(Cells(Path(out) / "cells"), settings, said, fresh)
+    home = _folder(out)
+    bench = _Bench(Cells(home / "cells"), settings, said, fresh)
     tasks = bench.open(folders)
     results = bench.run(tasks, progress)
-    target = Path(out) / "bench.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_suffix(".part")
-    beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    beside.replace(target)
+    if results["results"]:
+        beside = home / "bench.part"
+        beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        beside.replace(home / "bench.json")
     return results
 
 
@@ -69,12 +76,15 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text("utf-8"))
         made = found["format"]
+        missing = [key for key in _KEYS if key not in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ParameterError(
             f"{path} is not a benchmark result ({type(error).__name__}); run the benchmark again"
         ) from None
     if made != FORMAT:
         raise ParameterError(f"{path} has format {made!r}, this version reads {FORMAT}; run again")
+    if missing:
+        raise ParameterError(f"{path} lacks {', '.join(missing)}; run the benchmark again")
     return dict(found)
 
 
@@ -82,6 +92,9 @@ def run_cell(
     cell: Cell, judge: Judge, memory: Memory | None = None, progress: Progress = silent
 ) -> dict[str, Any]:
     """One column, one seed: predict without the truth, then let the judge score it, once."""
+    if cell.column.loads is not None:
+        with suppress(ImportError):  # importing is not training; what is missing, the column says
+            importlib.import_module(cell.column.loads)
     context = Context(cell.task, cell.settings, cell.seed, memory, progress)
     prediction = cell.column.run(context)
     metric = context.task.metric
@@ -131,6 +144,9 @@ class _Bench:
     def run(self, tasks: list[tuple[Task, Judge]], progress: Progress) -> dict[str, Any]:
         plan = [(judge, self._planned(task)) for task, judge in tasks]
         total = max(1, sum(cell.cost for _, cells in plan for cell in cells))
+        if any(cells for _, cells in plan):
+            kernels.warm()  # compiled once per machine: no method's seconds
+            neighbors.warm()
         done = 0
         for judge, cells in plan:
             memory = Memory()
@@ -203,6 +219,18 @@ class _Bench:
             "skipped": self.skipped,
             "notes": self.notes,
         }
+
+
+def _folder(out: str | Path) -> Path:
+    """Where results go, made now: hours later is late to learn that they cannot be written."""
+    home = Path(out)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"results cannot be written to {home} ({error.strerror}); name another folder"
+        ) from None
+    return home
 
 
 def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:

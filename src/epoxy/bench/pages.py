@@ -48,7 +48,8 @@ def html(results: Mapping[str, Any]) -> str:
 
 def text(results: Mapping[str, Any]) -> str:
     """The score and time tables, for a terminal: one method per line, few data sets at a time."""
-    shown = [part for table in tables(results)[:2] for part in _parts(_turned(table))]
+    wanted = (each for each in tables(results) if each.title in ("Scores", "Training seconds"))
+    shown = [part for table in wanted for part in _parts(_turned(table))]
     return "\n\n".join("\n".join([table.title, *_text_table(table)]) for table in shown)
 
 

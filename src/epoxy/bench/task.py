@@ -41,6 +41,17 @@ class Task:
         """The class names."""
         return self.train.classes
 
+    def lacks(self, need: str) -> str | None:
+        """What to add to the folder so that it has `dev`, `vectors` or `rows`; None if it has."""
+        splits = {"train": self.train, "dev": self.dev, "test": self.test}
+        bare = [n for n, each in splits.items() if each is not None and each.vectors is None]
+        cures = {
+            "dev": None if self.dev is not None else "dev.parquet with labels and votes-dev.npy",
+            "vectors": ", ".join(f"vectors-{name}.npy" for name in bare) or None,
+            "rows": None if self.rows else "a column 'text' to every split",
+        }
+        return cures[need]
+
     def with_dev_rows(self, count: int | None, seed: int) -> Task:
         """The same task with only `count` random dev rows; as it is where it has no more."""
         if count is None or self.dev is None or self.dev.n_rows <= count:
@@ -101,6 +112,11 @@ def open_task(folder: str | Path) -> tuple[Task, Judge]:
     """Read a data folder; the labels of train are dropped, those of test sealed in the judge."""
     home = Path(folder)
     found = read_folder(home)
+    if not found.name or found.name.startswith(".") or set(found.name) & set("/\\\0"):
+        raise StoreError(
+            f"meta.json in {home} names the data set {found.name!r}; expected a name that can be a "
+            "folder's, without slashes and not starting with a dot"
+        )
     train, test = found.splits.get("train"), _labelled(found, "test")
     if train is None:
         raise StoreError(f"{home} has no train.parquet; a benchmark needs train rows and votes")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from ..errors import ParameterError
+from ..errors import EpoxyError, ParameterError
 from .output import say, write_json
 
 __all__ = ["arguments", "run"]
@@ -38,32 +38,57 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run what is missing, print the tables, write JSON and pages."""
     from .. import bench
-    from ..progress import bar
 
+    if options.json not in (None, "-") and not Path(options.json).absolute().parent.is_dir():
+        raise ParameterError(f"--json {options.json} is in no folder; make it first")
     if options.render:
         results = bench.read(options.render)
     elif not options.data:
         raise ParameterError("bench needs data folders; give --data FOLDER…")
     else:
-        results = bench.run(
-            options.data,
-            options.out,
-            bench.Settings(
-                methods=tuple(options.methods.split(",")) if options.methods else None,
-                seeds=options.seeds,
-                quick=options.quick,
-                class_balance=_balance(options.class_balance),
-                dev_rows=options.dev_rows,
-                network=options.network,
-            ),
-            progress=bar("bench"),
-            said=lambda sentence: print(f"epoxy bench: {sentence}", file=sys.stderr),
-            fresh=options.fresh,
-        )
+        results = _measure(options)
+    if not results["results"]:
+        write_json(results, options.json)
+        raise EpoxyError("nothing could be scored, and nothing was written")
     say(bench.text(results))
     for path in bench.write_pages(results, Path(options.out)):
         say(f"wrote {path}")
     write_json(results, options.json)
+
+
+def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    from .. import bench
+    from ..progress import bar
+
+    settings = bench.Settings(
+        methods=_names(options.methods),
+        seeds=options.seeds,
+        quick=options.quick,
+        class_balance=_balance(options.class_balance),
+        dev_rows=options.dev_rows,
+        network=options.network,
+    )
+    try:
+        return bench.run(
+            options.data,
+            options.out,
+            settings,
+            progress=bar("bench"),
+            said=_warn,
+            fresh=options.fresh,
+        )
+    except KeyboardInterrupt:
+        again = "the same command without --fresh" if options.fresh else "the same command again"
+        _warn(f"finished cells are in {Path(options.out) / 'cells'}; {again} goes on from there")
+        raise
+
+
+def _warn(sentence: str) -> None:
+    print(f"epoxy bench: {sentence}", file=sys.stderr)
+
+
+def _names(given: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in given.split(",")) if given else None
 
 
 def _balance(given: str | None) -> tuple[float, ...] | Literal["dev", "tune"] | None:

@@ -25,28 +25,23 @@ class Patterns:
     """The combinations of votes that occur, and which one each row has."""
 
     votes: np.ndarray  # (n_sources, n_patterns)
-    counts: np.ndarray  # (n_patterns,) rows that have it
-    code: np.ndarray  # (n_patterns,) its number
+    code: np.ndarray  # (n_patterns,) the number of each
     codes: np.ndarray  # (n_rows,) int32, the number of each row's combination
-    n_codes: int
+    counts: np.ndarray  # (n_codes,) rows that have it
 
     def spread(self, answers: np.ndarray) -> np.ndarray:
         """Probabilities of the patterns, (n_patterns, n_classes), as those of the rows."""
         if answers.shape[1] == 2:
-            table = np.empty(self.n_codes)
+            table = np.empty(len(self.counts))
             table[self.code] = answers[:, 1]
             return kernels.look_up_pairs(table, self.codes)
-        return np.asarray(self.by_code(answers).take(self.codes, axis=0))
-
-    def by_code(self, answers: np.ndarray) -> np.ndarray:
-        """Values of the patterns at their numbers; undefined at numbers that no row has."""
-        table = np.empty((self.n_codes, *answers.shape[1:]), dtype=answers.dtype)
+        table = np.empty((len(self.counts), answers.shape[1]))
         table[self.code] = answers
-        return table
+        return np.asarray(table.take(self.codes, axis=0))
 
     def joint(self, n_classes: int) -> np.ndarray:
         """How often each two (source, class) pairs meet in a row; (m·k, m·k) whole numbers."""
-        return kernels.meet(self.votes, self.counts, n_classes)
+        return kernels.meet(self.counts, len(self.votes), n_classes)
 
 
 def fits(n_sources: int, n_classes: int, n_rows: int) -> bool:
@@ -71,4 +66,4 @@ def patterns_of(columns: np.ndarray, n_classes: int) -> Patterns | None:
     codes, counts, seen = kernels.encode(columns, steps_of(n_sources, n_classes), n_codes)
     code = np.flatnonzero(counts)
     votes = columns.take(seen[code], axis=1)
-    return Patterns(votes, counts[code], code, codes, n_codes)
+    return Patterns(votes, code, codes, counts)

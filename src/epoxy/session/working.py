@@ -69,8 +69,7 @@ class Working:
             return None
         code = np.flatnonzero(self.counts)
         votes = (code.astype(np.int32) // self.steps[:, None]) % (self.n_classes + 1) - 1
-        counts = self.counts[code]
-        return Patterns(votes.astype(self.matrix.dtype), counts, code, self.codes, len(self.counts))
+        return Patterns(votes.astype(self.matrix.dtype), code, self.codes, self.counts)
 
     def _fits(self, columns: Sequence[np.ndarray]) -> bool:
         rows = len(columns[0]) if columns else 0
