@@ -106,7 +106,7 @@ class Geometry:
     def over(cls, vectors: np.ndarray, seed: int = 0) -> Self:
         """Learn the views from the train vectors; labels and votes play no part."""
         centre = vectors.mean(axis=0)
-        scale = _scales(vectors - centre)
+        scale = _scales(vectors - centre, centre)
         standard = (vectors - centre) * scale
         axes = _stretched_axes(standard)
         spread = 2 - 2 * float((unit(standard).mean(axis=0).astype(np.float64) ** 2).sum())
@@ -195,7 +195,7 @@ class Geometry:
         return Lent(np.where(row >= 0, said, NO_ROW).astype(np.int16), distance, row)
 
 
-def _scales(centred: np.ndarray) -> np.ndarray:
+def _scales(centred: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """What to multiply each coordinate by, so that no unit of measurement counts for more than another.
 
     Vectors that come in principal axes already (from PCA or LSA) keep their proportions: there the
@@ -203,7 +203,9 @@ def _scales(centred: np.ndarray) -> np.ndarray:
     which costs more than anything else one can do to an embedding.
     """
     deviation = np.sqrt((centred.astype(np.float64) ** 2).mean(axis=0))
-    moves = deviation > 1e-6 * max(float(deviation.max(initial=0.0)), 1e-30)
+    # a constant coordinate deviates by rounding errors alone
+    rounding = np.maximum(1e-6 * np.abs(centre), 1e-9 * deviation.max(initial=0.0))
+    moves = deviation > np.maximum(rounding, 1e-30)
     inverse = np.where(moves, 1 / np.where(moves, deviation, 1), 0.0)
     if _in_principal_axes(centred[:, moves] * inverse[moves], deviation[moves]):
         inverse[moves] = 1 / np.sqrt((deviation[moves] ** 2).mean())
