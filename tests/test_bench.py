@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -275,7 +277,8 @@ def test_without_dev_the_columns_that_need_none_still_run(tmp_path):
         "WS-KNN",
     }
     assert reasons(results)["toy", "TS-NFT"] == (
-        "TS-NFT needs dev rows with true labels, and 'toy' has none"
+        "TS-NFT needs dev rows with true labels, and 'toy' has none; "
+        "add dev.parquet with labels and votes-dev.npy"
     )
 
 
@@ -285,7 +288,56 @@ def test_without_vectors_the_label_models_still_run(tmp_path):
     results = bench.run([folder], tmp_path / "out", quick(LIGHT))
 
     assert {each["method"] for each in results["results"]} == {"WS-LM", "MV-LM", "DS-LM"}
-    assert reasons(results)["toy", "WS-KNN"] == "WS-KNN needs vectors, and 'toy' has none"
+    assert reasons(results)["toy", "WS-KNN"] == (
+        "WS-KNN needs vectors, and 'toy' has none; "
+        "add vectors-train.npy, vectors-dev.npy, vectors-test.npy"
+    )
+
+
+def test_where_one_split_lacks_vectors_its_file_is_named(folder, tmp_path):
+    (folder / "vectors-dev.npy").unlink()
+
+    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "TS-NFT")))
+
+    assert [each["method"] for each in results["results"]] == ["MV-LM"]
+    assert reasons(results)["toy", "TS-NFT"].endswith("; add vectors-dev.npy")
+
+
+def test_without_texts_the_fine_tuned_columns_say_so(folder, tmp_path):
+    for name in ("train", "dev", "test"):
+        table = parquet.read_table(folder / f"{name}.parquet").drop(["text"])
+        parquet.write_table(table, folder / f"{name}.parquet")
+
+    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "WS-FT")))
+
+    assert [each["method"] for each in results["results"]] == ["MV-LM"]
+    assert reasons(results) == {
+        ("toy", "WS-FT"): "WS-FT needs text or images, and 'toy' has none; "
+        "add a column 'text' to every split"
+    }
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "", ".hidden"])
+def test_a_name_that_leads_out_of_the_results_is_refused(tmp_path, name):
+    folder = write_folder(tmp_path / "toy", meta={"name": name})
+
+    with pytest.raises(StoreError, match=r"names the data set .* without slashes"):
+        bench.open_task(folder)
+
+
+def test_where_nothing_is_scored_earlier_results_stay(folder, tmp_path):
+    before = bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
+
+    bench.run([tmp_path / "typo"], tmp_path / "out", quick(("MV-LM",)))
+
+    assert bench.read(tmp_path / "out" / "bench.json") == before
+
+
+def test_results_that_cannot_be_written_are_refused_before_the_work(folder, tmp_path):
+    (tmp_path / "out").write_text("a file")
+
+    with pytest.raises(StoreError, match=r"cannot be written to .*; name another folder"):
+        bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
 
 
 def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, tmp_path):
@@ -405,6 +457,9 @@ def test_a_file_that_is_no_result_gets_a_sentence(tmp_path):
         bench.read(path)
     path.write_text('{"format": 9}')
     with pytest.raises(ParameterError, match="has format 9, this version reads 1"):
+        bench.read(path)
+    path.write_text('{"format": 1, "data": [], "results": []}')
+    with pytest.raises(ParameterError, match="lacks created, commit, settings"):
         bench.read(path)
 
 
@@ -556,6 +611,75 @@ def test_shared_work_counts_for_every_column_that_uses_it(folder):
     assert values[0] == values[1]
     assert contexts[0].seconds == contexts[1].seconds
     assert contexts[1].seconds["training"] > 0
+
+
+def busy(seconds):
+    """Work that takes so long on the clock."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def test_shared_work_asked_for_twice_counts_once_and_does_not_shorten_the_clock(folder):
+    task, _ = bench.open_task(folder)
+    memory = loop.Memory()
+
+    def choose(context):
+        with context.clock("tuning"):
+            busy(0.02)
+
+    Context(task, Settings(), memory=memory).once("choice", choose)
+    context = Context(task, Settings(), memory=memory)
+    with context.clock("training"):
+        context.once("choice", choose)
+        context.once("choice", choose)
+        busy(0.01)
+
+    assert 0.02 <= context.seconds["tuning"] < 0.04
+    assert context.seconds["training"] >= 0.01
+
+
+def test_a_shared_result_carries_the_seconds_of_those_it_is_made_of(folder):
+    task, _ = bench.open_task(folder)
+    memory = loop.Memory()
+
+    def inner(context):
+        with context.clock("tuning"):
+            busy(0.01)
+
+    def outer(context):
+        context.once("inner", inner)
+        with context.clock("training"):
+            busy(0.01)
+
+    first = Context(task, Settings(), memory=memory)
+    first.once("inner", inner)
+    first.once("outer", outer)
+    second = Context(task, Settings(), memory=memory)
+    second.once("outer", outer)
+
+    assert first.seconds == second.seconds
+    assert set(second.seconds) == {"tuning", "training"}
+
+
+def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeypatch):
+    (tmp_path / "slow_library.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = []
+
+    def spy(context):
+        loaded.append("slow_library" in sys.modules)
+        return constant(context)
+
+    only(
+        monkeypatch,
+        Column("spy", spy, loads="slow_library"),
+        Column("missing", constant, loads="no_such_library"),
+    )
+    results = bench.run([folder], tmp_path / "out")
+
+    assert loaded == [True]
+    assert [each["method"] for each in results["results"]] == ["spy", "missing"]
 
 
 def test_inner_work_is_not_counted_twice(folder):

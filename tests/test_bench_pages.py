@@ -184,6 +184,14 @@ def test_the_terminal_shows_one_method_per_line(results):
     assert lines[2].split() == ["Epoxy", "89.6", "70.0"]
 
 
+def test_the_terminal_shows_nothing_but_scores_and_times(results):
+    results["results"] = results["results"][2:3]
+
+    titles = [line for line in bench.text(results).splitlines() if line and line[0].isupper()]
+
+    assert [line for line in titles if "  " not in line] == ["Scores", "Training seconds"]
+
+
 def test_many_data_sets_are_shown_a_few_at_a_time(results):
     results["data"] = [results["data"][0] | {"data": f"set{index}"} for index in range(7)]
     results["results"] = [entry(f"set{index}", "WS-LM", 80.0) for index in range(7)]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import EpoxyError, ParameterError
+from ..errors import ParameterError
 from .output import say, write_json
 
 __all__ = ["arguments", "run"]
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         results = _measure(options)
     if not results["results"]:
         write_json(results, options.json)
-        raise EpoxyError("nothing could be scored, and nothing was written")
+        raise ParameterError("nothing could be scored, for the reasons above; nothing was written")
     say(bench.text(results))
     for path in bench.write_pages(results, Path(options.out)):
         say(f"wrote {path}")
