@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
 from epoxy.neighbors import Nearest, Space, coded, nearest, quantised, within
+from epoxy.neighbors.asks import Ask, Support
+from epoxy.neighbors.search import search
 
 
 def pair_distance(metric, x, z):
@@ -157,6 +159,29 @@ def test_codes_miss_no_more_than_they_say(monkeypatch):
 
     assert (np.abs(score - unit @ unit.T) <= allowed).all()
     assert miss.max() < 0.1
+
+
+@METRICS
+@pytest.mark.parametrize("dimension", [7, 64])
+def test_what_is_known_spares_a_search_and_changes_no_answer_within_it(metric, dimension):
+    rng = np.random.default_rng(21)
+    vectors = rng.normal(size=(300, dimension)).astype(np.float32)
+    vectors[200:] = vectors[:100] + 1e-6 * rng.normal(size=(100, dimension))  # nearly ties
+    space = Space(vectors, metric)
+    support = Support.of(space, rng.random(300) < 0.4)
+    queries = np.arange(space.n_nodes)
+    free = search(space, space, [Ask(support, queries)])[0]
+
+    # some ask for no more than they have, to the bit, some for less, some for anything
+    known = np.where(queries % 3 == 0, free.distance, rng.uniform(0, 2, len(queries)))
+    known[queries % 7 == 0] = np.inf
+    spared = search(space, space, [Ask(support, queries, known)])[0]
+
+    useful = free.distance <= known
+    assert useful.any()
+    assert not useful.all()
+    assert spared.row[useful].tolist() == free.row[useful].tolist()
+    assert spared.distance[useful].tolist() == free.distance[useful].tolist()
 
 
 @METRICS

@@ -35,10 +35,15 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One source's question: who of the support is nearest to each of these nodes."""
+    """One source's question: who of the support is nearest to each of these nodes.
+
+    With `within`, an answer farther than that is of no use to the node that asks, and need not be
+    given: what is already known spares the search most of its work.
+    """
 
     support: Support
     queries: np.ndarray  # (n_queries,) nodes of the asking space, ascending
+    within: np.ndarray | None = None  # (n_queries,) float64
 
 
 @dataclass(frozen=True, eq=False)

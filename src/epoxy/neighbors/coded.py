@@ -21,6 +21,7 @@ __all__ = ["coded_answers", "is_codable", "is_worth_coding"]
 QUERIES = 1024
 CANDIDATES = 1020  # a multiple of the six rows multiplied at once
 ROOM = 64  # candidates listed per query and source before the list is given up
+LOWEST, HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 WORTH = 3e8  # multiplications from which encoding and measuring again pay
 
 
@@ -65,11 +66,23 @@ class _CodedSweep:
         self.packed = quantised.packed_rows(train.codes.words, candidates)
         self.where = np.zeros(onto.n_nodes, dtype=np.int64)
         self.where[self.queries] = np.arange(len(self.queries))
-        self.asked = np.zeros((len(asks), len(self.queries)), dtype=bool)
+        self.float_slack = train.slack(onto)
+        self.step = train.codes.scale * onto.codes.scale
+        self.floor = np.full((len(asks), len(self.queries)), HIGHEST, dtype=np.int32)
         for number, ask in enumerate(asks):
-            self.asked[number, self.where[ask.queries]] = True
-        self.row = np.full(self.asked.shape, NONE, dtype=np.int32)
-        self.distance = np.full(self.asked.shape, np.inf)
+            self.floor[number, self.where[ask.queries]] = self._first_floor(ask)
+        self.row = np.full(self.floor.shape, NONE, dtype=np.int32)
+        self.distance = np.full(self.floor.shape, np.inf)
+
+    def _first_floor(self, ask: Ask) -> np.ndarray:
+        """The score below which a candidate is surely farther than the node that asks cares for."""
+        if ask.within is None:
+            return np.full(len(ask.queries), LOWEST, dtype=np.int32)
+        score = self.train.metric.score_of(ask.within) - self.float_slack
+        with np.errstate(over="ignore"):
+            steps = np.floor(score / self.step) - self.onto.codes.query_ease(ask.queries) // 2 - 3
+        floor: np.ndarray = np.maximum(steps, LOWEST).astype(np.int32)
+        return floor
 
     def worker(self) -> Callable[[slice], None]:
         """One thread's way to do a block of queries."""
@@ -82,7 +95,7 @@ class _CodedSweep:
             nodes = self.queries[block]
             codes = self.onto.codes
             columns = quantised.packed_columns(codes.words, nodes, codes.total)
-            lists = _Lists(codes.query_ease(nodes), len(columns[1]), self.asked[:, block])
+            lists = _Lists(codes.query_ease(nodes), len(columns[1]), self.floor[:, block])
             for start in range(0, len(self.packed), sixes):
                 part = self.packed[start : start + sixes]
                 shape = int8.ROWS * len(part), len(columns[1])
@@ -97,7 +110,7 @@ class _CodedSweep:
     def _offer(self, scores: np.ndarray, start: int, nodes: np.ndarray, lists: _Lists) -> None:
         from . import int8_kernels as int8
 
-        step = self.train.codes.scale * self.onto.codes.scale, self.train.slack(self.onto)
+        step = self.step, self.float_slack
         for number, places in enumerate(self.places):
             first, last = np.searchsorted(places, [start, start + len(scores)])
             if first < last:
@@ -105,8 +118,9 @@ class _CodedSweep:
                 mine = places[first:last]
                 support = self.asks[number].support.nodes
                 exact = self.onto.left, nodes, self.train.right, support, step
-                slack = self.slack[mine]
-                int8.gather(scores, mine - start, names, slack, lists.of(number), exact)
+                slack, state = self.slack[mine], lists.of(number)
+                int8.lift(scores, mine - start, slack, *state[:2])
+                int8.gather(scores, mine - start, names, slack, state, exact)
 
     def _decide(self, number: int, block: slice, lists: _Lists) -> None:
         """Measure what is listed; the nearest wins, of equals the lowest row."""
@@ -133,13 +147,12 @@ class _CodedSweep:
 class _Lists:
     """Candidates near the best of each query of a block, per ask."""
 
-    def __init__(self, ease: np.ndarray, width: int, asked: np.ndarray) -> None:
-        lowest, highest = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-        asks, count = asked.shape
+    def __init__(self, ease: np.ndarray, width: int, floor: np.ndarray) -> None:
+        asks, count = floor.shape
         self.ease = np.zeros(width, dtype=np.int32)
         self.ease[:count] = ease
-        self.floor = np.full((asks, width), highest, dtype=np.int32)  # nobody asks: nothing passes
-        self.floor[:, :count][asked] = lowest
+        self.floor = np.full((asks, width), HIGHEST, dtype=np.int32)  # nobody asks: nothing passes
+        self.floor[:, :count] = floor
         self.count = np.zeros((asks, width), dtype=np.int32)
         self.keys = np.empty((asks, width, ROOM), dtype=np.uint64)
 

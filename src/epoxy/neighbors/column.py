@@ -180,8 +180,9 @@ class _Ear:
             return
         candidates = np.flatnonzero(givers)
         support = Support(candidates, self.speaker[candidates])
-        rival = search(self.graph.train, self.graph.onto, [Ask(support, nodes)])[0]
         row, distance = self.found.row[nodes], self.found.distance[nodes]
+        ask = Ask(support, nodes, np.minimum(distance, self.radius))
+        rival = search(self.graph.train, self.graph.onto, [ask])[0]
         nearer = (rival.distance < distance) | ((rival.distance == distance) & (rival.row < row))
         taken = nearer & (rival.distance <= self.radius)
         self.found.row[nodes[taken]] = rival.row[taken]

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from .metrics import LANES
 from .numba_kernels import CHUNK, U, _compiled
 
-__all__ = ["COLUMNS", "ROWS", "encode", "gather", "harvest", "multiply", "pack"]
+__all__ = ["COLUMNS", "ROWS", "encode", "gather", "harvest", "lift", "multiply", "pack"]
 
 ROWS = 6
 COLUMNS = 64
@@ -150,6 +150,27 @@ def encode(x: Any, scale: Any, codes: Any, miss: Any, total: Any) -> None:
                 sums[U(lane)] += np.int32(value)
         miss[row] = np.sqrt(squares.sum())
         total[row] = sums.sum()
+
+
+@_compiled
+def lift(tile: Any, chosen: Any, slack: Any, floor: Any, ease: Any) -> None:
+    """Raise each column's floor to what the best of the chosen rows is for sure.
+
+    Done before `gather`, so that it lists what is near the best of the tile, and not whatever was
+    the best so far; an eighth of the time that such a list costs.
+    """
+    high = np.full(tile.shape[1], -HIGHEST, np.int32)
+    for which in range(len(chosen)):
+        row, own = U(chosen[which]), slack[which]
+        for c in range(0, tile.shape[1], CHUNK):
+            column = U(c)
+            for at in range(CHUNK):
+                sure = tile[row, column + U(at)] - own
+                best = high[column + U(at)]
+                high[column + U(at)] = sure if sure > best else best
+    for q in range(len(floor)):
+        sure = high[U(q)] - ease[U(q)]
+        floor[U(q)] = sure if sure > floor[U(q)] else floor[U(q)]
 
 
 @_compiled
