@@ -235,12 +235,20 @@ def kernels_named(name):
         Space(np.eye(2))
 
 
-def test_a_graph_too_large_for_memory_says_how_many_neighbours_fit(monkeypatch):
-    monkeypatch.setattr(graph_module, "LARGEST", 40_000)
+def test_a_graph_too_large_for_its_budget_says_how_many_neighbours_fit():
     space = Space(np.random.default_rng(0).normal(size=(70, 4)))
 
-    with pytest.raises(ParameterError, match=r"k = 60 for 70 distinct vectors.*at most 20 fit"):
-        Graph.build(space, 60)
+    with pytest.raises(ParameterError, match=r"k = 60 for 70 distinct vectors.*or k = 20"):
+        Graph.build(space, 60, budget=40_000)
+    with pytest.raises(ParameterError, match=r"k = 16 for 70 .*give a budget of more bytes"):
+        Graph.build(space, budget=1_000)
+
+
+def test_without_a_k_as_many_neighbours_are_kept_as_the_budget_allows():
+    space = Space(np.random.default_rng(0).normal(size=(70, 4)))
+
+    assert Graph.build(space, budget=40_000).width == 20
+    assert Graph.build(space).width == 70
 
 
 @pytest.fixture

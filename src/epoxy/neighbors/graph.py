@@ -26,7 +26,9 @@ __all__ = ["Graph"]
 
 FULL_ORDER = 4096  # nodes up to which the whole order is kept: 200 MB, and nothing ever falls back
 WIDTH = 256
-LARGEST = 2 << 30
+BUDGET = 2 << 30
+BYTES = 28  # per neighbour: the result, and lists twice as long while it is made
+FEWEST = 16  # neighbours below which a graph settles too little to be worth its time
 FORMAT = 1
 
 
@@ -55,6 +57,7 @@ class Graph:
         *,
         onto: Space | None = None,
         cache: Path | None = None,
+        budget: int = BUDGET,
         checkpoint_seconds: float = 20.0,
         progress: Progress = silent,
     ) -> Graph:
@@ -64,14 +67,16 @@ class Graph:
         ----------
         k
             Neighbours per distinct vector, itself included. None keeps the whole order up to 4,096
-            distinct vectors and 256 neighbours above.
+            distinct vectors and 256 neighbours above, fewer if the budget says so.
+        budget
+            Bytes of memory the lists may take while they are made; 28 per neighbour.
         cache
             A folder. A graph built before is read from it, under a name made from the content of
             the vectors; an interrupted build goes on from its last checkpoint there.
         """
         asking = train if onto is None else onto
         train.check_same_dimension(asking)
-        width = _checked_width(train, asking, k)
+        width = _checked_width(train, asking, k, budget)
         place = None if cache is None else Path(cache) / _file_name(train, asking, width)
         made = None if place is None else _read(place, (asking.n_nodes, width))
         if made is None:
@@ -139,21 +144,24 @@ class Graph:
         return self.neighbour, self.distance, rungs, np.array([*steps, self.width])
 
 
-def _checked_width(train: Space, asking: Space, k: int | None) -> int:
+def _checked_width(train: Space, asking: Space, k: int | None, budget: int) -> int:
     if not train.n_nodes:
         raise VectorError("a neighbour graph needs at least one train row, got 0; add rows")
     if k is not None and k < 1:
         raise ParameterError(f"k must be at least 1, got {k}; 64 to 256 serve most data")
     chosen = (train.n_nodes if train.n_nodes <= FULL_ORDER else WIDTH) if k is None else k
     width = min(chosen, train.n_nodes)
-    needed = asking.n_nodes * width * 28  # the result, and lists twice as long while it is made
-    if needed > LARGEST and k is not None:
-        fits = LARGEST // (asking.n_nodes * 28)
+    fits = budget // (BYTES * max(1, asking.n_nodes))
+    if k is None and fits >= FEWEST:
+        return min(width, fits)
+    if width > fits:
+        needed = BYTES * asking.n_nodes * width
         raise ParameterError(
-            f"k = {k} for {asking.n_nodes} distinct vectors needs {needed / 2**30:.1f} GB; "
-            f"at most {fits} fit in {LARGEST / 2**30:.0f} GB"
+            f"k = {min(width, k or FEWEST)} for {asking.n_nodes} distinct vectors needs "
+            f"{needed / 2**30:.1f} GB, the budget is {budget / 2**30:.1f} GB; "
+            f"give a budget of more bytes{f', or k = {fits}' if fits else ''}"
         )
-    return min(width, max(16, LARGEST // (max(1, asking.n_nodes) * 28)))
+    return width
 
 
 def _made(
