@@ -43,7 +43,6 @@ docs: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/speed.py --quick
-	$(BIN)/python benchmarks/session.py
 	$(BIN)/python benchmarks/label_models.py
 	$(BIN)/python benchmarks/radius.py
 

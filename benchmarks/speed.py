@@ -102,12 +102,18 @@ def section_graph(bench: Bench) -> Result:
 
 
 def section_edits(bench: Bench) -> Result:
-    """Reach after an edit, ours; and the reference's way, search and label model."""
-    return {"ours": bench.ours("edits", bench.size.k), "reference": bench.reference("edit")}
+    """Reach alone after an edit, and whether it was right."""
+    return bench.ours("edits", bench.size.k)
+
+
+def section_session(bench: Bench) -> Result:
+    """From an edit to new scores; and the search of the reference's way, whose rest is label models."""
+    return {"ours": bench.ours("session"), "reference": bench.reference("edit")}
 
 
 def section_label_models(bench: Bench) -> Result:
-    return {name: bench.reference(name) for name in ("flyingsquid", "snorkel")}
+    others = {name: bench.reference(name) for name in ("flyingsquid", "snorkel")}
+    return {"ours": bench.ours("label_model"), **others}
 
 
 SECTIONS = {
@@ -115,11 +121,12 @@ SECTIONS = {
     "cold": section_cold,
     "graph": section_graph,
     "edits": section_edits,
+    "session": section_session,
     "label_models": section_label_models,
 }
 
 
-def run(sizes: list[Size], reference: str, sections: list[str]) -> Result:
+def run(sizes: list[Size], reference: str, sections: list[str], out: Path) -> Result:
     results: Result = {"machine": machine(), "sizes": {}}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +137,14 @@ def run(sizes: list[Size], reference: str, sections: list[str]) -> Result:
                 found[name] = SECTIONS[name](bench)
                 print(f"  {name}: {json.dumps(found[name])[:300]}", file=sys.stderr)
             results["sizes"][size.name] = found
+            write(results, out)
     return results
+
+
+def write(results: Result, out: Path) -> None:
+    """Written after each size: what was measured survives an interruption."""
+    (out / "speed.json").write_text(json.dumps(results, indent=1) + "\n")
+    (out / "speed.md").write_text(table(results))
 
 
 def machine() -> Result:
@@ -152,8 +166,11 @@ def machine() -> Result:
 
 COLD = "| data | ours | share of sgemm | faiss, best BLAS kernels | ratio | pytorch path | ratio |"
 GRAPH = "| data | k | distinct | seconds | executed GFLOP/s | share of sgemm | plain | peak MB |"
-EDIT = "| data | radius | edit | new source | radius move | searched directly | reference | ratio |"
-MODEL = "| data | flyingsquid | snorkel |"
+EDIT = "| data | radius | edit | new source | radius move | searched directly | wrong |"
+LOOP = (
+    "| data | radius | radius moved | votes changed | searched directly | reference edit | ratio |"
+)
+MODEL = "| data | ours | flyingsquid | ratio | snorkel | ratio |"
 
 
 def table(results: Result) -> str:
@@ -172,12 +189,17 @@ def table(results: Result) -> str:
         ),
         *_table("Neighbour graph", GRAPH, graphs),
         *_table(
-            "One source edited: exact reach again (ms; p50 / worst of 24 edits)",
+            "The loop: from an edit to new votes, probabilities and scores (ms; p50 / worst of 24)",
+            LOOP,
+            [row for found in sizes for row in _loop_rows(found)],
+        ),
+        *_table(
+            "One source edited: its exact reach alone (ms; p50 / worst of 24 edits)",
             EDIT,
             [row for found in sizes for row in _edit_rows(found)],
         ),
         *_table(
-            "Label models of others (seconds, fit / predict)",
+            "Label models (seconds, fit / predict)",
             MODEL,
             [_model_row(found) for found in sizes if "label_models" in found],
         ),
@@ -192,8 +214,17 @@ def _table(title: str, head: str, rows: list[str]) -> list[str]:
 
 
 def _model_row(found: Result) -> str:
-    cells = [_pair(found["label_models"].get(name, {})) for name in ("flyingsquid", "snorkel")]
-    return f"| {found['label']} | {cells[0]} | {cells[1]} |"
+    models = found["label_models"]
+    ours = models["ours"]
+    cells = [found["label"], _pair(ours)]
+    for name in ("flyingsquid", "snorkel"):
+        ratio = f"{_both(models[name]) / _both(ours):,.0f}" if "fit_seconds" in models[name] else ""
+        cells += [_pair(models[name]), ratio]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _both(result: Result) -> float:
+    return float(result["fit_seconds"] + result["predict_seconds"])
 
 
 def _missing(result: Result) -> str:
@@ -203,7 +234,7 @@ def _missing(result: Result) -> str:
 def _pair(result: Result) -> str:
     if "fit_seconds" not in result:
         return _missing(result)
-    return f"{result['fit_seconds']:.3f} / {result['predict_seconds']:.3f}"
+    return f"{result['fit_seconds']:.3g} / {result['predict_seconds']:.3g}"
 
 
 def _cold_row(found: Result) -> str:
@@ -232,28 +263,36 @@ def _graph_row(found: Result, graph: Result) -> str:
     )
 
 
-def _edit_rows(found: Result) -> list[str]:
-    edits = found.get("edits", {}).get("ours", {})
-    search = found.get("edits", {}).get("reference", {}).get("search_seconds")
+def _loop_rows(found: Result) -> list[str]:
+    ours = found.get("session", {}).get("ours", {})
+    search = found.get("session", {}).get("reference", {}).get("search_seconds")
     model = found.get("label_models", {}).get("flyingsquid", {})
-    theirs = None
-    if search is not None and "fit_seconds" in model:
-        theirs = 1e3 * (search + model["fit_seconds"] + model["predict_seconds"])
+    theirs = 1e3 * (search + _both(model)) if search and "fit_seconds" in model else None
     rows = []
-    for radius, each in edits.items():
-        if "edit_ms" not in each:
+    for radius, each in ours.items():
+        if not isinstance(each, dict):
             continue
-        rows.append(
-            f"| {found['label']} | {radius} | {_times(each['edit_ms'])} | "
-            f"{_times(each['new_source_ms'])} | {_times(each['radius_ms'])} | "
-            f"{each['searched_share']['p50']:.1%} / {each['searched_share']['worst']:.1%} | "
-            + (
-                f"{theirs:.0f} | {theirs / each['edit_ms']['p50']:.0f} |"
-                if theirs
-                else "missing | |"
-            )
-        )
+        cells = [found["label"], radius, _times(each["radius_ms"]), _times(each["edit_ms"])]
+        cells.append(_shares(each["searched_share"]))
+        cells.append("missing" if theirs is None else f"{theirs:,.0f}")
+        cells.append("" if theirs is None else f"{theirs / each['edit_ms']['p50']:,.0f}")
+        rows.append("| " + " | ".join(cells) + " |")
     return rows
+
+
+def _edit_rows(found: Result) -> list[str]:
+    rows = []
+    for radius, each in found.get("edits", {}).items():
+        if "edit_ms" in each:
+            cells = [found["label"], radius]
+            cells += [_times(each[name]) for name in ("edit_ms", "new_source_ms", "radius_ms")]
+            cells += [_shares(each["searched_share"]), str(each["wrong_in_sample"])]
+            rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def _shares(summary: Result) -> str:
+    return f"{summary['p50']:.1%} / {summary['worst']:.1%}"
 
 
 def _times(summary: Result) -> str:
@@ -280,10 +319,8 @@ def main() -> None:
         speed_scaling.run(chosen.out, quick=chosen.quick)
         return
     names = chosen.sizes or (QUICK if chosen.quick else list(SIZES))
-    results = run([SIZES[name] for name in names], chosen.reference_python, chosen.sections)
-    (chosen.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n")
-    (chosen.out / "speed.md").write_text(table(results))
-    print(table(results))
+    sizes = [SIZES[name] for name in names]
+    print(table(run(sizes, chosen.reference_python, chosen.sections, chosen.out)))
 
 
 if __name__ == "__main__":

@@ -11,26 +11,20 @@ from __future__ import annotations
 import json
 import resource
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import speed_session
 from epoxy.neighbors import Column, Graph, Space, coded, nearest, quantised, warm
 from epoxy.neighbors.workers import n_threads
 from speed_data import edited
+from speed_session import summary, timed
 
 SAMPLE = 2000  # rows on which every edit is checked against a fresh search
 EDITS = 24
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    value = call()
-    return time.perf_counter() - start, value
 
 
 def resident_mb() -> float:
@@ -159,11 +153,24 @@ def _edits_at(
     }
 
 
-def summary(seconds: list[float]) -> dict[str, float]:
-    return {"p50": 1e3 * float(np.median(seconds)), "worst": 1e3 * max(seconds), "n": len(seconds)}
+def session(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """The whole loop, from an edit to new scores."""
+    return speed_session.measure(vectors, votes)
 
 
-TASKS = {"limits": limits, "cold": cold, "graph": graph, "edits": edits}
+def label_model(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """Our label model alone."""
+    return speed_session.label_model(votes)
+
+
+TASKS = {
+    "limits": limits,
+    "cold": cold,
+    "graph": graph,
+    "edits": edits,
+    "session": session,
+    "label_model": label_model,
+}
 
 
 def main() -> None:

@@ -29,8 +29,7 @@ def run(out: Path, *, quick: bool = False) -> None:
             np.save(Path(folder) / "votes.npy", rules(vectors, cluster, 10, (0.02, 0.1), 0)[:, :9])
             ours = [sys.executable, HERE / "speed_ours.py"]
             graph = _child([*ours, "graph", folder, K], {})
-            edits = _child([*ours, "edits", folder, K], {})
-        medium = edits["medium"]
+            medium = _child([*ours, "session", folder], {})["medium"]
         point = {
             "rows": n,
             "graph_seconds": graph["seconds"],
