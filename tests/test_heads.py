@@ -275,6 +275,13 @@ def test_a_head_that_was_not_fitted_says_so(head, ask, tmp_path):
         getattr(clone(head), ask)(tmp_path)
 
 
+def test_a_head_is_not_saved_in_a_file(tmp_path):
+    (tmp_path / "model").write_text("a file")
+
+    with pytest.raises(StoreError, match=r"cannot be saved in .*; name another folder"):
+        LinearHead().fit(*blobs()).save(tmp_path / "model")
+
+
 def test_a_folder_without_a_head_gets_a_sentence(tmp_path):
     with pytest.raises(StoreError, match=r"no head in .*head.json is missing"):
         heads.load(tmp_path)

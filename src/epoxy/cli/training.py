@@ -1,21 +1,29 @@
-"""`epoxy train`: an end model on the project's labels, saved, and used on new rows."""
+"""`epoxy train`: an end model on the project's labels, saved, and used on new rows.
+
+Beside the model stands `vectors.json`, what decided the vectors it was trained on: a linear layer on
+vectors of another encoder, or of lsa fitted on other rows, would answer and be wrong.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError, UnknownName
+from ..errors import ParameterError, StoreError, UnknownName
+from ..progress import bar
 from .output import say, write_json
 from .project import folder_argument, open_project
 
 __all__ = ["arguments", "run"]
 
 KINDS = ("linear", "knn", "fine-tuned")
+_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_RECORD = "vectors.json"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,106 +41,202 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", choices=("fusion", "epoxy"), help="default: as epoxy.toml says")
     parser.add_argument("--predict", type=Path, metavar="FILE", help="rows to label with it")
     parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="where to write them (.parquet, .csv)"
+        "--to", type=Path, metavar="FILE", help="where to write them (.parquet, .csv, .jsonl)"
+    )
+    parser.add_argument(
+        "--saved", action="store_true", help="label with the model saved before; train nothing"
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit an end model on soft labels, save it, and label new rows if asked."""
-    from ..session.labels import fit_model
-
-    kind, _, network = options.model.partition(":")
-    if kind not in KINDS:
-        raise UnknownName.of("end model", kind, KINDS)
-    if options.predict is not None and options.to is None:
-        raise ParameterError("--predict needs a file to write to; add --to labels.parquet")
+    _check(options)
     session = open_project(options)
-    train = session.split("train")
-    soft = fit_model(session, options.labels).predict_proba(train)
-    start = time.perf_counter()
-    head = _head(kind, network or None, session)
-    rows = _inputs(kind, session, train)
-    dev = session.split("dev") if "dev" in session.names else None
-    if kind == "fine-tuned" and dev is not None:
-        known = np.flatnonzero(dev.labelled)
-        texts = [
-            session.rows.tables[1].column(session.project.column)[int(at)].as_py() for at in known
-        ]
-        head.fit(rows, soft, dev=(texts, np.asarray(dev.classes)[dev.y[known]]))
-    else:
-        head.fit(rows, soft)
-    seconds = time.perf_counter() - start
     folder = options.out or session.project.folder / "model"
-    head.save(folder)
-    data: dict[str, Any] = {"model": options.model, "folder": str(folder), "seconds": seconds}
-    say(f"trained {options.model} on {train.n_rows} labelled rows in {seconds:.1f} s: {folder}")
-    if dev is not None and kind != "fine-tuned":
-        data["scores"] = _dev_scores(head, dev)
-        say(f"  on dev: accuracy {data['scores']['accuracy']:.3f}")
-    if options.predict is not None:
-        data["file"] = str(_predict(head, kind, session, options))
+    rows = None if options.predict is None else _new_rows(session, options.predict)
+    data: dict[str, Any] = {"folder": str(folder)}
+    if options.saved:
+        head = _saved(session, folder)
+    else:
+        head = _trained(options, session, folder, data)
+    if rows is not None:
+        data["file"] = str(_predict(head, session, rows, options.to))
         say(f"  labels of {options.predict}: {data['file']}")
     write_json(data, options.json)
 
 
-def _head(kind: str, network: str | None, session: Any) -> Any:
+def _check(options: argparse.Namespace) -> None:
+    """Everything that can be wrong before minutes of training."""
+    kind, _, network = options.model.partition(":")
+    if kind not in KINDS:
+        raise UnknownName.of("end model", kind, KINDS)
+    if network and kind != "fine-tuned":
+        raise ParameterError(f"--model {options.model}: only fine-tuned:NETWORK names a network")
+    if options.predict is not None and options.to is None:
+        raise ParameterError("--predict needs a file to write to; add --to labels.parquet")
+    if options.predict is None and (options.to is not None or options.saved):
+        raise ParameterError("--to and --saved are about new rows; add --predict FILE")
+    if options.to is not None and options.to.suffix not in _ENDINGS:
+        raise ParameterError(f"--to {options.to}: the file must end in {', '.join(_ENDINGS)}")
+    if options.out is not None and options.out.is_file():
+        raise StoreError(f"--out {options.out} is a file; name a folder for the model")
+    if options.predict is not None and not options.predict.is_file():
+        raise StoreError(f"--predict {options.predict}: there is no such file; check the path")
+
+
+def _trained(options: argparse.Namespace, session: Any, folder: Path, data: dict[str, Any]) -> Any:
+    """Fit and save; what was done goes into `data`."""
+    train = session.split("train")
+    targets, taught = _targets(session, options.labels)
+    start = time.perf_counter()
+    head = _head(options.model, session)
+    dev = session.split("dev") if "dev" in session.names else None
+    if _reads_text(head):
+        texts = _texts(session, session.rows.tables[0])
+        head.fit([texts[row] for row in taught], targets, dev=_dev_texts(session, dev))
+    else:
+        if train.vectors is None:
+            raise ParameterError("this end model needs vectors; choose an encoder in epoxy.toml")
+        head.fit(train.vectors[taught], targets)
+    seconds = time.perf_counter() - start
+    head.save(folder)
+    if not _reads_text(head):
+        (folder / _RECORD).write_text(json.dumps(_origin(session), indent=1) + "\n", "utf-8")
+    say(f"trained {options.model} on {len(taught)} labelled rows in {seconds:.1f} s: {folder}")
+    data |= {"model": options.model, "rows": len(taught), "seconds": seconds}
+    if dev is not None and not _reads_text(head):
+        from ..diagnostics import scores
+
+        data["scores"] = scores(head.predict_proba(dev.vectors), dev.y, dev.classes)
+        say(f"  on dev: accuracy {data['scores']['accuracy']:.3f}")
+    return head
+
+
+def _targets(session: Any, labels: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities, and the train rows they are of.
+
+    Epoxy has nothing but the class balance to say where no function speaks, so such rows teach
+    nothing and are left out; Fusion answers for every row.
+    """
+    from ..session.labels import fit_model
+
+    train = session.split("train")
+    proba = fit_model(session, labels).predict_proba(train)
+    taught = np.arange(train.n_rows)
+    if (labels or session.project.model) == "epoxy":
+        taught = np.flatnonzero(session.votes.covered)
+    return proba[taught], taught
+
+
+def _head(model: str, session: Any) -> Any:
     from .. import heads
 
+    kind, _, network = model.partition(":")
     if kind == "linear":
         return heads.LinearHead(classes=session.classes)
     if kind == "knn":
         return heads.NearestNeighbors(classes=session.classes)
-    return heads.FineTuned(network, classes=session.classes)
+    return heads.FineTuned(network or None, classes=session.classes, progress=bar("fine-tuning"))
 
 
-def _inputs(kind: str, session: Any, split: Any) -> Any:
-    if kind == "fine-tuned":
-        if session.project.column is None:
-            raise ParameterError(
-                "fine-tuning needs a text column; name it under [vectors] in epoxy.toml"
-            )
-        return session.rows.tables[0].column(session.project.column).to_pylist()
-    if split.vectors is None:
-        raise ParameterError("this end model needs vectors; choose an encoder in epoxy.toml")
-    return split.vectors
+def _reads_text(head: Any) -> bool:
+    from ..heads import FineTuned
+
+    return isinstance(head, FineTuned)
 
 
-def _dev_scores(head: Any, dev: Any) -> dict[str, float]:
-    from ..diagnostics import scores
+def _texts(session: Any, table: Any) -> list[Any]:
+    from ..encoders import column_of
 
-    return scores(head.predict_proba(dev.vectors), dev.y, dev.classes)
+    if session.project.column is None:
+        raise ParameterError(
+            "fine-tuning needs a text column; name it under [vectors] in epoxy.toml"
+        )
+    return list(column_of(table, session.project.column))
 
 
-def _predict(head: Any, kind: str, session: Any, options: argparse.Namespace) -> Path:
+def _dev_texts(session: Any, dev: Any) -> tuple[list[Any], np.ndarray] | None:
+    """The dev rows early stopping looks at."""
+    if dev is None or not dev.labelled.any():
+        return None
+    known = np.flatnonzero(dev.labelled)
+    texts = _texts(session, session.rows.tables[1])
+    return [texts[row] for row in known], np.asarray(dev.classes)[dev.y[known]]
+
+
+def _new_rows(session: Any, file: Path) -> Any:
+    """Rows to label; what they lack is said now, not after training."""
+    from ..encoders import column_of
+    from ..session.project import read_rows
+
+    table = read_rows(file)
+    if session.project.column is not None:
+        column_of(table, session.project.column)
+    return table
+
+
+def _saved(session: Any, folder: Path) -> Any:
+    """The model saved before, if this project's vectors are still those it was trained on."""
+    from ..heads import load
+
+    head = load(folder)
+    if _reads_text(head):
+        return head
+    try:
+        known = json.loads((folder / _RECORD).read_text("utf-8"))
+    except (OSError, ValueError):
+        known = None
+    if known != _origin(session):
+        raise StoreError(
+            f"the model in {folder} was trained on vectors of another encoder or of other rows; "
+            "train it again without --saved"
+        )
+    return head
+
+
+def _origin(session: Any) -> dict[str, Any]:
+    """What decides a vector of this project; the encoder learns from the train rows where it must."""
+    project = session.project
+    encoder = project.encoder
+    if encoder.endswith(".npy"):
+        return {"encoder": encoder, "identity": None}
+    return {"encoder": encoder, "identity": _encoder(session)[0].identity}
+
+
+def _encoder(session: Any) -> tuple[Any, Any]:
+    """The project's encoder, fitted on the train rows, and how it reads a table."""
+    from ..encoders import column_of, resolve
+
+    project = session.project
+    if project.encoder.endswith(".npy"):
+        raise ParameterError(
+            f"{project.folder} has vectors from a file, so new rows cannot be embedded; "
+            "use an encoder by name"
+        )
+    made = resolve(project.encoder, cache=project.cache / "vectors")
+
+    def read(table: Any) -> Any:
+        return made.prepare(column_of(table, project.column))
+
+    made.fit(read(session.rows.tables[0]))
+    return made, read
+
+
+def _predict(head: Any, session: Any, table: Any, target: Path) -> Path:
     """Label new rows, embedded as the project's rows were."""
     import pyarrow as pa
 
-    from ..encoders import embed
     from ..session.labels import write_table
-    from ..session.project import read_rows
 
-    project = session.project
-    table = read_rows(options.predict)
-    if kind == "fine-tuned":
-        rows: Any = table.column(project.column).to_pylist()
+    if _reads_text(head):
+        rows: Any = _texts(session, table)
     else:
-        if project.encoder.endswith(".npy"):
-            raise ParameterError(
-                f"{project.folder} has vectors from a file, so new rows cannot be embedded; "
-                "use an encoder by name"
-            )
-        cache = project.cache / "vectors"
-        vectors = embed(
-            project.encoder, session.rows.tables[0], table, column=project.column, cache=cache
-        )
-        rows = vectors[1]
+        encoder, read = _encoder(session)
+        rows = encoder.encode(read(table))
     proba = head.predict_proba(rows)
     best = proba.argmax(axis=1)
-    ids = (
-        table.column(project.id) if project.id in table.column_names else np.arange(table.num_rows)
-    )
+    name = session.project.id
+    ids = table.column(name) if name in table.column_names else np.arange(table.num_rows)
     columns: dict[str, Any] = {"id": ids, "label": np.asarray(session.classes)[best]}
     columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}
-    return write_table(
-        pa.table(columns), options.to, "csv" if options.to.suffix == ".csv" else "parquet"
-    )
+    return write_table(pa.table(columns), target, _ENDINGS[target.suffix])

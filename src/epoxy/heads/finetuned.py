@@ -156,8 +156,7 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network = self._fitted()
         from safetensors.torch import save_file
 
-        home = Path(folder)
-        home.mkdir(parents=True, exist_ok=True)
+        home = store.make_folder(folder)
         network.save(home)
         weights = {f"network.{key}": value for key, value in network.module.state_dict().items()}
         weights |= {f"head.{key}": value for key, value in self._head.state_dict().items()}

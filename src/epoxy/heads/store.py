@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import StoreError
 from .base import Head
 
-__all__ = ["load", "read", "write"]
+__all__ = ["load", "make_folder", "read", "write"]
 
 FORMAT = 1
 _RECORD = "head.json"
@@ -25,12 +25,23 @@ def write(
     folder: str | Path, kind: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> Path:
     """Write one head; each file beside its place first, then renamed, the record last."""
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
+    home = make_folder(folder)
     if arrays:
         replace(home / _ARRAYS, lambda path: _save_arrays(path, arrays))
     text = json.dumps({"format": FORMAT, "kind": kind, **record}, indent=1) + "\n"
     replace(home / _RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+    return home
+
+
+def make_folder(folder: str | Path) -> Path:
+    """The folder a head is saved in, made if it is not there."""
+    home = Path(folder)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"a head cannot be saved in {str(home)!r} ({error.strerror}); name another folder"
+        ) from None
     return home
 
 
