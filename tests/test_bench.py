@@ -21,6 +21,7 @@ from epoxy.bench import columns as registry
 from epoxy.bench import loop
 from epoxy.bench.cells import Cell, Cells
 from epoxy.bench.context import Column, Context, Prediction, Settings
+from epoxy.bench.label_columns import triplet_labels
 from epoxy.bench.scoring import Metric
 from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
 
@@ -56,6 +57,13 @@ def write_folder(home, *, dev=40, test=60, vectors=True, one_class=False, meta=N
     about = {"name": home.name, "classes": CLASSES, "sources": list("abcde"), "metric": "accuracy"}
     (home / "meta.json").write_text(json.dumps(about | (meta or {})))
     return home
+
+
+def hush(folder, n_rows):
+    """Let every source abstain on the first train rows."""
+    votes = np.load(folder / "votes-train.npy")
+    votes[:n_rows] = -1
+    np.save(folder / "votes-train.npy", votes)
 
 
 @pytest.fixture
@@ -565,6 +573,22 @@ def test_ts_knn_is_nearest_neighbours_by_hand(folder):
     by_hand = KNeighborsClassifier(found.facts["k"], metric="cosine")
     by_hand.fit(task.dev.vectors, task.dev.y)
     np.testing.assert_allclose(found.test, by_hand.predict_proba(task.test.vectors))
+
+
+def test_ws_knn_is_the_mean_of_ws_lms_nearest_covered_rows_by_hand(folder):
+    hush(folder, 10)
+    task, found = predict(folder, "WS-KNN")
+    labels = triplet_labels(Context(task, Settings()))
+
+    def unit(vectors):
+        vectors = vectors.astype(float)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    near = unit(task.test.vectors) @ unit(task.train.vectors[labels.covered]).T
+    nearest = np.argsort(-near, axis=1)[:, : found.facts["k"]]
+    by_hand = labels.train[labels.covered][nearest].mean(axis=1)
+    assert labels.covered.sum() == 110
+    np.testing.assert_allclose(found.test, by_hand, atol=1e-9)
 
 
 @pytest.mark.slow
