@@ -351,6 +351,24 @@ def test_vectors_may_come_from_a_file(project, capsys):
     assert "has 7 vectors for 120 rows" in fails(capsys, "label", str(project))
 
 
+def test_a_project_of_pairs_names_the_columns_of_both_mentions(project, capsys, monkeypatch):
+    from epoxy.encoders import Pair
+
+    def embed(self, rows):  # stands in for the network: the lengths of what it was given
+        return np.array([[1.0, *map(len, row)] for row in rows], dtype=np.float32)
+
+    monkeypatch.setattr(Pair, "_embed", embed)
+    monkeypatch.setattr(Pair, "identity", None)  # nothing is kept on disk
+    edit_config(project, 'encoder = "lsa"', 'encoder = "pair"\nmentions = ["id", "text"]')
+
+    vectors = epoxy.Session.open(project, graph=False).split("train").vectors
+    rows = [("this song moves me to tears wow", "r22", "this song moves me to tears wow")]
+    assert [1.0, *map(len, rows[0])] in vectors.tolist()
+
+    edit_config(project, '["id", "text"]', '["id", "texd"]')
+    assert "'texd'; did you mean 'text'" in fails(capsys, "label", str(project))
+
+
 def test_every_command_teaches(capsys):
     parser = make_parser()
     names = next(a for a in parser._actions if a.dest == "command").choices

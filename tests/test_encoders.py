@@ -15,7 +15,18 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 
 from epoxy import encoders
-from epoxy.encoders import Cached, Encoder, Function, Image, Lsa, Precomputed, Text, Transformer
+from epoxy.encoders import (
+    Cached,
+    Encoder,
+    Function,
+    Image,
+    Lsa,
+    Pair,
+    Precomputed,
+    Text,
+    Transformer,
+)
+from epoxy.encoders.pair import nearest_mentions, pool
 from epoxy.encoders.rows import digest, fingerprint
 from epoxy.encoders.weights import folder_fingerprint, hub_revision, installed_folder
 from epoxy.errors import (
@@ -507,6 +518,8 @@ def test_a_row_that_cannot_be_stored_by_content_says_so():
         ("lsa", Lsa, "lsa"),
         ("text", Text, "text:all-MiniLM-L6-v2"),
         ("text:org/model", Text, "text:org/model"),
+        ("pair", Pair, "pair:all-MiniLM-L6-v2"),
+        ("pair:org/model", Pair, "pair:org/model"),
         ("image", Image, "image:resnet101.tv_in1k"),
         ("image:resnet101", Image, "image:resnet101.tv_in1k"),
         ("image:BiT-M", Image, "image:resnetv2_50x1_bit.goog_in21k"),
@@ -531,6 +544,7 @@ def test_resolve_makes_an_encoder_of_what_a_user_writes(what, kind, name):
     [
         (Lsa(), "Lsa(dim=128, words=50000, seed=0)"),
         (Text(), "Text('all-MiniLM-L6-v2')"),
+        (Pair(), "Pair('all-MiniLM-L6-v2')"),
         (Image("bit-m"), "Image('resnetv2_50x1_bit.goog_in21k')"),
         (Precomputed(), "Precomputed()"),
         (Precomputed("v.npy"), "Precomputed('v.npy')"),
@@ -707,6 +721,58 @@ def test_a_text_model_is_loaded_from_a_folder_once_and_in_silence(sentence_model
     assert encoder.encode([]).shape == (0, 2)
     assert StandInSentences.loaded == [(str(model_folder), None)]
     assert sentence_models["drawn"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second", "expected"),
+    [
+        ("Ann met Bob.", "Ann", "Bob", ((0, 3), (8, 11))),
+        ("Ann left. Bob met Ann.", "Ann", "Bob", ((18, 21), (10, 13))),  # the nearer of two
+        ("Ann  Lee met Bob.", "Ann Lee", "Bob", ((0, 8), (13, 16))),  # however it is spaced
+        ("Ann met Bob (ret.).", "Ann", "Bob (ret.)", ((0, 3), (8, 18))),  # no pattern, a name
+        ("Ann Lee left.", "Ann Lee", "Lee", None),  # one mention cannot be both
+        ("Ann left.", "Ann", "Bob", None),
+        ("Ann left.", "Ann", " ", None),
+    ],
+)
+def test_the_two_nearest_mentions_are_found(text, first, second, expected):
+    assert nearest_mentions(text, first, second) == expected
+
+
+def test_a_pair_is_all_tokens_then_the_mentions_then_what_lies_between():
+    # [CLS] Ann loves Bob [PAD], one token per word
+    hidden = np.array([[9.0], [1.0], [5.0], [2.0], [700.0]])
+    place = np.array([[0, 0], [0, 3], [4, 9], [10, 13], [0, 0]])
+    real = np.array([True, True, True, True, False])
+
+    mean = (9 + 1 + 5 + 2) / 4
+    assert pool(hidden, place, real, ((0, 3), (10, 13))).tolist() == [mean, 1 + 2, 5]
+    assert pool(hidden, place, real, ((10, 13), (0, 3))).tolist() == [mean, 1 + 2, 5]
+    assert pool(hidden, place, real, None).tolist() == [mean, 2 * mean, mean]
+    # nothing stands between, and a mention that was cut off: the mean of all stands in
+    assert pool(hidden, place, real, ((0, 4), (4, 9))).tolist() == [mean, 1 + 5, mean]
+    assert pool(hidden, place, real, ((0, 3), (90, 93))).tolist() == [mean, 1 + mean, (5 + 2) / 2]
+
+
+@pytest.mark.parametrize("wrong", ["one text", ("text", "first"), ("text", "first", None), None])
+def test_a_row_that_is_no_pair_is_named(wrong):
+    rows = [("Ann met Bob", "Ann", "Bob"), wrong]
+    with pytest.raises(
+        FrameError, match=r"'pair:.*a text and two mentions, row 1 .*name three columns"
+    ):
+        Pair().prepare(rows)
+
+
+def test_several_columns_of_a_table_are_read_as_tuples():
+    rows = [{"text": "Ann met Bob", "who": "Ann", "whom": "Bob", "n": 1}]
+
+    assert encoders.column_of(rows, ["text", "who", "whom"]) == [("Ann met Bob", "Ann", "Bob")]
+    with pytest.raises(UnknownName, match="no column named 'whon'"):
+        encoders.column_of(rows, ["text", "whon", "whom"])
+
+
+def test_a_pair_model_is_not_a_text_model_on_disk(model_folder):
+    assert Pair(model_folder).identity != Text(model_folder).identity
 
 
 def test_a_text_model_is_found_in_an_installed_package(sentence_models, tmp_path, monkeypatch):

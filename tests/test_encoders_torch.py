@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from epoxy.encoders import Cached, Image, Text, embed, resolve
+from epoxy.encoders import Cached, Image, Pair, Text, embed, resolve
 from epoxy.encoders.weights import installed_folder, tensor_fingerprint
 from epoxy.errors import StoreError, UnknownName
 
@@ -70,6 +70,27 @@ def test_text_vectors_do_not_depend_on_the_company_of_a_row(minilm):
 
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert minilm.encode([]).shape == (0, 384)
+
+
+def test_two_pairs_of_one_sentence_have_different_vectors(minilm):
+    text = "Ann and her husband Bob visited Carl, a colleague."
+    rows = [
+        {"text": text, "who": "Ann", "whom": "Bob"},
+        {"text": text, "who": "Ann", "whom": "Carl"},
+        {"text": text, "who": "Ann", "whom": "Dora"},  # not mentioned
+    ]
+
+    vectors, alone = embed(
+        Pair(MODEL, device="cpu"), rows, rows[1:2], column=["text", "who", "whom"], cache=False
+    )
+
+    assert vectors.shape == (3, 3 * 384)
+    np.testing.assert_allclose(vectors[0, :384], vectors[1, :384], atol=1e-6)
+    assert not np.allclose(vectors[0, 384:], vectors[1, 384:], atol=1e-2)
+    np.testing.assert_allclose(vectors[1], alone[0], atol=1e-5)
+    plain = minilm.encode([text])[0]  # the mean of all tokens is what Text gives, before length 1
+    mean = vectors[0, :384]
+    np.testing.assert_allclose(mean / np.linalg.norm(mean), plain, atol=1e-5)
 
 
 def test_a_row_is_cut_at_max_length(minilm):

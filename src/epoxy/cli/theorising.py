@@ -106,7 +106,9 @@ def _compare(session: Any, encoders: list[str], dev: Any) -> list[dict[str, Any]
     vectors = {"this project's": dev.vectors}
     for name in encoders:
         cache = session.project.cache / "vectors"
-        vectors[name] = embed(name, *tables, column=session.project.column, cache=cache)[1]
+        project = session.project
+        column = project.encoded if name.startswith("pair") else project.column
+        vectors[name] = embed(name, *tables, column=column, cache=cache)[1]
     ranked = tools.compare_embeddings(vectors, dev.y)
     say("\nencoders, smoothest first (share of unequal labels among the nearest 1 % of pairs):")
     for each in ranked:

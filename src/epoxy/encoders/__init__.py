@@ -6,6 +6,7 @@ an `Encoder`; `embed` does the whole of it for train rows and any further splits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..progress import Progress, silent
 from .cache import Cached, cache_folder
 from .image import SHORT_NAMES, Image
 from .lsa import Lsa
+from .pair import Pair
 from .precomputed import Precomputed
 from .protocol import Encoder
 from .rows import column_of
@@ -28,6 +30,7 @@ __all__ = [
     "Function",
     "Image",
     "Lsa",
+    "Pair",
     "Precomputed",
     "Text",
     "Transformer",
@@ -37,8 +40,8 @@ __all__ = [
     "resolve",
 ]
 
-NAMES = ("lsa", "text", "image", "precomputed")
-"""What `resolve` knows by name; `text:MODEL` and `image:MODEL` choose the model."""
+NAMES = ("lsa", "text", "pair", "image", "precomputed")
+"""What `resolve` knows by name; `text:MODEL`, `pair:MODEL` and `image:MODEL` choose the model."""
 
 
 def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
@@ -47,10 +50,10 @@ def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
     Parameters
     ----------
     what
-        `"lsa"`, `"text"`, `"text:MODEL"`, `"image"`, `"image:MODEL"`, `"precomputed"`, a path that
-        ends in `.npy`, an array of vectors, a function of a list of rows, a scikit-learn
-        transformer, an object with an `encode` method (a loaded SentenceTransformer), or an
-        encoder.
+        `"lsa"`, `"text"`, `"text:MODEL"`, `"pair"`, `"pair:MODEL"`, `"image"`, `"image:MODEL"`,
+        `"precomputed"`, a path that ends in `.npy`, an array of vectors, a function of a list of
+        rows, a scikit-learn transformer, an object with an `encode` method (a loaded
+        SentenceTransformer), or an encoder.
     cache
         Where slow encoders keep their vectors: a folder; `True` for `EPOXY_CACHE` or else the
         user's cache folder; `None` or `False` for nowhere.
@@ -71,11 +74,13 @@ def embed(
     encoder: Any,
     train: Any,
     *others: Any,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     cache: str | Path | bool | None = True,
     progress: Progress = silent,
 ) -> list[np.ndarray]:
     """Fit an encoder on the train rows, and return the vectors of train and of every other split.
+
+    `column` says which column of a table is encoded; for an encoder of several (`pair`), which.
 
     Examples
     --------
@@ -133,6 +138,8 @@ def _named(name: str) -> Encoder:
     kind, _, model = name.partition(":")
     if kind == "text":
         return Text(model) if model else Text()
+    if kind == "pair":
+        return Pair(model) if model else Pair()
     if kind == "image":
         return Image(model) if model else Image()
     if name == "lsa":
@@ -141,7 +148,7 @@ def _named(name: str) -> Encoder:
         return Precomputed()
     if name.endswith(".npy"):
         return Precomputed(name)
-    raise UnknownName.of("encoder", name, [*NAMES, "text:MODEL", *_image_names()])
+    raise UnknownName.of("encoder", name, [*NAMES, "text:MODEL", "pair:MODEL", *_image_names()])
 
 
 def _image_names() -> list[str]:

@@ -22,14 +22,18 @@ Rows = Sequence[Any] | np.ndarray
 """Rows once they are read: one entry per row, by position."""
 
 
-def column_of(rows: Any, column: str | None = None) -> Any:
+def column_of(rows: Any, column: str | Sequence[str] | None = None) -> Any:
     """Return one column of a table (any data frame, list of dicts); other rows as they are.
+
+    Of several columns each row becomes a tuple.
 
     Examples
     --------
     >>> column_of([{"text": "hello", "stars": 5}, {"text": "bye", "stars": 1}], "text")
     ['hello', 'bye']
     """
+    if column is not None and not isinstance(column, str):
+        return list(zip(*(column_of(rows, each) for each in column), strict=True))
     frame = _as_frame(rows)
     if frame is not None:
         names = frame.collect_schema().names()

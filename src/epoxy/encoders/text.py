@@ -50,6 +50,7 @@ class Text:
     """
 
     slow = True
+    kind = "text"
 
     def __init__(
         self,
@@ -61,9 +62,13 @@ class Text:
         batch_size: int = 32,
     ) -> None:
         if batch_size < 1:
-            raise ParameterError(f"Text got batch_size={batch_size!r}; expected at least 1")
+            raise ParameterError(
+                f"{type(self).__name__} got batch_size={batch_size!r}; expected at least 1"
+            )
         if max_length is not None and max_length < 1:
-            raise ParameterError(f"Text got max_length={max_length!r}; expected at least 1 token")
+            raise ParameterError(
+                f"{type(self).__name__} got max_length={max_length!r}; expected at least 1 token"
+            )
         self.model = str(model)
         self.max_length = max_length
         self.prompt = prompt
@@ -73,14 +78,14 @@ class Text:
     @property
     def name(self) -> str:
         """`text:MODEL`."""
-        return f"text:{self.model}"
+        return f"{self.kind}:{self.model}"
 
     @cached_property
     def identity(self) -> str | None:
         """The weights, and every parameter that changes a vector."""
         options = f"max_length={self.max_length} prompt={self.prompt!r}"
         # the name is left out where the content is known: a moved folder holds the same model
-        return f"text {self._weights()} {options}"
+        return f"{self.kind} {self._weights()} {options}"
 
     @cached_property
     def _folder(self) -> Path | None:

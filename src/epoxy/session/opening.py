@@ -69,7 +69,8 @@ def open_session(
 def read_project(project: Project) -> ProjectRows:
     """Read the rows; those with a true label are dev rows, unless dev is a file of its own."""
     table = read_rows(project.rows)
-    for name in (project.id, project.label, project.column, project.sequence, project.position):
+    named = (project.id, project.label, project.column, project.sequence, project.position)
+    for name in (*named, *project.mentions):
         if name is not None and name not in table.column_names:
             raise UnknownName.of(f"column of {project.rows}", name, table.column_names)
     tables: tuple[Any, ...]
@@ -140,7 +141,7 @@ def _vectors(project: Project, rows: ProjectRows, progress: Progress) -> list[np
         embed(
             project.encoder,
             *rows.tables,
-            column=project.column,
+            column=project.encoded,
             cache=project.cache / "vectors",
             progress=progress,
         )

@@ -34,7 +34,7 @@ file = {file}
 names = {classes}
 {positive}
 [vectors]
-encoder = {encoder}   # lsa, text, text:MODEL, image:MODEL, or a .npy file with one vector per row
+encoder = {encoder}   # lsa, text, pair, image (or text:MODEL, …), or a .npy file with a vector per row
 metric = "cosine"
 {column}
 [model]
@@ -68,6 +68,7 @@ class Project:
     encoder: str = "lsa"
     metric: str = "cosine"
     column: str | None = None
+    mentions: tuple[str, ...] = ()
     positive: str | None = None
     model: str = "fusion"
     dev_vectors: Path | None = None
@@ -110,11 +111,19 @@ class Project:
             encoder=_encoder(home, vectors.get("encoder", "lsa")),
             metric=vectors.get("metric", "cosine"),
             column=vectors.get("column"),
+            mentions=tuple(vectors.get("mentions", ())),
             positive=raw.get("classes", {}).get("positive"),
             model=raw.get("model", {}).get("kind", "fusion"),
             dev_vectors=beside(vectors.get("dev")),
             options={k: v for k, v in raw.get("model", {}).items() if k != "kind"},
         )
+
+    @property
+    def encoded(self) -> str | list[str] | None:
+        """What the encoder reads of a row: a column, or for pairs a text and what it mentions."""
+        if not self.mentions or self.column is None:
+            return self.column
+        return [self.column, *self.mentions]
 
     @property
     def cache(self) -> Path:
@@ -138,7 +147,7 @@ class Project:
 _KEYS = {
     "rows": {"file", "id", "label", "dev", "sequence", "position"},
     "classes": {"names", "positive"},
-    "vectors": {"encoder", "metric", "column", "dev"},
+    "vectors": {"encoder", "metric", "column", "mentions", "dev"},
     "model": {"kind", "label_model", "solve", "radius", "balance", "length"},
 }
 
