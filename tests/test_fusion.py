@@ -637,6 +637,25 @@ def test_echo_without_teachers_repeats_the_prior(train: Split, dev: Split, test:
     assert np.ptp(proba, axis=0).max() < 1e-6
 
 
+def test_leaving_one_row_out_in_closed_form_is_exact() -> None:
+    from epoxy.fusion.experts import ridge
+
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(12, 20)), rng.normal(size=(12, 2))
+
+    def left_out(row: int, penalty: float) -> float:
+        kept = np.arange(12) != row
+        middle, mean = inputs[kept].mean(axis=0), targets[kept].mean(axis=0)
+        found = ridge.fit(inputs[kept] - middle, targets[kept] - mean, penalty)
+        answer = (inputs[row] - middle) @ found.weights + mean
+        return float(((answer - targets[row]) ** 2).sum())
+
+    centred = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
+    for penalty in (0.1, 10.0):
+        loss = ridge.fit(*centred, penalty).loss
+        assert loss == pytest.approx(sum(left_out(row, penalty) for row in range(12)))
+
+
 # bad input
 
 
