@@ -177,6 +177,42 @@ def test_pages_are_written_from_the_result_alone(results, tmp_path):
     assert "<strong>90.0 ± 4.1</strong>" in (tmp_path / "benchmarks.html").read_text()
 
 
+def test_sentences_are_set_as_words_and_numbers_as_numbers(results, tmp_path):
+    page, web = bench.markdown(results), bench.html(results)
+
+    assert "| data | method | why |\n| --- | --- | --- |" in page
+    assert "| data | Epoxy-fixed-r | Epoxy | lift |\n| --- | ---: | ---: | ---: |" in page
+    assert web.count("<table class='words'>") == 1
+
+
+def test_a_quick_run_says_what_was_cut(results):
+    assert "Run (5 seeds; class balance" in bench.markdown(results)
+
+    results["settings"]["quick"] = True
+    assert "Run (quick: one seed, fine-tuning cut to one epoch and 300 rows; class" in (
+        bench.markdown(results)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [(None, "all-MiniLM-L6-v2, images efficientnet-lite0"), ("bert-base-uncased",) * 2],
+)
+def test_the_fine_tuned_network_is_named(results, asked, named):
+    results["settings"]["network"] = asked
+
+    assert table(results, "What fine-tuning changes").note.endswith(f"Network: {named}.")
+
+
+def test_markdown_and_html_hold_the_same_tables(results):
+    page, web = bench.markdown(results), bench.html(results)
+
+    for each in tables(results):
+        assert f"## {each.title}\n" in page
+        assert f"<h2>{each.title}</h2>" in web
+    assert page.count("\n## ") == web.count("<h2>")
+
+
 def test_the_terminal_shows_one_method_per_line(results):
     lines = bench.text(results).splitlines()
 

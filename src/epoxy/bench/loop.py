@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -206,12 +206,13 @@ class _Bench:
                 cells = {seed: each for seed, each in found.items() if each is not None}
                 if cells:
                     results.append(_sum_up(task, column, cells))
-        settings = asdict(replace(self.settings, methods=None))
+        settings = asdict(self.settings)
+        del settings["methods"]  # cells of columns not asked for now are in the results too
         return {
             "format": FORMAT,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": environment.commit(),
-            "settings": {key: value for key, value in settings.items() if key != "methods"},
+            "settings": settings,
             "machine": environment.machine(),
             "versions": environment.versions(),
             "data": [task.describe() for task in tasks],

@@ -88,10 +88,15 @@ _SWEEP_NOTE = (
 )
 
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}"
-    "table{border-collapse:collapse;display:block;overflow-x:auto}"
-    "th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
-    "th:first-child,td:first-child{text-align:left}svg{max-width:60rem;width:100%}"
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:92rem;padding:0 1rem}"
+    "p{max-width:60rem}svg{max-width:60rem;width:100%}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto;font-size:14px;line-height:1.3;"
+    "font-variant-numeric:tabular-nums}"
+    "th,td{padding:.3rem .45rem;text-align:right;border-bottom:1px solid #8886;white-space:nowrap}"
+    # header names break at their hyphens, so that every method is in sight without scrolling
+    "thead th{white-space:normal;vertical-align:bottom;max-width:6rem}"
+    "th:first-child,.words th,.words td{text-align:left}.words td:last-child{white-space:normal}"
+    "tbody th{font-weight:normal}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
 )
 
@@ -100,12 +105,14 @@ def _preamble(results: Mapping[str, Any]) -> list[str]:
     machine, settings = results["machine"], results["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     balance = settings["class_balance"] or "as the folder says, else counted on dev"
-    kind = "quick, " if settings["quick"] else ""
+    runs = f"{settings['seeds']} seeds"
+    if settings["quick"]:
+        runs = "quick: one seed, fine-tuning cut to one epoch and 300 rows"
     dev = f", {settings['dev_rows']} random dev rows" if settings["dev_rows"] else ""
     return [
         "Train labels are never read; dev labels tune and fit; test labels are read once, to score.",
         "",
-        f"Run ({kind}{settings['seeds']} seeds{dev}; class balance: {balance}) at commit "
+        f"Run ({runs}{dev}; class balance: {balance}) at commit "
         f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB; {versions}.",
         *(line for note in results.get("notes", ()) for line in ("", note)),
@@ -118,7 +125,8 @@ def _inline(line: str) -> str:
 
 
 def _markdown_table(table: Table) -> list[str]:
-    lines = [_piped(table.header), _piped(["---", *["---:"] * (len(table.header) - 1)])]
+    rest = "---" if table.words else "---:"
+    lines = [_piped(table.header), _piped(["---", *[rest] * (len(table.header) - 1)])]
     for index, row in enumerate(table.rows):
         stressed = table.best[index] if table.best else frozenset()
         lines.append(
@@ -144,7 +152,8 @@ def _html_table(table: Table) -> str:
         body += (
             f"<tr><th scope='row'>{first}</th>{''.join(f'<td>{each}</td>' for each in rest)}</tr>"
         )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    kind = " class='words'" if table.words else ""
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _turned(table: Table) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..heads.networks import DEFAULT_IMAGE, DEFAULT_TEXT
 from .columns import COLUMNS, DEEP
 
 __all__ = ["Sweep", "Table", "sweeps", "tables"]
@@ -25,6 +26,7 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     best: tuple[frozenset[int], ...] = ()  # by row, the columns to stress
+    words: bool = False  # cells are sentences, not numbers
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class _Book:
     def __init__(self, results: Results) -> None:
         self.about = {each["data"]: each for each in results["data"]}
         self.data = [each["data"] for each in results["data"]]
+        self.network = results["settings"]["network"] or f"{DEFAULT_TEXT}, images {DEFAULT_IMAGE}"
         self._entries = {(each["data"], each["method"]): each for each in results["results"]}
         present = {method for _, method in self._entries}
         self.methods = [column.name for column in COLUMNS if column.name in present]
@@ -233,7 +236,7 @@ def _drift(book: _Book) -> Table:
     ]
     note = (
         "Pre-trained against fine-tuned (WS-FT) on the test rows. Pre-pool: the smallest similarity "
-        "among a row's tokens or image cells, averaged over rows."
+        f"among a row's tokens or image cells, averaged over rows. Network: {book.network}."
     )
     return Table("What fine-tuning changes", note, header, tuple(rows))
 
@@ -288,7 +291,7 @@ def _skipped(results: Results) -> Table:
     rows = tuple(
         (each["data"], each["method"] or "all", each["reason"]) for each in results["skipped"]
     )
-    return Table("Not run", "", ("data", "method", "why"), rows)
+    return Table("Not run", "", ("data", "method", "why"), rows, words=True)
 
 
 def _fact(entry: Mapping[str, Any] | None, name: str) -> Any:
