@@ -446,12 +446,26 @@ def test_f1_moves_the_threshold_and_no_probability(train: Split, dev: Split, tes
     np.testing.assert_array_equal(f1.predict(test), expected)
 
 
-def test_expected_f1_threshold_by_eye() -> None:
-    from epoxy.fusion.decision import expected_f1_threshold
+def test_the_threshold_with_the_best_f1_by_eye() -> None:
+    from epoxy.fusion.decision import f1_threshold
 
     # calling 2 rows positive: 2·1.8 / (2 + 2.0); 1 row: 2·0.9 / (1 + 2.0); 3 rows: 2·1.9 / 5
-    assert expected_f1_threshold(np.array([0.9, 0.9, 0.1, 0.1])) == pytest.approx(0.5)
-    assert expected_f1_threshold(np.array([])) == 0.5
+    assert f1_threshold(np.array([0.9, 0.9, 0.1, 0.1])) == pytest.approx(0.5)
+    assert f1_threshold(np.array([])) == 0.5
+
+
+def test_many_dev_rows_correct_a_threshold_that_few_do_not() -> None:
+    """The probabilities are far too low: on dev, rows from 0.2 on are positive."""
+    from epoxy.fusion.decision import f1_threshold
+
+    promised = np.repeat([0.9, 0.2, 0.01], [50, 100, 850])
+    shown, right = np.array([0.9, 0.2, 0.2, 0.01]), np.array([True, True, True, False])
+
+    few = f1_threshold(promised, shown, right)
+    many = f1_threshold(promised, np.repeat(shown, 300), np.repeat(right, 300))
+
+    assert few == pytest.approx((0.2 + 0.9) / 2)
+    assert many == pytest.approx((0.01 + 0.2) / 2)
 
 
 def test_a_given_class_balance_is_where_the_posterior_starts(train: Split, dev: Split) -> None:

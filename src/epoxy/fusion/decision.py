@@ -16,13 +16,15 @@ __all__ = [
     "at_threshold",
     "checked_balance",
     "counted",
-    "expected_f1_threshold",
+    "f1_threshold",
     "positive_index",
     "voted",
 ]
 
 METRICS = ("accuracy", "f1")
 ADDED = 4.0
+ENOUGH = 100
+"""So many positive dev rows say as much about a threshold as the probabilities themselves."""
 
 
 def counted(y: np.ndarray, n_classes: int) -> np.ndarray:
@@ -79,20 +81,43 @@ def positive_index(positive: str | None, classes: Sequence[str]) -> int:
     return list(classes).index(positive)
 
 
-def expected_f1_threshold(proba: np.ndarray) -> float:
-    """The threshold of the best expected F1, if the probabilities are right.
+def f1_threshold(
+    promised: np.ndarray, shown: np.ndarray | None = None, right: np.ndarray | None = None
+) -> float:
+    """The threshold with the best F1, as the probabilities promise it and as dev rows show it.
 
-    Calling the t most probable rows positive has expected true positives Σ p over them, so
-    F1(t) ≈ 2·Σ_{i≤t} p_i / (t + Σ p). It needs no true labels, and with few of them it is steadier
-    than the best threshold on dev.
+    Calling rows positive from t on has expected true positives Σ p over them, which needs no true label
+    and is steady. Dev rows show what probabilities that are off would hide. The two curves are averaged, and dev
+    rows weigh as much as promises once a hundred of them are positive.
+
+    Parameters
+    ----------
+    promised
+        Probabilities of the positive class on rows without a label.
+    shown
+        Those of dev rows, by models that did not learn from them.
+    right
+        Whether each dev row is positive.
     """
-    ranked = np.sort(proba)[::-1]
-    if not len(ranked):
+    known = np.empty(0) if shown is None or right is None else shown
+    values = np.unique(np.r_[promised, known])
+    if not len(values):
         return 0.5
-    f1 = 2 * np.cumsum(ranked) / (np.arange(1, len(ranked) + 1) + ranked.sum())
-    best = int(f1.argmax())
-    after = ranked[best + 1] if best + 1 < len(ranked) else 0.0
-    return float((ranked[best] + after) / 2)
+    places = (np.r_[0.0, values[:-1]] + values) / 2
+    curve = _f1_from(places, promised, promised)
+    if shown is not None and right is not None and right.any():
+        share = right.sum() / (right.sum() + ENOUGH)
+        curve = (1 - share) * curve + share * _f1_from(places, shown, right.astype(float))
+    return float(places[curve.argmax()])
+
+
+def _f1_from(places: np.ndarray, proba: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """F1 of calling rows positive from each place on, for true labels or for probable ones."""
+    order = np.argsort(proba)
+    below = np.searchsorted(proba[order], places)
+    before = np.r_[0.0, np.cumsum(positive[order])]
+    found = before[-1] - before[below]
+    return np.asarray(2 * found / np.maximum(len(proba) - below + before[-1], 1e-12))
 
 
 def at_threshold(proba: np.ndarray, positive: int, threshold: float) -> np.ndarray:

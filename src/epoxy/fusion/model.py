@@ -219,7 +219,12 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         if self.metric != "f1" or self.dev_ is None:
             return None  # without hand labels nothing calibrates the probabilities
         positive = self._positive()
-        return decision.expected_f1_threshold(self.predict_proba(self.train_)[:, positive])
+        promised = self.predict_proba(self.train_)[:, positive]
+        if self.dev_proba_ is None or self.dev_.y is None:
+            return decision.f1_threshold(promised)
+        known = self.dev_.labelled
+        right = self.dev_.y[known] == positive
+        return decision.f1_threshold(promised, self.dev_proba_[known, positive], right)
 
     def _positive(self) -> int:
         return decision.positive_index(self.positive, self._fitted().classes)
