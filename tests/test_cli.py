@@ -132,8 +132,50 @@ def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
     assert "log-odds" in why
 
 
+def test_tune_lets_fusion_weigh_its_experts_and_scores_rows_held_out(project, capsys):
+    assert main(["tune", str(project), "--metric", "accuracy", "--json", "-"]) == 0
+
+    out = capsys.readouterr().out
+    found = json.loads(out[out.index("{") :])
+    assert found["model"] == "Fusion"
+    assert found["hand_labels"] == 20
+    assert 0.8 <= found["score"] <= 1
+    assert 0.5 <= found["without_hand_labels"] <= 1
+    assert found["weights"].keys() >= {"majority", "head", "echo"}
+    assert sum(found["class_balance"].values()) == pytest.approx(1)
+    assert found["threshold"] is None
+    assert "on 20 dev rows held out" in out
+    assert "majority: weight" in out
+
+
+def test_tune_for_f1_says_from_where_on_a_row_is_positive(project, capsys):
+    assert main(["tune", str(project), "--metric", "f1", "--json", "-"]) == 0
+
+    out = capsys.readouterr().out
+    found = json.loads(out[out.index("{") :])
+    assert 0 < found["threshold"] < 1
+    assert f"spam from a probability of {found['threshold']:.3f} on" in out
+
+
+def test_tune_with_few_hand_labels_says_that_weights_stay_typical(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=6)
+    main(["new", str(tmp_path / "few"), "--rows", str(rows), "--classes", "ham,spam"])
+    (tmp_path / "few" / "lfs.py").write_text(LFS)
+
+    assert main(["tune", str(tmp_path / "few")]) == 0
+
+    assert "6 hand labels are too few to hold some out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--shared", "--simplest", "--balance"])
+def test_options_about_radii_need_the_model_that_has_radii(option, project, capsys):
+    assert main(["tune", str(project), option]) == 2
+
+    assert f"{option} is about radii, and Fusion has none" in capsys.readouterr().err
+
+
 def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
-    assert main(["tune", str(project), "--json", "-"]) == 0
+    assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
     out = capsys.readouterr().out
     radii = json.loads(out[out.index("{") :])["radii"]
 

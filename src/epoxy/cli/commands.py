@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import benching, demo, project, theorising, training, watching
+from . import benching, demo, project, theorising, training, tuning, watching
 
 __all__ = ["ALL", "Command"]
 
@@ -74,11 +74,13 @@ ALL: tuple[Command, ...] = (
     ),
     Simple(
         "tune",
-        "Choose how far each function may speak, on the dev rows.",
-        "One radius for all first, then one function at a time where the gain is beyond chance.\n"
-        "Prints what was tried and what the winning score is really worth. Ctrl-C keeps the best so far.",
-        project.tune_arguments,
-        project.tune,
+        "Choose on the dev rows what the model leaves open, and say what that is worth.",
+        "Fusion (the default): how loud each expert is, the class balance and, for F1, the threshold,\n"
+        "scored on dev rows held out. With --model epoxy: how far each function may speak, one radius for\n"
+        "all first, then one function at a time where the gain is beyond chance; prints what was tried and\n"
+        "what the winning score is really worth, and keeps the radii. Ctrl-C keeps the best so far.",
+        tuning.arguments,
+        tuning.run,
     ),
     Simple(
         "report",

@@ -24,8 +24,6 @@ __all__ = [
     "open_project",
     "report",
     "report_arguments",
-    "tune",
-    "tune_arguments",
 ]
 
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -117,64 +115,6 @@ def label(options: argparse.Namespace) -> None:
     _say_scores(data["scores"])
     _say_failures(session)
     write_json(data, options.json)
-
-
-def tune_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `epoxy tune`."""
-    folder_argument(parser)
-    parser.add_argument(
-        "--metric", default=None, help="accuracy, f1, log_loss or a scikit-learn scorer"
-    )
-    parser.add_argument("--shared", action="store_true", help="one radius for all functions")
-    parser.add_argument(
-        "--simplest", action="store_true", help="the smallest radius within one error"
-    )
-    parser.add_argument("--balance", action="store_true", help="tune the class balance too")
-
-
-def tune(options: argparse.Namespace) -> None:
-    """Choose radii on dev and keep them."""
-    from ..progress import bar
-    from ..tuning import tune as search
-
-    session = open_project(options)
-    need_dev(session, "tune")
-    start = time.perf_counter()
-    metric = options.metric or ("f1" if session.positive else "accuracy")
-    model = search(
-        session.split("train"),
-        session.split("dev"),
-        metric,
-        session.label_model,
-        positive=session.positive,
-        class_balance="tune" if options.balance else None,
-        shared=options.shared,
-        simplest=options.simplest,
-        distance=session.metric,
-        weighting=session.weighting,
-        progress=bar("tuning"),
-    )
-    seconds = time.perf_counter() - start
-    names = session.split("train").votes.sources
-    session.set_radii(dict(zip(names, model.radius_.tolist())), "tune")
-    found = model.search_
-    say(f"{found} ({seconds:.1f} s)")
-    for name, radius in session.radii.items():
-        say(f"  {name}: {'not extended' if radius is None else f'{radius:.4g}'}")
-    write_json(
-        {
-            "metric": found.metric,
-            "score": found.best.score,
-            "expected": found.expected,
-            "spread": found.spread,
-            "without_extension": found.without,
-            "settings": len(found.trials),
-            "radii": session.radii,
-            "class_balance": found.best.balance,
-            "seconds": seconds,
-        },
-        options.json,
-    )
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:

@@ -87,8 +87,8 @@ def f1_threshold(
     """The threshold with the best F1, as the probabilities promise it and as dev rows show it.
 
     Calling rows positive from t on has expected true positives Σ p over them, which needs no true label
-    and is steady. Dev rows show what probabilities that are off would hide. The two curves are averaged, and dev
-    rows weigh as much as promises once a hundred of them are positive.
+    and is steady. Dev rows show what probabilities that are off would hide. The two curves are averaged,
+    and dev rows weigh as much as promises once a hundred of them are positive.
 
     Parameters
     ----------
