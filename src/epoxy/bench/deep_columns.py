@@ -18,7 +18,7 @@ from .task import take
 __all__ = ["epoxy_ft", "ts_ft", "ws_ft"]
 
 _STEPS = 300  # steps a small data set should get before early stopping may end them
-_MOST_ROWS = 6000  # train rows used: on a CPU an epoch over more takes longer than it teaches
+_MOST_ROWS = 2400  # train rows used: on a CPU an epoch over more takes longer than it teaches
 _HELD_SHARE = 0.2
 
 
