@@ -216,7 +216,7 @@ def _encoder(session: Any) -> tuple[Any, Any]:
     made = resolve(project.encoder, cache=project.cache / "vectors")
 
     def read(table: Any) -> Any:
-        return made.prepare(column_of(table, project.column))
+        return made.prepare(column_of(table, project.encoded))
 
     made.fit(read(session.rows.tables[0]))
     return made, read
