@@ -86,6 +86,21 @@ def test_a_new_project_is_legible_and_points_at_its_rows(project):
     assert sorted(path.name for path in project.iterdir()) == ["epoxy.toml", "labels", "lfs.py"]
 
 
+def test_label_and_tune_say_the_same_score_and_decide_alike(project, capsys):
+    assert main(["tune", str(project), "--json", "-"]) == 0
+    out = capsys.readouterr().out
+    tuned = json.loads(out[out.index("{") :])
+    assert main(["label", str(project), "--json", "-"]) == 0
+    out = capsys.readouterr().out
+    labelled = json.loads(out[out.index("{") :])
+
+    assert tuned["metric"] == "f1"  # epoxy.toml names a positive class
+    assert labelled["scores"]["f1"] == pytest.approx(tuned["score"])
+    table = pq.read_table(project / "labels" / "labels.parquet").to_pandas()
+    decided = np.where(table.p_spam >= tuned["threshold"], "spam", "ham")
+    assert table.label.tolist() == decided.tolist()
+
+
 def test_label_writes_a_probability_for_every_row(project, capsys):
     assert main(["label", str(project), "--json", "-"]) == 0
 

@@ -131,6 +131,24 @@ def test_out_of_fold_probabilities_are_honest(train: Split, test: Split) -> None
     assert 0.25 < right < 0.75  # 60 coin tosses, ± 4 standard deviations of 0.065
 
 
+def test_a_report_on_its_own_dev_rows_is_not_flattered_by_having_seen_them(
+    train: Split, dev: Split
+) -> None:
+    noise = np.random.default_rng(5).integers(0, 2, dev.n_rows)
+    lies = Split(dev.votes, dev.vectors, noise, dev.ids)
+    model = Fusion().fit(train, lies)
+
+    report = model.report(lies)
+
+    honest = (model.dev_proba_.argmax(axis=1) == noise).mean()
+    seen = (model.predict_proba(lies).argmax(axis=1) == noise).mean()
+    assert report.summary["scores"]["accuracy"] == pytest.approx(honest)
+    assert seen > honest
+    assert any("did not see their labels" in each for each in report.findings)
+    other = Split(dev.votes, dev.vectors, noise, [f"other {at}" for at in range(dev.n_rows)])
+    assert model.report(other).summary["scores"]["accuracy"] == pytest.approx(seen)
+
+
 def test_unlabelled_dev_rows_are_left_out(train: Split, dev: Split, test: Split) -> None:
     y = np.where(np.arange(60) < 50, dev.y, -1)
     some = Split(dev.votes, dev.vectors, y)

@@ -112,6 +112,9 @@ def label(options: argparse.Namespace) -> None:
     say(
         f"  rows with a vote: {data['covered_before']:.1%}, {data['covered_after']:.1%} after extension"
     )
+    if len(session.names) > 1 and not data["scores"]:
+        few = int(session.split("dev").labelled.sum())
+        say(f"  {few} dev rows are too few to hold some out and score the rest; label 10 or more")
     _say_scores(data["scores"])
     _say_failures(session)
     write_json(data, options.json)
@@ -183,13 +186,21 @@ def export(options: argparse.Namespace) -> None:
 
 
 def dev_scores(session: Any, model: Any) -> dict[str, float]:
-    """How good the labels are on dev, if there is one."""
+    """How good the labels are on dev, if that can be said.
+
+    A model that learned from dev rows is scored by what it said before it saw their labels; with too
+    few of them to hold some out, nothing is said.
+    """
     from ..diagnostics import scores
 
     if len(session.names) < 2:
         return {}
     dev = session.split("dev")
-    return scores(model.predict_proba(dev), dev.y, dev.classes, positive=session.positive)
+    proba = model.held_out(dev) if hasattr(model, "held_out") else model.predict_proba(dev)
+    if proba is None:
+        return {}
+    decided = model.decide(proba) if hasattr(model, "decide") else None
+    return scores(proba, dev.y, dev.classes, positive=session.positive, decided=decided)
 
 
 def open_project(options: argparse.Namespace) -> Any:

@@ -18,11 +18,13 @@ def scores(
     classes: Sequence[str],
     *,
     positive: str | None = None,
+    decided: np.ndarray | None = None,
 ) -> dict[str, float]:
     """Accuracy, precision, recall, F1, log loss and calibration error on the rows with truth.
 
     Precision, recall and F1 are those of `positive` (for two classes the second one unless told
-    otherwise), and the mean over classes when there are more. Empty where nothing is known.
+    otherwise), and the mean over classes when there are more. `decided` are class indices where a
+    model does not name the most probable one. Empty where nothing is known.
     """
     if y is None:
         return {}
@@ -33,14 +35,17 @@ def scores(
         raise UnknownName.of("class", positive, classes)
     if not known.all():
         y, proba = y[known], proba[known]
+        decided = None if decided is None else decided[known]
     truth = y
     # many times as fast as argmax over pairs, and the same: the first of equals
     guess = (proba[:, 1] > proba[:, 0]) * 1 if len(classes) == 2 else proba.argmax(axis=1)
+    rows = np.arange(len(truth))
+    sure = proba[rows, guess], guess == truth  # of the most probable class
+    guess = guess if decided is None else decided
     named = positive if positive is not None else (classes[1] if len(classes) == 2 else None)
     which = range(len(classes)) if named is None else [list(classes).index(named)]
     parts = [_precision_recall_f1(guess == k, truth == k) for k in which]
     precision, recall, f1 = (sum(each) / len(parts) for each in zip(*parts))
-    rows = np.arange(len(truth))
     right = guess == truth
     said = np.maximum(proba[rows, truth], 1e-15)
     return {
@@ -50,7 +55,7 @@ def scores(
         "recall": recall,
         "f1": f1,
         "log_loss": -float(np.log(said).sum()) / len(truth),
-        "calibration_error": _gap(proba[rows, guess], right),
+        "calibration_error": _gap(*sure),
     }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import persistence
-from ..diagnostics import Report, scores
+from ..diagnostics import Report
 from ..errors import AlignmentError, NotFitted, ParameterError, UnknownName
 from ..model import position_of
 from ..persistence import State
@@ -166,11 +166,21 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return float((guess[known] == truth[known]).mean())
 
     def report(self, split: Split, *, positive: str | None = None) -> Report:
-        """What each expert says, how good and how calibrated the probabilities are."""
+        """What each expert says, how good and how calibrated the probabilities are.
+
+        The dev rows the model was fitted on are scored by models that did not see their labels.
+        """
         split = self._checked(split)
-        named = positive or self.positive
-        found = scores(self.predict_proba(split), split.y, split.classes, positive=named)
-        return write_report(self, split, found)
+        return write_report(self, split, positive or self.positive)
+
+    def held_out(self, split: Split) -> np.ndarray | None:
+        """`dev_proba_` if these are the dev rows the model was fitted on, else None."""
+        dev = self.dev_
+        if dev is None or self.dev_proba_ is None or split.n_rows != dev.n_rows:
+            return None
+        same_rows = np.asarray(split.ids).tolist() == np.asarray(dev.ids).tolist()
+        same_votes = np.array_equal(split.votes.matrix, dev.votes.matrix)
+        return self.dev_proba_ if same_rows and same_votes else None
 
     def explain(self, split: Split, row: Any) -> FusionExplanation:
         """Why one row has its label: votes, loans, hand labels and rows like it, and their weights."""

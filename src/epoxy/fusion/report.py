@@ -23,10 +23,12 @@ EXPERT_COLUMNS = (
 )
 
 
-def write_report(model: Fusion, split: Split, found: dict[str, float]) -> Report:
+def write_report(model: Fusion, split: Split, positive: str | None) -> Report:
     """Headline numbers, the reliability curve, and one line per expert."""
     evidence = model.evidence(split)
-    proba = model.pool_.probabilities(evidence)
+    held = model.held_out(split)
+    proba = model.pool_.probabilities(evidence) if held is None else held
+    found = scores(proba, split.y, split.classes, positive=positive)
     informed = (np.abs(evidence) > 1e-9).any(axis=(0, 2))
     dev = model.dev_
     summary: dict[str, Any] = {
@@ -45,10 +47,7 @@ def write_report(model: Fusion, split: Split, found: dict[str, float]) -> Report
         summary["scores"] = found
         if model.threshold_ is not None:
             decided = scores(
-                np.eye(len(split.classes))[guess],
-                split.y[known],
-                split.classes,
-                positive=model.positive,
+                proba[known], split.y[known], split.classes, positive=positive, decided=guess
             )
             shown = {key: decided[key] for key in ("precision", "recall", "f1")}
             summary["at threshold"] = {"threshold": model.threshold_, **shown}
@@ -56,7 +55,13 @@ def write_report(model: Fusion, split: Split, found: dict[str, float]) -> Report
     rows = [
         _expert_row(model, split, evidence[at], name) for at, name in enumerate(model.speakers_)
     ]
-    return Report("Fusion", summary, EXPERT_COLUMNS, tuple(rows), tuple(_findings(model, informed)))
+    findings = _findings(model, informed)
+    if held is not None:
+        findings.append(
+            "scores and reliability of these dev rows come from models that did not see their "
+            "labels; what an expert gets right alone does not"
+        )
+    return Report("Fusion", summary, EXPERT_COLUMNS, tuple(rows), tuple(findings))
 
 
 def reliability(proba: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[dict[str, float]]:

@@ -27,7 +27,9 @@ def fit_model(session: Any, kind: str | None = None) -> Any:
     from ..fusion import Fusion
 
     dev = None if len(session.names) < 2 else session.split("dev")
-    return Fusion().fit(session.split("train"), dev)
+    metric = "f1" if session.positive else "accuracy"
+    model = Fusion(metric=metric, positive=session.positive)
+    return model.fit(session.split("train"), dev)
 
 
 def label_table(model: Any, split: Split, votes: Votes | None = None) -> Any:
@@ -35,7 +37,7 @@ def label_table(model: Any, split: Split, votes: Votes | None = None) -> Any:
     import pyarrow as pa
 
     proba = model.predict_proba(split)
-    best = proba.argmax(axis=1)
+    best = model.decide(proba) if hasattr(model, "decide") else proba.argmax(axis=1)
     extended = split.votes if votes is None else votes
     own = split.votes.cast.sum(axis=1)
     columns: dict[str, Any] = {
