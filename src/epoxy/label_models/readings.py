@@ -75,24 +75,25 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
     source, named, group = _units(moments)
     detector = named != VOTER
     by_voter = ~detector
+    n = max(1, moments.n_rows)
     joint = moments.joint  # co-firing counts of units: of detectors as they are
-    if by_voter.any():
-        joint = group @ joint @ group.T
+    if not by_voter.any():  # the usual case, and an edit waits for it
+        M, spread, expected = _covariance(joint, n, named, balance)
+        fires = np.diagonal(joint).copy()
+        return _observed(source, named, (M, spread, np.maximum(joint, expected)), fires / n, fires)
+    joint = group @ joint @ group.T
 
     M = np.zeros_like(joint)
     spread = np.full_like(joint, np.inf)
     overlap = joint.copy()
-    n = max(1, moments.n_rows)
     fires = np.diagonal(joint).copy()
 
-    if by_voter.any():
-        pair = np.ix_(by_voter, by_voter)
-        M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
+    pair = np.ix_(by_voter, by_voter)
+    M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
     if detector.any():
         pair = np.ix_(detector, detector)
         M[pair], spread[pair], expected = _covariance(joint[pair], n, named[detector], balance)
         overlap[pair] = np.maximum(overlap[pair], expected)
-    if by_voter.any() and detector.any():
         pair, back = np.ix_(by_voter, detector), np.ix_(detector, by_voter)
         covariance, error, expected = _voter_with_detector(moments, group, source, named)
         sd = np.sqrt(balance * (1 - balance))[named[detector]]
@@ -100,11 +101,24 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
         overlap[pair] = np.maximum(overlap[pair], expected)
         M[back], spread[back], overlap[back] = M[pair].T, spread[pair].T, overlap[pair].T
 
+    return _observed(source, named, (M, spread, overlap), fires / n, fires)
+
+
+def _observed(
+    source: np.ndarray,
+    named: np.ndarray,
+    matrices: tuple[np.ndarray, np.ndarray, np.ndarray],
+    rate: np.ndarray,
+    fires: np.ndarray,
+) -> Readings:
+    """Blank what two units of one source, or two that never met, cannot tell."""
+    M, spread, overlap = matrices
     observed = np.isfinite(spread) & (source[:, None] != source)
-    M[~observed] = 0.0
-    spread[~observed] = np.inf
-    overlap[~observed] = 0.0
-    return Readings(source, named, M, observed, overlap, spread, fires / n, fires)
+    unseen = ~observed
+    M[unseen] = 0.0
+    spread[unseen] = np.inf
+    overlap[unseen] = 0.0
+    return Readings(source, named, M, observed, overlap, spread, rate, fires)
 
 
 def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -251,8 +251,8 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
         still = np.isnan(theta)
         if still.any():
             theta = np.where(still, solver(readings, still), theta)
-    seen = readings.observed.astype(int)
-    if not ((seen @ seen) * seen).any():
+    # a triplet that answered is a triplet; where none did, is there one at all?
+    if weak.all() and not _closes(readings.observed):
         raise NotIdentifiable(
             "no three sources overlap, so agreement says nothing about accuracy; "
             "add a labeling function that votes where others do, extend the votes, or use MajorityVote"
@@ -265,10 +265,17 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
     return np.minimum(theta, 1.0), weak
 
 
+def _closes(observed: np.ndarray) -> bool:
+    """Whether any three units are all compared with each other."""
+    seen = observed.astype(int)
+    return bool(((seen @ seen) * seen).any())
+
+
 def _check_identifiable(summary: Moments) -> None:
     counts = summary.counts
-    voting = [name for name, n in zip(summary.sources, counts.sum(axis=1)) if n > 0]
-    if len(voting) < 3:
+    votes = counts.sum(axis=1) > 0
+    if np.count_nonzero(votes) < 3:
+        voting = [name for name, speaks in zip(summary.sources, votes) if speaks]
         raise NotIdentifiable(
             f"Triplet needs at least 3 sources that vote, got {len(voting)} {voting}; "
             "add a labeling function or use MajorityVote"

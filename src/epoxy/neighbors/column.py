@@ -25,12 +25,30 @@ from . import kernels
 from .asks import NONE, Ask, Found, Support
 from .graph import Graph
 from .search import search
+from .space import Space
 from .workers import Work
 
-__all__ = ["Column"]
+__all__ = ["Column", "Speakers"]
 
 SCAN_BLOCK = 1 << 14
 FEW = 16  # walking a giver's list costs about this many times as much as a listener's
+
+
+@dataclass(frozen=True, eq=False)
+class Speakers:
+    """The rows a source votes on, and through which of them each node speaks; the same for all splits."""
+
+    mask: np.ndarray  # (n_train,) bool
+    row: np.ndarray  # (n_train_nodes,) int32, the lowest supporting row of each node, or −1
+
+    @classmethod
+    def of(cls, train: Space, support: Any) -> Speakers:
+        """From True or False per train row."""
+        mask = _checked_support(train, support)
+        speaker = np.full(train.n_nodes, NONE, dtype=np.int32)
+        rows = np.flatnonzero(mask)[::-1]  # the last assignment stays: the lowest row
+        speaker[train.node[rows]] = rows
+        return cls(mask, speaker)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,19 +80,17 @@ class Column:
     @classmethod
     def of(cls, graph: Graph, support: Any, *, radius: float) -> Column:
         """Read one source's answers off the graph."""
-        mask = _checked_support(graph, support)
+        mask, speaker = _heard(graph, support)
         reach = _checked_radius(radius)
         n = graph.onto.n_nodes
         nothing = Found.nothing(n)
-        speaker = _speakers(graph, mask)
         ear = _Ear(graph, speaker, reach, nothing)
         ear.hear(speaker >= 0, np.ones(n, dtype=bool))
         return cls(graph, mask, reach, speaker, nothing.freeze(), ear.n_searched)
 
     def voting(self, support: Any) -> Column:
         """The same source after an edit: it votes on these rows now."""
-        mask = _checked_support(self.graph, support)
-        speaker = _speakers(self.graph, mask)
+        mask, speaker = _heard(self.graph, support)
         changed = speaker != self.speaker
         gone, added = changed & (self.speaker >= 0), changed & (speaker >= 0)
         found = Found(self.found.row.copy(), self.found.distance.copy())
@@ -109,11 +125,9 @@ class Column:
         return np.asarray(self.found.distance[self.graph.onto.node])
 
 
-def _speakers(graph: Graph, mask: np.ndarray) -> np.ndarray:
-    speaker = np.full(graph.train.n_nodes, NONE, dtype=np.int32)
-    rows = np.flatnonzero(mask)[::-1]  # the last assignment stays: the lowest row
-    speaker[graph.train.node[rows]] = rows
-    return speaker
+def _heard(graph: Graph, support: Any) -> tuple[np.ndarray, np.ndarray]:
+    found = support if isinstance(support, Speakers) else Speakers.of(graph.train, support)
+    return found.mask, found.row
 
 
 class _Ear:
@@ -197,12 +211,12 @@ def _mask(nodes: np.ndarray, count: int) -> np.ndarray:
     return mask
 
 
-def _checked_support(graph: Graph, support: Any) -> np.ndarray:
+def _checked_support(train: Space, support: Any) -> np.ndarray:
     given = np.array(support)
-    if given.dtype != bool or given.shape != (len(graph.train),):
+    if given.dtype != bool or given.shape != (len(train),):
         raise AlignmentError(
             f"a source's support is True or False per train row, got shape {given.shape} and dtype "
-            f"{given.dtype} for {len(graph.train)} rows; give votes != ABSTAIN of one column"
+            f"{given.dtype} for {len(train)} rows; give votes != ABSTAIN of one column"
         )
     return given
 

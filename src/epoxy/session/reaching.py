@@ -16,6 +16,7 @@ import numpy as np
 from .. import neighbors
 from ..extension import NOBODY, Reach
 from ..label_models.kernels import borrow
+from ..neighbors.column import Speakers
 from ..progress import Progress, silent
 from ..votes import ABSTAIN, Split, Votes
 from ..weighting import Nearest, Weighting
@@ -86,7 +87,13 @@ class Index:
         n = self.sizes[at]
         return Found(np.full(n, NOBODY, dtype=np.int32), np.full(n, np.inf))
 
-    def reach(self, at: int, support: np.ndarray, radius: float, old: Answer | None) -> Answer:
+    def speakers(self, support: np.ndarray) -> np.ndarray | Speakers:
+        """A source's support as `reach` wants it, worked out once for all splits."""
+        if self.graphs is None:
+            return support
+        return Speakers.of(self.graphs[0].train, support)
+
+    def reach(self, at: int, support: Any, radius: float, old: Answer | None) -> Answer:
         """The nearest row of `support` for each row of split `at`, certain up to `radius`."""
         if self.spaces is None:
             return self.nobody(at)

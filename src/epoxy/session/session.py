@@ -339,10 +339,11 @@ class Session:
     ) -> Source:
         support = own[TRAIN] != ABSTAIN
         alone = not support.any() or support.all()  # nothing to lend, or sources left alone
+        speakers = None if alone else version.index.speakers(support)
         reached = tuple(
             version.index.nobody(at)
             if alone
-            else version.index.reach(at, support, radius, old.reach[at] if old else None)
+            else version.index.reach(at, speakers, radius, old.reach[at] if old else None)
             for at in range(len(version.splits))
         )
         shell = Source(name, own, reached, own, radius, True if old is None else old.is_on)

@@ -72,6 +72,8 @@ def column_of(source: str, column: Any, n_rows: int, classes: tuple[str, ...]) -
             raise VoteError(
                 f"source {source!r} votes {error.args[0]!r}; expected one of {list(classes)} or None"
             ) from None
+    if len(classes) <= 127 and n_rows and raw.min() >= ABSTAIN and raw.max() < len(classes):
+        return raw.astype(np.int8)  # checked; what follows is for other sizes and for wrong votes
     return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
 
 
