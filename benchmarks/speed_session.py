@@ -25,8 +25,13 @@ def measure(vectors: np.ndarray, votes: np.ndarray) -> dict[str, Any]:
     model = epoxy.Triplet()
     opened, session = timed(lambda: epoxy.Session(train, dev, radius=0.0, label_model=model))
     found: dict[str, Any] = {"open_seconds": opened}
-    for name, share in RADII.items():
-        found[name] = loop(session, share)
+    # a fresh session knows every distance; later ones forget what lies beyond their radius
+    sources = session._now.sources
+    radii = {
+        name: {each.name: _radius(each, share) for each in sources} for name, share in RADII.items()
+    }
+    for name in RADII:
+        found[name] = loop(session, radii[name])
     return found
 
 
@@ -39,11 +44,10 @@ def splits(vectors: np.ndarray, votes: np.ndarray) -> tuple[epoxy.Split, epoxy.S
     return epoxy.Split(named, vectors), epoxy.Split(named.rows(some), vectors[some], y=y)
 
 
-def loop(session: epoxy.Session, share: float) -> dict[str, Any]:
-    """Radius moves and edits of every source in turn, at the radius that `share` of rows lie within."""
+def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
+    """Radius moves and edits of every source in turn, around these radii."""
     rng = np.random.default_rng(3)
     now = {source.name: source for source in session._now.sources}
-    radii = {name: _radius(source, share) for name, source in now.items()}
     session.set_radii(radii)
     moves, edits, searched = [], [], []
 
