@@ -522,6 +522,8 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
     for kind in ("numba", "numpy"):
         monkeypatch.setenv("EPOXY_KERNELS", kind)
         odds = kernels.sum_log_odds(columns, tables, 0.3)
+        shares = kernels.from_log_odds(np.r_[odds, -800.0, 0.0, 800.0])
+        assert shares[-3:].tolist() == [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
         codes, counts, seen = kernels.encode(columns, steps, n_codes)
         assert (codes[seen[counts > 0]] == np.flatnonzero(counts)).all()
         joint = kernels.meet(counts, 3, n_classes)
@@ -538,7 +540,7 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         moment = np.random.default_rng(1).normal(size=(6, 6))
         medians = kernels.median_of_triplets(moment, moment > -0.5, np.arange(6) < 5)
         found.append(cross.tolist())
-        found.append([x.tobytes() for x in (odds, codes, joint, pairs, taken, edited, medians)])
+        found.append([x.tobytes() for x in (shares, codes, joint, pairs, taken, edited, medians)])
 
     assert found[:2] == found[2:]
 

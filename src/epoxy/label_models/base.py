@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
 from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
-from .kernels import sum_log_odds
+from .kernels import from_log_odds, sum_log_odds
 
 __all__ = [
     "LabelModel",
@@ -23,12 +23,10 @@ __all__ = [
     "as_votes",
     "balance_of",
     "check_speaks",
-    "from_odds",
     "plain_params",
     "posterior",
     "resolve_balance",
     "votes_for",
-    "with_complement",
 ]
 
 ClassBalance = Sequence[float] | np.ndarray | Split | None
@@ -159,7 +157,7 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     if n_classes == 2:  # one column of log-odds is half the work
         columns = np.ascontiguousarray(matrix.T)  # no copy for votes, which are column-contiguous
         tables = log_likelihood[:, :, 1] - log_likelihood[:, :, 0]
-        return from_odds(sum_log_odds(columns, tables, float(log_prior[1] - log_prior[0])))
+        return from_log_odds(sum_log_odds(columns, tables, float(log_prior[1] - log_prior[0])))
     score = np.tile(log_prior, (len(matrix), 1))
     for column, table in zip(matrix.T, log_likelihood):
         score += table.take(column.astype(np.intp) + 1, axis=0)
@@ -167,24 +165,6 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     np.exp(score, out=score)
     score /= score.sum(axis=1, keepdims=True)
     return score
-
-
-def from_odds(odds: np.ndarray) -> np.ndarray:
-    """Both columns from log-odds, without overflow for |odds| in the thousands."""
-    small = np.abs(odds)
-    np.negative(small, out=small)
-    np.exp(small, out=small)
-    ahead = 1 / (1 + small)
-    behind = np.multiply(small, ahead, out=small)
-    return with_complement(np.where(odds >= 0, ahead, behind))
-
-
-def with_complement(second: np.ndarray) -> np.ndarray:
-    """Pr(class 1) as both columns; (n_rows, 2), each column contiguous."""
-    proba = np.empty((len(second), 2), order="F")
-    proba[:, 1] = second
-    np.subtract(1, second, out=proba[:, 0])
-    return proba
 
 
 def balance_of(split: Split) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 __all__ = [
     "borrow",
     "encode",
+    "from_log_odds",
     "look_up_pairs",
     "median_of_triplets",
     "meet",
@@ -67,6 +68,16 @@ def look_up_pairs(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return proba
 
 
+def from_log_odds(odds: np.ndarray) -> np.ndarray:
+    """Both classes' probabilities, without overflow; (n_rows, 2), each column contiguous."""
+    small = np.abs(odds)
+    np.negative(small, out=small)
+    np.exp(small, out=small)  # numpy's, in both sets: compilers round it differently
+    proba = np.empty((len(odds), 2), order="F")
+    _compiled().split(odds, small, proba[:, 0], proba[:, 1])
+    return proba
+
+
 def borrow(
     own: np.ndarray, lent: np.ndarray, row: np.ndarray, distance: np.ndarray, radius: float
 ) -> np.ndarray:
@@ -111,6 +122,7 @@ def warm() -> None:
     meet(counts, 1, 2)
     look_up_pairs(np.zeros(3), codes)
     borrow(columns[0], columns[0], codes, np.zeros(1), 0.0)
+    from_log_odds(np.zeros(1))
     swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
 
@@ -120,6 +132,7 @@ class _Kernels(NamedTuple):
     encode: Callable[..., Any]
     meet: Callable[..., Any]
     look_up: Callable[..., Any]
+    split: Callable[..., Any]
     borrow: Callable[..., Any]
     swap: Callable[..., Any]
     median: Callable[..., Any]
@@ -137,6 +150,7 @@ def _choose(kind: str) -> _Kernels:
             encode=_encode_numpy,
             meet=_meet_numpy,
             look_up=_look_up_numpy,
+            split=_split_numpy,
             borrow=_borrow_numpy,
             swap=_swap_numpy,
             median=_median_numpy,
@@ -149,6 +163,7 @@ def _choose(kind: str) -> _Kernels:
         encode=compile_(_encode_loop),
         meet=compile_(_meet_loop),
         look_up=compile_(_look_up_loop),
+        split=compile_(_split_loop),
         borrow=compile_(_borrow_loop),
         swap=compile_(_swap_loop),
         median=compile_(_median_loop),
@@ -198,6 +213,14 @@ def _meet_loop(counts: Any, n_sources: int, n_classes: int, joint: Any) -> None:
 def _look_up_loop(table: Any, codes: Any, first: Any, second: Any) -> None:
     for row in range(codes.shape[0]):
         value = table[codes[row]]
+        second[row] = value
+        first[row] = 1 - value
+
+
+def _split_loop(odds: Any, small: Any, first: Any, second: Any) -> None:
+    for row in range(odds.shape[0]):
+        ahead = 1 / (1 + small[row])
+        value = ahead if odds[row] >= 0 else small[row] * ahead
         second[row] = value
         first[row] = 1 - value
 
@@ -308,6 +331,14 @@ def _look_up_numpy(
     table: np.ndarray, codes: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> None:
     second[:] = table.take(codes)
+    np.subtract(1, second, out=first)
+
+
+def _split_numpy(
+    odds: np.ndarray, small: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> None:
+    ahead = 1 / (1 + small)
+    second[:] = np.where(odds >= 0, ahead, small * ahead)
     np.subtract(1, second, out=first)
 
 

@@ -27,8 +27,8 @@ from ..errors import (
 )
 from ..extension import Radius, Reach, as_radii, typical_distance
 from ..label_models import LabelModel
-from ..label_models.base import from_odds, posterior
-from ..label_models.kernels import sum_log_odds, warm
+from ..label_models.base import posterior
+from ..label_models.kernels import from_log_odds, sum_log_odds, warm
 from ..model import Epoxy, position_of
 from ..progress import Progress, silent
 from ..votes import ABSTAIN, Split, Votes
@@ -405,7 +405,7 @@ class Session:
         table, prior = model.log_likelihood_, model.log_prior()
         if len(self.classes) == 2:
             odds = table[:, :, 1] - table[:, :, 0]
-            return from_odds(sum_log_odds(columns, odds, float(prior[1] - prior[0])))
+            return from_log_odds(sum_log_odds(columns, odds, float(prior[1] - prior[0])))
         return posterior(columns.T, table, prior)
 
     def _commit(self, version: Version, what: str, source: str | None) -> Change:
