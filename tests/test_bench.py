@@ -16,6 +16,7 @@ from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+import epoxy
 from epoxy import bench
 from epoxy.bench import columns as registry
 from epoxy.bench import loop
@@ -527,6 +528,18 @@ def test_accuracy_has_no_threshold_and_rows_of_nan_are_left_out():
     assert Metric("accuracy", 1, 2).threshold(probabilities, np.array([0, 1, 1])) is None
     assert Metric("accuracy", 1, 2).value(probabilities, np.array([0, 1, 1])) == 100
     assert Metric("f1", 1, 2).threshold(None, None) == 0.5
+
+
+def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_threshold(tmp_path):
+    folder = write_folder(tmp_path / "rare", meta={"metric": "f1", "positive": "spam"})
+    data = epoxy.datasets.read_folder(folder)
+
+    found = bench.run([folder], tmp_path / "out", quick(("Fusion",)))["results"][0]
+
+    model = epoxy.Fusion(metric="f1", positive="spam").fit(data.train, data.dev)
+    by_hand = model.report(data.test).summary["at threshold"]
+    assert found["runs"][0]["threshold"] == pytest.approx(model.threshold_)
+    assert found["mean"] == pytest.approx(100 * by_hand["f1"])
 
 
 def test_f1_of_one_class_among_many_needs_no_threshold():

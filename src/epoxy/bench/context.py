@@ -62,6 +62,7 @@ class Prediction:
         None  # (n_dev, n_classes), not fitted on the row itself; NaN if unknown
     )
     facts: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float | None = None  # of a method that decides by its own; else the best on dev
 
 
 @dataclass(frozen=True)

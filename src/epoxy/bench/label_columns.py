@@ -205,12 +205,16 @@ def _tuned(context: Context, model: LabelModel, found: Reaches, *, shared: bool)
 
 
 def fusion(context: Context) -> Prediction:
-    """Fusion: votes, vectors and dev labels together; its own held-out dev answers, if it has any."""
+    """Fusion: votes, vectors and dev labels together, and its own threshold where F1 counts."""
     from ..fusion import Fusion
 
+    metric, task = context.task.metric, context.task
+    chosen = "f1" if metric.thresholded else "accuracy"
     with context.clock("training"):
-        model = Fusion().fit(context.task.train, context.dev)
-    return Prediction(model.predict_proba(context.task.test), getattr(model, "dev_proba_", None))
+        model = Fusion(metric=chosen, positive=task.classes[metric.positive])
+        model.fit(task.train, context.dev)
+    test = model.predict_proba(task.test)
+    return Prediction(test, model.dev_proba_, threshold=model.threshold_)
 
 
 def _extended_labels(

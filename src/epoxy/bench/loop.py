@@ -99,7 +99,9 @@ def run_cell(
     prediction = cell.column.run(context)
     metric = context.task.metric
     labels = None if context.task.dev is None else context.task.dev.y
-    threshold = metric.threshold(prediction.dev, labels)
+    threshold = prediction.threshold
+    if threshold is None:
+        threshold = metric.threshold(prediction.dev, labels)
     return {
         "scores": judge.score(prediction.test, threshold),
         "threshold": threshold,
