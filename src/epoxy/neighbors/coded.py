@@ -119,7 +119,7 @@ class _CodedSweep:
                 support = self.asks[number].support.nodes
                 exact = self.onto.left, nodes, self.train.right, support, step
                 slack, state = self.slack[mine], lists.of(number)
-                int8.lift(scores, mine - start, slack, *state[:2])
+                int8.lift(scores, mine - start, names, slack, state, exact)
                 int8.gather(scores, mine - start, names, slack, state, exact)
 
     def _decide(self, number: int, block: slice, lists: _Lists) -> None:

@@ -153,24 +153,32 @@ def encode(x: Any, scale: Any, codes: Any, miss: Any, total: Any) -> None:
 
 
 @_compiled
-def lift(tile: Any, chosen: Any, slack: Any, floor: Any, ease: Any) -> None:
+def lift(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: Any) -> None:
     """Raise each column's floor to what the best of the chosen rows is for sure.
 
     Done before `gather`, so that it lists what is near the best of the tile, and not whatever was
-    the best so far; an eighth of the time that such a list costs.
+    the best so far. The best row is scored in float32, which leaves only the column's own error.
     """
+    floor, ease = state[0], state[1]
     high = np.full(tile.shape[1], -HIGHEST, np.int32)
+    leader = np.zeros(tile.shape[1], np.int32)
     for which in range(len(chosen)):
         row, own = U(chosen[which]), slack[which]
+        place = np.int32(which)
         for c in range(0, tile.shape[1], CHUNK):
             column = U(c)
             for at in range(CHUNK):
                 sure = tile[row, column + U(at)] - own
-                best = high[column + U(at)]
-                high[column + U(at)] = sure if sure > best else best
-    for q in range(len(floor)):
+                higher = sure > high[column + U(at)]
+                high[column + U(at)] = sure if higher else high[column + U(at)]
+                leader[column + U(at)] = place if higher else leader[column + U(at)]
+    left, queries, right, nodes, (step, error) = exact
+    for q in range(len(queries)):
         sure = high[U(q)] - ease[U(q)]
-        floor[U(q)] = sure if sure > floor[U(q)] else floor[U(q)]
+        if sure > floor[U(q)]:
+            score = _score(left[queries[q]], right[nodes[names[leader[U(q)]]]])
+            closer = np.int64(np.floor((score - error) / step)) - ease[U(q)] // 2 - 3
+            floor[U(q)] = closer if closer > sure else sure
 
 
 @_compiled
