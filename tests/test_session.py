@@ -328,6 +328,20 @@ def test_many_sources_are_counted_anew_when_pairs_would_not_fit(monkeypatch):
     assert_same(session, fresh(session))
 
 
+def test_a_session_without_compiled_loops_gives_the_same_bits(monkeypatch):
+    def edited():
+        session = epoxy.Session(TRAIN, dev=DEV, radius=0.05)
+        session.set_radius("s1", 0.4)
+        session.set_votes("s2", TRAIN.votes.column("s1"))
+        session.remove("s3")
+        return session
+
+    compiled = edited()
+    monkeypatch.setenv("EPOXY_KERNELS", "numpy")
+
+    assert_same(edited(), compiled)
+
+
 def test_pairs_are_counted_once_they_fit_again(monkeypatch):
     monkeypatch.setattr(
         "epoxy.session.working._LARGEST", len(TRAIN.classes) * (TRAIN.votes.n_sources - 1)

@@ -2,8 +2,8 @@
 
 They number combinations of votes, count who votes with whom, sum evidence, take medians of triplets:
 numba's where it can be imported, numpy's otherwise (or by `EPOXY_KERNELS=numpy`); both give the same
-bits, because sums run in the order of the sources. At 22,070 × 9 numba is about four times as fast
-(`benchmarks/speed.py`); the first call compiles, once per machine.
+bits, because sums run in the order of the sources. With numba an edit at 22,070 × 9 is four times as
+fast, a radius twice (`benchmarks/speed.py`, both ways); the first call compiles, once per machine.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def warm() -> None:
     codes, counts, _ = encode(columns, steps, 3)
     meet(counts, 1, 2)
     look_up_pairs(np.zeros(3), codes)
-    borrow(columns[0], columns[0], codes, np.zeros(1), 0.0)
+    borrow(columns[0], columns[0], np.zeros(1, dtype=np.int32), np.zeros(1), 0.0)
     from_log_odds(np.zeros(1))
     swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
