@@ -345,7 +345,7 @@ def test_where_nothing_is_scored_earlier_results_stay(folder, tmp_path):
 def test_results_that_cannot_be_written_are_refused_before_the_work(folder, tmp_path):
     (tmp_path / "out").write_text("a file")
 
-    with pytest.raises(StoreError, match=r"cannot be written to .*; name another folder"):
+    with pytest.raises(StoreError, match=r"results cannot be written to .*; name another folder"):
         bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
 
 

@@ -278,7 +278,7 @@ def test_a_head_that_was_not_fitted_says_so(head, ask, tmp_path):
 def test_a_head_is_not_saved_in_a_file(tmp_path):
     (tmp_path / "model").write_text("a file")
 
-    with pytest.raises(StoreError, match=r"cannot be saved in .*; name another folder"):
+    with pytest.raises(StoreError, match=r"a head cannot be written to .*; name another folder"):
         LinearHead().fit(*blobs()).save(tmp_path / "model")
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from . import __version__
 from .errors import StoreError
 
-__all__ = ["Savable", "State", "load", "nest", "save", "unnest"]
+__all__ = ["Savable", "State", "load", "make_folder", "nest", "save", "unnest"]
 
 FORMAT = 1
 
@@ -56,6 +56,18 @@ class Savable(Protocol):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same model again."""
+
+
+def make_folder(folder: str | os.PathLike[str], what: str) -> Path:
+    """A folder for `what` to be written to, made now: after hours of work is late to learn it cannot."""
+    home = Path(folder)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{what} cannot be written to {str(home)!r} ({error.strerror}); name another folder"
+        ) from None
+    return home
 
 
 def save(model: Savable, folder: str | os.PathLike[str]) -> Path:

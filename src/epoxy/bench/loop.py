@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from .. import neighbors
-from ..errors import EpoxyError, ParameterError, StoreError
+from ..errors import EpoxyError, ParameterError
 from ..label_models import kernels
+from ..persistence import make_folder
 from ..progress import Progress, silent
 from . import environment
 from .cells import Cell, Cells
@@ -60,7 +61,7 @@ def run(
         Do every cell again.
     """
     settings = _checked(settings or Settings())
-    home = _folder(out)
+    home = make_folder(out, "results")
     bench = _Bench(Cells(home / "cells"), settings, said, fresh)
     tasks = bench.open(folders)
     results = bench.run(tasks, progress)
@@ -222,18 +223,6 @@ class _Bench:
             "skipped": self.skipped,
             "notes": self.notes,
         }
-
-
-def _folder(out: str | Path) -> Path:
-    """Where results go, made now: hours later is late to learn that they cannot be written."""
-    home = Path(out)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"results cannot be written to {home} ({error.strerror}); name another folder"
-        ) from None
-    return home
 
 
 def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ..errors import AlignmentError, MissingExtra, NotFitted, ParameterError, StoreError
+from ..persistence import make_folder
 from ..progress import Progress, silent
 from . import store
 from .base import Targets
@@ -156,7 +157,7 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network = self._fitted()
         from safetensors.torch import save_file
 
-        home = store.make_folder(folder)
+        home = make_folder(folder, "a head")
         network.save(home)
         weights = {f"network.{key}": value for key, value in network.module.state_dict().items()}
         weights |= {f"head.{key}": value for key, value in self._head.state_dict().items()}

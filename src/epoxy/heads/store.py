@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import StoreError
+from ..persistence import make_folder
 from .base import Head
 
-__all__ = ["load", "make_folder", "read", "write"]
+__all__ = ["load", "read", "write"]
 
 FORMAT = 1
 _RECORD = "head.json"
@@ -25,23 +26,11 @@ def write(
     folder: str | Path, kind: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> Path:
     """Write one head; each file beside its place first, then renamed, the record last."""
-    home = make_folder(folder)
+    home = make_folder(folder, "a head")
     if arrays:
         replace(home / _ARRAYS, lambda path: _save_arrays(path, arrays))
     text = json.dumps({"format": FORMAT, "kind": kind, **record}, indent=1) + "\n"
     replace(home / _RECORD, lambda path: path.write_text(text, encoding="utf-8"))
-    return home
-
-
-def make_folder(folder: str | Path) -> Path:
-    """The folder a head is saved in, made if it is not there."""
-    home = Path(folder)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"a head cannot be saved in {str(home)!r} ({error.strerror}); name another folder"
-        ) from None
     return home
 
 
