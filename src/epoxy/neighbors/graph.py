@@ -155,9 +155,10 @@ def _checked_width(train: Space, asking: Space, k: int | None, budget: int) -> i
     if k is None and fits >= FEWEST:
         return min(width, fits)
     if width > fits:
-        needed = BYTES * asking.n_nodes * width
+        least = min(width, k or FEWEST)
+        needed = BYTES * asking.n_nodes * least
         raise ParameterError(
-            f"k = {min(width, k or FEWEST)} for {asking.n_nodes} distinct vectors needs "
+            f"k = {least} for {asking.n_nodes} distinct vectors needs "
             f"{needed / 2**30:.1f} GB, the budget is {budget / 2**30:.1f} GB; "
             f"give a budget of more bytes{f', or k = {fits}' if fits else ''}"
         )
