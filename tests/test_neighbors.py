@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Nearest, Space, coded, nearest, quantised, within
+from epoxy.neighbors import Nearest, Space, coded, kernels, nearest, quantised, within
 from epoxy.neighbors.asks import Ask, Support
 from epoxy.neighbors.search import search
 
@@ -367,3 +367,14 @@ def test_nearest_is_exact_on_real_vectors(shared_data, name):
         rows = found.row[:, source]
         near = table <= table.min(axis=1, keepdims=True) + 1e-14
         assert (rows[:, None] == backing)[near].sum() == len(rows)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 16), (33, 70), (70, 15), (40, 1024)])
+def test_a_tile_turned_is_its_transpose(shape):
+    room = np.random.default_rng(0).random((shape[0], shape[1] + 5), dtype=np.float32)
+    for tile in (np.ascontiguousarray(room[:, 5:]), room[:, 5:]):
+        turned = np.full(shape[::-1], np.nan, np.float32)
+
+        kernels.active().turn(tile, turned)
+
+        assert (turned == tile.T).all()

@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from .metrics import LANES
+from .transpose import SIDE, turn_block
 
 __all__ = [
     "best_two",
@@ -118,13 +119,17 @@ def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner:
 
 @_compiled
 def turn(tile: Any, turned: Any) -> None:
-    """The transpose, in blocks that stay in the first cache."""
+    """The transpose, sixteen by sixteen in registers."""
     height, width = tile.shape
-    for top in range(0, height, 32):
-        for start in range(0, width, 32):
-            for column in range(start, min(start + 32, width)):
-                for row in range(top, min(top + 32, height)):
-                    turned[U(column), U(row)] = tile[U(row), U(column)]
+    skip, step = tile.strides[0], turned.strides[0]
+    tall, wide = height - height % SIDE, width - width % SIDE
+    for top in range(0, tall, SIDE):
+        for start in range(0, wide, SIDE):
+            source = tile.ctypes.data + top * skip + start * 4
+            turn_block(source, skip, turned.ctypes.data + start * step + top * 4, step)
+    for row in range(height):
+        for column in range(wide if row < tall else 0, width):
+            turned[U(column), U(row)] = tile[U(row), U(column)]
 
 
 @_compiled
