@@ -527,6 +527,9 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         codes, counts, seen = kernels.encode(columns, steps, n_codes)
         assert (codes[seen[counts > 0]] == np.flatnonzero(counts)).all()
         joint = kernels.meet(counts, 3, n_classes)
+        met = kernels.meet_one(columns, np.ones(500, dtype=np.int32), 1, n_classes)
+        of_one = joint.reshape(3, n_classes, 3, n_classes)[1]
+        np.testing.assert_array_equal(met.transpose(1, 0, 2), of_one, strict=True)
         pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
         row = np.arange(500, dtype=np.int32)[::-1].copy()
         taken = kernels.borrow(columns[0], columns[1], row, np.linspace(0, 1, 500), 0.4)

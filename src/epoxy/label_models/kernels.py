@@ -23,6 +23,7 @@ __all__ = [
     "look_up_pairs",
     "median_of_triplets",
     "meet",
+    "meet_one",
     "sum_log_odds",
     "swap",
     "warm",
@@ -59,6 +60,16 @@ def meet(counts: np.ndarray, n_sources: int, n_classes: int) -> np.ndarray:
     joint = np.zeros((size, size), dtype=np.int64)
     _compiled().meet(counts, n_sources, n_classes, joint)
     return joint
+
+
+def meet_one(votes: np.ndarray, weight: np.ndarray, at: int, n_classes: int) -> np.ndarray:
+    """How often each vote of one source meets each vote of every source.
+
+    `votes` (n_sources, n_patterns) occur on `weight` rows each; (n_sources, n_classes, n_classes).
+    """
+    cross = np.zeros((len(votes), n_classes, n_classes), dtype=np.int64)
+    _compiled().meet_one(votes, weight, at, cross)
+    return cross
 
 
 def look_up_pairs(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -120,6 +131,7 @@ def warm() -> None:
     sum_log_odds(columns, np.zeros((1, 3)), 0.0)
     codes, counts, _ = encode(columns, steps, 3)
     meet(counts, 1, 2)
+    meet_one(columns, codes, 0, 2)
     look_up_pairs(np.zeros(3), codes)
     borrow(columns[0], columns[0], np.zeros(1, dtype=np.int32), np.zeros(1), 0.0)
     from_log_odds(np.zeros(1))
@@ -131,6 +143,7 @@ class _Kernels(NamedTuple):
     add: Callable[..., Any]
     encode: Callable[..., Any]
     meet: Callable[..., Any]
+    meet_one: Callable[..., Any]
     look_up: Callable[..., Any]
     split: Callable[..., Any]
     borrow: Callable[..., Any]
@@ -149,6 +162,7 @@ def _choose(kind: str) -> _Kernels:
             add=_add_numpy,
             encode=_encode_numpy,
             meet=_meet_numpy,
+            meet_one=_meet_one_numpy,
             look_up=_look_up_numpy,
             split=_split_numpy,
             borrow=_borrow_numpy,
@@ -162,6 +176,7 @@ def _choose(kind: str) -> _Kernels:
         add=compile_(_add_loop),
         encode=compile_(_encode_loop),
         meet=compile_(_meet_loop),
+        meet_one=compile_(_meet_one_loop),
         look_up=compile_(_look_up_loop),
         split=compile_(_split_loop),
         borrow=compile_(_borrow_loop),
@@ -208,6 +223,17 @@ def _meet_loop(counts: Any, n_sources: int, n_classes: int, joint: Any) -> None:
                     part[:width] += block
         for named in range(n_classes):
             table[:size] += table[(named + 1) * size : (named + 2) * size]
+
+
+def _meet_one_loop(votes: Any, weight: Any, at: int, cross: Any) -> None:
+    for pattern in range(votes.shape[1]):
+        said = votes[at, pattern]
+        if said < 0:
+            continue
+        for source in range(votes.shape[0]):
+            other = votes[source, pattern]
+            if other >= 0:
+                cross[source, said, other] += weight[pattern]
 
 
 def _look_up_loop(table: Any, codes: Any, first: Any, second: Any) -> None:
@@ -327,6 +353,10 @@ def _meet_numpy(counts: np.ndarray, n_sources: int, n_classes: int, joint: np.nd
     joint += ((fires * counts[code]) @ fires.T).astype(np.int64)  # below 2⁵³: exact
 
 
+def _meet_one_numpy(votes: np.ndarray, weight: np.ndarray, at: int, cross: np.ndarray) -> None:
+    cross += _met(votes, votes[at], cross.shape[1], weight)
+
+
 def _look_up_numpy(
     table: np.ndarray, codes: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> None:
@@ -380,11 +410,14 @@ def _swap_numpy(
             cross += sign * _met(others, votes, cross.shape[1])
 
 
-def _met(columns: np.ndarray, votes: np.ndarray, n_classes: int) -> np.ndarray:
+def _met(
+    columns: np.ndarray, votes: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+) -> np.ndarray:
     """How often each of `votes` meets each vote of every column; (n_sources, n_classes, n_classes)."""
     found = np.zeros((len(columns), n_classes, n_classes), dtype=np.int64)
     for cells, column in zip(found, columns):
         seen = (votes >= 0) & (column >= 0)
         pair = votes[seen].astype(np.intp) * n_classes + column[seen]
-        cells += np.bincount(pair, minlength=n_classes**2).reshape(n_classes, n_classes)
+        times = np.bincount(pair, None if weight is None else weight[seen], n_classes**2)
+        cells += times.reshape(n_classes, n_classes).astype(np.int64)  # below 2⁵³: exact
     return found

@@ -33,6 +33,15 @@ class Moments:
         np.ndarray
     )  # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
 
+    @classmethod
+    def of_pairs(
+        cls, n_rows: int, sources: tuple[str, ...], classes: tuple[str, ...], met: np.ndarray
+    ) -> Moments:
+        """From counts of every two (source, class) pairs, (m·k, m·k), named or not."""
+        at = np.flatnonzero(np.diagonal(met))
+        source, named = np.divmod(at, len(classes))
+        return cls(n_rows, sources, classes, source, named, met[at[:, None], at].astype(float))
+
     @cached_property
     def counts(self) -> np.ndarray:
         """Votes of each source for each class; (n_sources, n_classes)."""
@@ -70,11 +79,8 @@ def moments(votes: Votes) -> Moments:
     """Summarise votes for a triplet model: by pattern where there are few, else rows × detectors²."""
     alike = votes.patterns
     if alike is not None:
-        full = alike.joint(votes.n_classes)
-        at = np.flatnonzero(np.diagonal(full))
-        joint = full[np.ix_(at, at)].astype(float)
-        source, named = np.divmod(at, votes.n_classes)
-        return Moments(votes.n_rows, votes.sources, votes.classes, source, named, joint)
+        met = alike.joint(votes.n_classes)
+        return Moments.of_pairs(votes.n_rows, votes.sources, votes.classes, met)
     columns = votes.matrix.T  # contiguous one by one
     source, named = _detectors(columns, votes.n_classes)
     joint = np.zeros((len(source), len(source)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import kernels
 
-__all__ = ["Patterns", "fits", "patterns_of", "steps_of"]
+__all__ = ["Patterns", "fits", "patterns_of", "steps_of", "votes_by_code"]
 
 _LARGEST = 1 << 17  # combinations up to which every row keeps the number of its own
 _PER_ROW = 8  # and up to so many for each row: beyond, the tables cost more than the rows
@@ -57,6 +57,12 @@ def steps_of(n_sources: int, n_classes: int) -> np.ndarray:
     return np.asarray((n_classes + 1) ** np.arange(n_sources), dtype=np.int32)
 
 
+def votes_by_code(n_sources: int, n_classes: int) -> np.ndarray:
+    """The votes that each number of a combination stands for; (n_sources, n_codes)."""
+    codes = np.arange((n_classes + 1) ** n_sources, dtype=np.int32)
+    return np.asarray(codes // steps_of(n_sources, n_classes)[:, None] % (n_classes + 1) - 1)
+
+
 def patterns_of(columns: np.ndarray, n_classes: int) -> Patterns | None:
     """The patterns of votes given as (n_sources, n_rows); None where there could be too many."""
     n_sources, n_rows = columns.shape
@@ -64,6 +70,6 @@ def patterns_of(columns: np.ndarray, n_classes: int) -> Patterns | None:
         return None
     n_codes = (n_classes + 1) ** n_sources
     codes, counts, seen = kernels.encode(columns, steps_of(n_sources, n_classes), n_codes)
-    code = np.flatnonzero(counts)
+    code = np.flatnonzero(counts > 0)  # several times as fast as of the counts
     votes = columns.take(seen[code], axis=1)
     return Patterns(votes, code, codes, counts)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..label_models.kernels import encode, swap
+from ..label_models.kernels import encode, meet_one, swap
 from ..label_models.moments import Moments, moments
-from ..label_models.patterns import Patterns, fits, steps_of
+from ..label_models.patterns import Patterns, fits, steps_of, votes_by_code
 from ..votes import Votes
 
 __all__ = ["Working"]
@@ -20,6 +20,7 @@ _LARGEST = (
     4000  # sources × classes up to which all pairs are kept; beyond, moments are counted anew
 )
 _NONE = np.empty(0, dtype=np.int32)
+_NOBODY = np.empty((0, 0, 0), dtype=np.int64)
 
 
 class Working:
@@ -29,34 +30,34 @@ class Working:
         self.n_classes = n_classes
         self.columns: list[np.ndarray] = []
         self.matrix = np.empty((0, 0), dtype=np.int8)  # (n_sources, n_rows)
-        self.pairs = np.empty((0, 0, n_classes, n_classes), dtype=np.int64)
+        self.pairs = np.empty((0, n_classes, 0, n_classes), dtype=np.int64)
         self.steps = _NONE  # (n_sources,) of the numbers below; empty where there are too many
         self.codes = _NONE  # (n_rows,) number of each row's combination of votes
         self.counts = _NONE  # (n_codes,) rows that have it
+        self.votes = _NONE  # (n_sources, n_codes) the votes it stands for
+        self.alike: Patterns | None = None  # those that occur, once they were asked for
 
     def sync(self, columns: Sequence[np.ndarray]) -> int:
         """Bring the numbers in step with `columns`; return how many columns had to be counted."""
         if not self._fits(columns):
             self._reshape(columns)
-        touched = 0
-        for at, column in enumerate(columns):
-            if column is not self.columns[at]:
-                self._replace(at, column)
-                touched += 1
-        return touched
+        touched = [at for at, column in enumerate(columns) if column is not self.columns[at]]
+        for at in touched:
+            self._replace(at, columns[at])
+        alike = self.patterns() if self.keeps_pairs else None
+        if alike is not None:
+            weight = self.counts[alike.code]
+            for at in touched:
+                self._set_pairs(at, meet_one(alike.votes, weight, at, self.n_classes))
+        return len(touched)
 
     def moments(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
         """The same as `moments(votes)` of the extended votes."""
         if not self.keeps_pairs:
             return moments(Votes.of_checked(self.matrix.T.copy(order="F"), sources, classes))
-        m, k = len(sources), self.n_classes
-        each = np.arange(m)
-        counts = self.pairs[each, each].diagonal(axis1=1, axis2=2)  # (n_sources, n_classes)
-        source, named = np.nonzero(counts)
-        flat = self.pairs.transpose(0, 2, 1, 3).reshape(m * k, m * k)
-        at = source * k + named
-        joint = flat[np.ix_(at, at)].astype(float)
-        return Moments(self.matrix.shape[1], sources, classes, source, named, joint)
+        size = len(sources) * self.n_classes
+        met = self.pairs.reshape(size, size)
+        return Moments.of_pairs(self.matrix.shape[1], sources, classes, met)
 
     @property
     def keeps_pairs(self) -> bool:
@@ -65,11 +66,11 @@ class Working:
 
     def patterns(self) -> Patterns | None:
         """The same as `patterns_of` the matrix; None where there could be too many."""
-        if not len(self.steps):
-            return None
-        code = np.flatnonzero(self.counts)
-        votes = (code.astype(np.int32) // self.steps[:, None]) % (self.n_classes + 1) - 1
-        return Patterns(votes.astype(self.matrix.dtype), code, self.codes, self.counts)
+        if self.alike is None and len(self.steps):
+            code = np.flatnonzero(self.counts > 0)  # several times as fast as of the counts
+            votes = self.votes.take(code, axis=1)
+            self.alike = Patterns(votes, code, self.codes, self.counts)
+        return self.alike
 
     def _fits(self, columns: Sequence[np.ndarray]) -> bool:
         rows = len(columns[0]) if columns else 0
@@ -83,7 +84,7 @@ class Working:
         kept = [(new, place[id(c)]) for new, c in enumerate(columns) if id(c) in place]
         m, k = len(columns), self.n_classes
         matrix = np.full((m, rows), -1, dtype=dtype)
-        pairs = np.zeros((m, m, k, k) if m * k <= _LARGEST else (0, 0, k, k), dtype=np.int64)
+        pairs = np.zeros((m, k, m, k) if m * k <= _LARGEST else (0, k, 0, k), dtype=np.int64)
         nobody = np.full(rows, -1, dtype=dtype)
         now: list[np.ndarray] = [nobody] * m
         known = self.matrix.shape[1] == rows and (not len(pairs) or len(self.pairs))
@@ -91,20 +92,29 @@ class Working:
             new, old = map(list, zip(*kept))
             matrix[new] = self.matrix[old]
             if len(pairs):
-                pairs[np.ix_(new, new)] = self.pairs[np.ix_(old, old)]
+                pairs[np.ix_(new, range(k), new)] = self.pairs[np.ix_(old, range(k), old)]
             for at in new:
                 now[at] = columns[at]
         self.columns, self.matrix, self.pairs = now, matrix, pairs
-        self.steps = self.codes = self.counts = _NONE
+        self.steps = self.codes = self.counts = self.votes = _NONE
+        self.alike = None
         if fits(m, k, rows):
             self.steps = steps_of(m, k)
             self.codes, self.counts, _ = encode(matrix, self.steps, (k + 1) ** m)
+            self.votes = votes_by_code(m, k).astype(dtype)
 
     def _replace(self, at: int, column: np.ndarray) -> None:
+        """Put a column in place; where rows are not numbered, its pairs are counted by the way."""
+        by_row = self.keeps_pairs and not len(self.steps)
+        cross = self.pairs[at].transpose(1, 0, 2).copy() if by_row else _NOBODY
         step = int(self.steps[at]) if len(self.steps) else 0
-        cross = self.pairs[at].copy() if self.keeps_pairs else np.empty((0, 0, 0), dtype=np.int64)
         swap(self.matrix, at, column, cross, (self.codes, self.counts, step))
         self.columns[at] = column
-        if self.keeps_pairs:
-            self.pairs[at] = cross
-            self.pairs[:, at] = cross.transpose(0, 2, 1)
+        self.alike = None
+        if by_row:
+            self._set_pairs(at, cross)
+
+    def _set_pairs(self, at: int, cross: np.ndarray) -> None:
+        """`cross` (n_sources, n_classes, n_classes): each vote of the column with each of every source."""
+        self.pairs[at] = cross.transpose(1, 0, 2)
+        self.pairs[:, :, at] = cross.transpose(0, 2, 1)
