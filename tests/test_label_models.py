@@ -531,10 +531,9 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         of_one = joint.reshape(3, n_classes, 3, n_classes)[1]
         np.testing.assert_array_equal(met.transpose(1, 0, 2), of_one, strict=True)
         pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
-        row = np.arange(500, dtype=np.int32)[::-1].copy()
-        taken = kernels.borrow(columns[0], columns[1], row, np.linspace(0, 1, 500), 0.4)
-        own = columns[0]
-        assert kernels.borrow(own, columns[1], row, np.ones(500), np.nan) is own
+        own, said = columns[0], columns[1, ::-1].copy()
+        taken = kernels.borrow(own, said, np.linspace(0, 1, 500), 0.4)
+        assert kernels.borrow(own, said, np.ones(500), np.nan) is own
         edited, cross = columns.copy(), np.zeros((3, n_classes, n_classes), dtype=np.int64)
         kernels.swap(edited, 1, columns[0], cross, (codes, counts, int(steps[1])))
         again = kernels.encode(edited, steps, n_codes)

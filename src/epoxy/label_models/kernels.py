@@ -89,15 +89,13 @@ def from_log_odds(odds: np.ndarray) -> np.ndarray:
     return proba
 
 
-def borrow(
-    own: np.ndarray, lent: np.ndarray, row: np.ndarray, distance: np.ndarray, radius: float
-) -> np.ndarray:
-    """Own votes, and where there is none that of the nearest lender within the radius.
+def borrow(own: np.ndarray, said: np.ndarray, distance: np.ndarray, radius: float) -> np.ndarray:
+    """Own votes, and where there is none what the nearest lender said, if it is within the radius.
 
     Returns `own` itself where nobody borrows; nobody is within a radius of NaN.
     """
     column = np.empty_like(own)
-    borrowed: int = _compiled().borrow(own, lent, row, distance, radius, column)
+    borrowed: bool = _compiled().borrow(own, said, distance, radius, column)
     return column if borrowed else own
 
 
@@ -133,7 +131,7 @@ def warm() -> None:
     meet(counts, 1, 2)
     meet_one(columns, codes, 0, 2)
     look_up_pairs(np.zeros(3), codes)
-    borrow(columns[0], columns[0], np.zeros(1, dtype=np.int32), np.zeros(1), 0.0)
+    borrow(columns[0], columns[0], np.zeros(1), 0.0)
     from_log_odds(np.zeros(1))
     swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
@@ -251,14 +249,12 @@ def _split_loop(odds: Any, small: Any, first: Any, second: Any) -> None:
         first[row] = 1 - value
 
 
-def _borrow_loop(own: Any, lent: Any, row: Any, distance: Any, radius: float, column: Any) -> int:
-    borrowed = 0
-    for at in range(own.shape[0]):
-        vote = own[at]
-        if vote < 0 and distance[at] <= radius:
-            vote = lent[row[at]]
-            borrowed += 1
-        column[at] = vote
+def _borrow_loop(own: Any, said: Any, distance: Any, radius: float, column: Any) -> bool:
+    borrowed = False
+    for at in range(own.shape[0]):  # no branch inside: a compiler makes vectors of it
+        lent = (own[at] < 0) & (distance[at] <= radius)
+        column[at] = said[at] if lent else own[at]
+        borrowed |= lent
     return borrowed
 
 
@@ -373,17 +369,12 @@ def _split_numpy(
 
 
 def _borrow_numpy(
-    own: np.ndarray,
-    lent: np.ndarray,
-    row: np.ndarray,
-    distance: np.ndarray,
-    radius: float,
-    column: np.ndarray,
-) -> int:
+    own: np.ndarray, said: np.ndarray, distance: np.ndarray, radius: float, column: np.ndarray
+) -> bool:
     with np.errstate(invalid="ignore"):
-        within = (own < 0) & (distance <= radius)
-    column[:] = np.where(within, lent[row], own)  # row −1 is read and not used
-    return int(np.count_nonzero(within))
+        lent = (own < 0) & (distance <= radius)
+    column[:] = np.where(lent, said, own)
+    return bool(lent.any())
 
 
 def _swap_numpy(

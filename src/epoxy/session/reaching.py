@@ -114,22 +114,19 @@ class Index:
         """Share of rows that the last step had to search directly."""
         return found.n_searched / max(1, len(found.row))
 
-    def extend(
-        self,
-        at: int,
-        own: np.ndarray,
-        lent: np.ndarray,
-        found: Answer,
-        radius: float,
-        weighting: Weighting,
-        n_classes: int,
-    ) -> np.ndarray:
-        """One source's votes on split `at` after extension."""
-        nearest = borrow(own, lent, found.row, found.distance, radius)
+    def said(self, lent: np.ndarray, found: Answer) -> np.ndarray:
+        """What the nearest row votes; anything where there is none."""
+        return lent.take(found.row) if len(lent) else np.full(len(found.row), ABSTAIN, lent.dtype)
+
+    def extend(self, at: int, source: Source, weighting: Weighting, n_classes: int) -> np.ndarray:
+        """A source's votes on split `at` after extension."""
+        own = source.own[at]
+        nearest = borrow(own, source.said[at], source.reach[at].distance, source.radius)
         if nearest is own or isinstance(weighting, Nearest):
             return nearest
-        reached = self._reach_of(at, own, lent, found, weighting, n_classes)
-        return np.ascontiguousarray(reached.extend([radius]).matrix[:, 0])
+        votes = Votes(own[:, None], [source.name], [str(k) for k in range(n_classes)])
+        reached = self.as_reach(at, [source], votes, weighting)
+        return np.ascontiguousarray(reached.extend([source.radius]).matrix[:, 0])
 
     def as_reach(
         self, at: int, sources: Sequence[Source], votes: Votes, weighting: Weighting
@@ -151,20 +148,6 @@ class Index:
             lent=Votes(lent, votes.sources, votes.classes),
             certain=np.array([source.reach[at].radius for source in sources]),
         )
-
-    def _reach_of(
-        self,
-        at: int,
-        own: np.ndarray,
-        lent: np.ndarray,
-        found: Answer,
-        weighting: Weighting,
-        n_classes: int,
-    ) -> Reach:
-        classes = [str(k) for k in range(n_classes)]
-        votes = Votes(own[:, None], ["source"], classes)
-        source: Any = Source("source", (lent,), (found,) * (at + 1), (own,), 0.0)
-        return self.as_reach(at, [source], votes, weighting)
 
 
 def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:

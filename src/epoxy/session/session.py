@@ -352,13 +352,15 @@ class Session:
     def _extended(self, source: Source, radius: float, index: Index) -> Source:
         """The same source with another radius; searches only what lies beyond the last one asked."""
         reached = tuple(index.widen(each, radius) for each in source.reach)
-        extended = tuple(
-            index.extend(
-                at, own, source.own[TRAIN], each, radius, self.weighting, len(self.classes)
-            )
-            for at, (own, each) in enumerate(zip(source.own, reached))
+        said = source.said
+        if not said or reached != source.reach:
+            said = tuple(index.said(source.own[TRAIN], each) for each in reached)
+        heard = Source(
+            source.name, source.own, reached, source.own, float(radius), source.is_on, said
         )
-        return replace(source, reach=reached, extended=extended, radius=float(radius))
+        every = range(len(reached))
+        extended = (index.extend(at, heard, self.weighting, len(self.classes)) for at in every)
+        return replace(heard, extended=tuple(extended))
 
     def _combine(self, version: Version, number: int = 0) -> Version:
         """Fit the label model and read probabilities, labels and scores of a version."""

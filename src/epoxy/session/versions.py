@@ -20,6 +20,7 @@ class Source:
     extended: tuple[np.ndarray, ...]  # its votes after extension, for each split
     radius: float  # NaN: not extended
     is_on: bool = True
+    said: tuple[np.ndarray, ...] = ()  # the nearest row's vote, for each split; empty before asked
 
 
 @dataclass(frozen=True, eq=False)
