@@ -547,6 +547,24 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
     assert found[:2] == found[2:]
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("voters", [0, 2, 6])
+def test_a_fit_without_compiled_loops_gives_the_same_bits(n_classes, voters, monkeypatch):
+    accuracy, coverage = [0.9, 0.8, 0.7, 0.6, 0.85, 0.75], [0.5, 0.4, 0.9, 0.3, 0.6, 0.5]
+    whole, _ = sample(accuracy, coverage, n_classes=n_classes)
+    one_sided, _ = sample(accuracy, coverage, n_classes=n_classes, one_sided=True)
+    matrix = np.hstack([whole.matrix[:, :voters], one_sided.matrix[:, voters:]])
+    votes, balance = Votes(matrix, classes=whole.classes), np.arange(1, n_classes + 1)
+
+    found = []
+    for kind in ("numba", "numpy"):
+        monkeypatch.setenv("EPOXY_KERNELS", kind)
+        model = Triplet(balance / balance.sum()).fit(votes)
+        found.append([x.tobytes() for x in (model.log_likelihood_, model.accuracy_)])
+
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_answers_by_pattern_are_those_of_every_row_alone(n_classes):
     votes, _ = sample([0.9, 0.8, 0.7, 0.6], [0.5] * 4, n_rows=3000, n_classes=n_classes)

@@ -12,12 +12,13 @@ import functools
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 __all__ = [
     "borrow",
+    "either",
     "encode",
     "from_log_odds",
     "look_up_pairs",
@@ -33,7 +34,7 @@ __all__ = [
 def sum_log_odds(columns: np.ndarray, tables: np.ndarray, start: float) -> np.ndarray:
     """start + Σⱼ tables[j, columns[j, i] + 1] for every row i; columns is (n_sources, n_rows)."""
     odds = np.full(columns.shape[1], start)
-    _compiled().add(columns, np.ascontiguousarray(tables), odds)
+    either(_add_loop, _add_numpy)(columns, np.ascontiguousarray(tables), odds)
     return odds
 
 
@@ -47,7 +48,7 @@ def encode(
     codes = np.zeros(columns.shape[1], dtype=np.int32)
     counts = np.zeros(n_codes, dtype=np.int32)
     seen = np.empty(n_codes, dtype=np.int32)
-    _compiled().encode(columns, steps, codes, counts, seen)
+    either(_encode_loop, _encode_numpy)(columns, steps, codes, counts, seen)
     return codes, counts, seen
 
 
@@ -58,7 +59,7 @@ def meet(counts: np.ndarray, n_sources: int, n_classes: int) -> np.ndarray:
     """
     size = n_sources * n_classes
     joint = np.zeros((size, size), dtype=np.int64)
-    _compiled().meet(counts, n_sources, n_classes, joint)
+    either(_meet_loop, _meet_numpy)(counts, n_sources, n_classes, joint)
     return joint
 
 
@@ -68,14 +69,14 @@ def meet_one(votes: np.ndarray, weight: np.ndarray, at: int, n_classes: int) -> 
     `votes` (n_sources, n_patterns) occur on `weight` rows each; (n_sources, n_classes, n_classes).
     """
     cross = np.zeros((len(votes), n_classes, n_classes), dtype=np.int64)
-    _compiled().meet_one(votes, weight, at, cross)
+    either(_meet_one_loop, _meet_one_numpy)(votes, weight, at, cross)
     return cross
 
 
 def look_up_pairs(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Pr(class 1) by code, as both columns by row; (n_rows, 2), each column contiguous."""
     proba = np.empty((len(codes), 2), order="F")
-    _compiled().look_up(table, codes, proba[:, 0], proba[:, 1])
+    either(_look_up_loop, _look_up_numpy)(table, codes, proba[:, 0], proba[:, 1])
     return proba
 
 
@@ -85,7 +86,7 @@ def from_log_odds(odds: np.ndarray) -> np.ndarray:
     np.negative(small, out=small)
     np.exp(small, out=small)  # numpy's, in both sets: compilers round it differently
     proba = np.empty((len(odds), 2), order="F")
-    _compiled().split(odds, small, proba[:, 0], proba[:, 1])
+    either(_split_loop, _split_numpy)(odds, small, proba[:, 0], proba[:, 1])
     return proba
 
 
@@ -95,7 +96,7 @@ def borrow(own: np.ndarray, said: np.ndarray, distance: np.ndarray, radius: floa
     Returns `own` itself where nobody borrows; nobody is within a radius of NaN.
     """
     column = np.empty_like(own)
-    borrowed: bool = _compiled().borrow(own, said, distance, radius, column)
+    borrowed: bool = either(_borrow_loop, _borrow_numpy)(own, said, distance, radius, column)
     return column if borrowed else own
 
 
@@ -112,18 +113,21 @@ def swap(
     vote of every source; `coded` is (codes, counts by code, step of the column). Either may be
     empty: it is then left alone.
     """
-    _compiled().swap(columns, at, column, cross, *coded)
+    either(_swap_loop, _swap_numpy)(columns, at, column, cross, *coded)
 
 
 def median_of_triplets(moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none."""
     found = np.full(len(moment), np.nan)
-    _compiled().median(moment, allowed, np.flatnonzero(wanted), found)
+    either(_median_loop, _median_numpy)(moment, allowed, np.flatnonzero(wanted), found)
     return found
 
 
 def warm() -> None:
     """Compile now, so that the first edit does not wait for it."""
+    from . import detectors  # which is made of what is here
+
+    detectors.warm()
     columns = np.zeros((1, 1), dtype=np.int8)
     steps = np.ones(1, dtype=np.int32)
     sum_log_odds(columns, np.zeros((1, 3)), 0.0)
@@ -137,50 +141,22 @@ def warm() -> None:
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
 
 
-class _Kernels(NamedTuple):
-    add: Callable[..., Any]
-    encode: Callable[..., Any]
-    meet: Callable[..., Any]
-    meet_one: Callable[..., Any]
-    look_up: Callable[..., Any]
-    split: Callable[..., Any]
-    borrow: Callable[..., Any]
-    swap: Callable[..., Any]
-    median: Callable[..., Any]
-
-
-def _compiled() -> _Kernels:
-    return _choose(os.environ.get("EPOXY_KERNELS", ""))
+def either(loop: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`loop`, compiled, where numba is in use, else `plain`; both do the same."""
+    return _compiled(loop) if _with_numba(os.environ.get("EPOXY_KERNELS", "")) else plain
 
 
 @functools.cache
-def _choose(kind: str) -> _Kernels:
-    if kind == "numpy" or importlib.util.find_spec("numba") is None:
-        return _Kernels(
-            add=_add_numpy,
-            encode=_encode_numpy,
-            meet=_meet_numpy,
-            meet_one=_meet_one_numpy,
-            look_up=_look_up_numpy,
-            split=_split_numpy,
-            borrow=_borrow_numpy,
-            swap=_swap_numpy,
-            median=_median_numpy,
-        )
+def _with_numba(kind: str) -> bool:
+    return kind != "numpy" and importlib.util.find_spec("numba") is not None
+
+
+@functools.cache
+def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
-    compile_ = numba.njit(cache=True, nogil=True)
-    return _Kernels(
-        add=compile_(_add_loop),
-        encode=compile_(_encode_loop),
-        meet=compile_(_meet_loop),
-        meet_one=compile_(_meet_one_loop),
-        look_up=compile_(_look_up_loop),
-        split=compile_(_split_loop),
-        borrow=compile_(_borrow_loop),
-        swap=compile_(_swap_loop),
-        median=compile_(_median_loop),
-    )
+    made: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy")(loop)
+    return made
 
 
 def _add_loop(columns: Any, tables: Any, odds: Any) -> None:

@@ -96,9 +96,9 @@ def moments(votes: Votes) -> Moments:
 def _detectors(columns: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Which sources ever name which classes, in the order of both."""
     if n_classes == 2:
-        low, high = (columns == 0).any(axis=1), (columns == 1).any(axis=1)
-        source, named = np.nonzero(np.stack([low, high], axis=1))
-        return source, named
-    counts = [np.bincount(column[column >= 0], minlength=n_classes) for column in columns]
-    source, named = np.nonzero(np.array(counts).reshape(-1, n_classes))
+        counts = np.stack([(columns == 0).any(axis=1), (columns == 1).any(axis=1)], axis=1)
+    else:
+        each = [np.bincount(column[column >= 0], minlength=n_classes) for column in columns]
+        counts = np.array(each).reshape(-1, n_classes)
+    source, named = np.divmod(np.flatnonzero(counts), n_classes)
     return source, named

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .detectors import compare
 from .moments import Moments
 
 __all__ = ["VOTER", "Readings", "read"]
@@ -78,7 +79,7 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
     n = max(1, moments.n_rows)
     joint = moments.joint  # co-firing counts of units: of detectors as they are
     if not by_voter.any():  # the usual case, and an edit waits for it
-        M, spread, expected = _covariance(joint, n, named, balance)
+        M, spread, expected = compare(joint, n, named, balance)
         fires = np.diagonal(joint).copy()
         return _observed(source, named, (M, spread, np.maximum(joint, expected)), fires / n, fires)
     joint = group @ joint @ group.T
@@ -92,7 +93,7 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
     M[pair], spread[pair] = _agreement(moments, source[by_voter], joint[pair])
     if detector.any():
         pair = np.ix_(detector, detector)
-        M[pair], spread[pair], expected = _covariance(joint[pair], n, named[detector], balance)
+        M[pair], spread[pair], expected = compare(joint[pair], n, named[detector], balance)
         overlap[pair] = np.maximum(overlap[pair], expected)
         pair, back = np.ix_(by_voter, detector), np.ix_(detector, by_voter)
         covariance, error, expected = _voter_with_detector(moments, group, source, named)
@@ -158,26 +159,6 @@ def _agreement(
     error = k / (k - 1) * np.sqrt(smooth * (1 - smooth) / (both + 1))
     seen = both > 0
     return np.where(seen, moment, 0.0), np.where(seen, error, np.inf)
-
-
-def _covariance(
-    joint: np.ndarray, n: int, named: np.ndarray, balance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """M of two detectors, from all rows; and the co-firing expected if they knew nothing."""
-    rate = np.diagonal(joint) / n
-    p = balance[named]
-    sd = np.sqrt(p * (1 - p))
-    same = named[:, None] == named
-    scale = np.outer(sd, sd) / np.where(same, (p * (1 - p))[:, None], -np.outer(p, p))
-    chance = np.outer(rate, rate)
-    # with few co-firings the observed count is the better guess of its own variance
-    error = np.sqrt(np.maximum(chance * np.outer(1 - rate, 1 - rate), joint / n / n) / n)
-    fires = np.outer(rate > 0, rate > 0)
-    return (
-        (joint / n - chance) * scale,
-        np.where(fires, error * np.abs(scale), np.inf),
-        chance * n,
-    )
 
 
 def _voter_with_detector(

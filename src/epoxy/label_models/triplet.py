@@ -13,6 +13,7 @@ from ..votes import Votes
 from . import flyingsquid
 from .balance import learn_balance
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
+from .detectors import tabulate
 from .moments import Moments, moments
 from .readings import VOTER, Readings, read
 from .solvers import SOLVERS, Solver, pooled
@@ -167,32 +168,21 @@ class Triplet(TableModel):
     def _tabulate(self, summary: Moments, readings: Readings, theta: np.ndarray) -> None:
         n_sources, n_classes = len(summary.sources), len(summary.classes)
         known = np.where(np.isnan(theta), 0.0, theta)
-        voter = readings.named == VOTER
-        said = np.zeros((n_sources, n_classes, n_classes))  # Pr(vote | class) of what is named
         prob = np.ones((n_sources, 1 + n_classes, n_classes))
         right = np.full(n_sources, 1 / n_classes)  # a source that never voted is at chance
-
-        source, accuracy = readings.source[voter], np.empty(0)
-        if len(source):
+        voter = readings.named == VOTER
+        rest: np.ndarray | slice = slice(None)
+        if voter.any():
+            source, rest = readings.source[voter], ~voter
             accuracy = _accuracy(known[voter], readings.votes[voter], n_classes)
             wrong = (1 - accuracy) / (n_classes - 1)
             prob[source, 1:] = wrong[:, None, None]
             each = np.arange(n_classes)
             prob[source[:, None], 1 + each, each] = accuracy[:, None]
             right[source] = accuracy
-        if len(source) < len(known):
-            source, named = readings.source[~voter], readings.named[~voter]
-            share, fires = self.class_balance_[named], readings.votes[~voter]
-            hit, false = _rates(known[~voter], readings.rate[~voter], share, summary.n_rows)
-            said[source, named] = false[:, None]
-            said[source, named, named] = hit
-            prob[source, 1 + named] = said[source, named]
-            silent = 1 - said[source].sum(axis=1)
-            prob[source, 0] = np.maximum(silent, 1 / (max(1, summary.n_rows) + 2))
-            precision = hit * share / (hit * share + false * (1 - share))
-            total = np.bincount(source, fires, minlength=n_sources)
-            mean = np.bincount(source, precision * fires, minlength=n_sources)
-            right = np.where(total > 0, mean / np.maximum(total, 1), right)
+        units = readings.source[rest], readings.named[rest]
+        seen = known[rest], readings.rate[rest], readings.votes[rest]
+        tabulate(units, seen, self.class_balance_, summary.n_rows, (prob, right))
         self.log_likelihood_ = np.log(prob)
         self.accuracy_ = right
 
@@ -319,15 +309,3 @@ def _accuracy(theta: np.ndarray, votes: np.ndarray, n_classes: int) -> np.ndarra
     accuracy = (1 + (n_classes - 1) * theta) / n_classes
     edge = 1 / (votes + 2)
     return np.minimum(np.maximum(accuracy, edge), 1 - edge)
-
-
-def _rates(
-    theta: np.ndarray, rate: np.ndarray, share: np.ndarray, n_rows: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pr(fires | Y = c) and Pr(fires | Y ≠ c) of detectors with the observed firing rates."""
-    alpha = theta / np.sqrt(share * (1 - share))
-    alpha = np.minimum(alpha, np.minimum(rate / share, (1 - rate) / (1 - share)))
-    edge = 0.5 / (max(1, n_rows) + 1)  # half a row: nothing seen is certain, nothing is impossible
-    hit = np.minimum(np.maximum(rate + (1 - share) * alpha, edge), 1 - edge)
-    false = np.minimum(np.maximum(rate - share * alpha, np.minimum(edge, rate / 2)), 1 - edge)
-    return hit, false
