@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, ParameterError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Column, Graph, Space, build, nearest, workers
+from epoxy.neighbors import Column, Graph, Space, build, celled, cells, nearest, workers
 from epoxy.neighbors import column as column_module
 from epoxy.neighbors import graph as graph_module
 from epoxy.neighbors.workers import Work
@@ -30,10 +30,15 @@ def kernel_set(request, monkeypatch):
     monkeypatch.setenv("EPOXY_KERNELS", request.param)
 
 
-@pytest.fixture
-def small_tiles(monkeypatch):
-    """Several blocks already for a few dozen nodes."""
+@pytest.fixture(params=["without cells", "with cells"])
+def small_tiles(request, monkeypatch):
+    """Several blocks already for a few dozen nodes, and cells where they could not pay."""
     monkeypatch.setattr(build, "TILE", 16)
+    if request.param == "with cells":
+        monkeypatch.setattr(cells, "FROM", 1)
+        monkeypatch.setattr(cells, "SIZE", 6)
+        monkeypatch.setattr(celled, "WORTH", 0)
+        monkeypatch.setattr(celled, "ROUNDS", (1, 2, 0))
 
 
 def naive_lists(metric, space, k, onto=None):
@@ -313,9 +318,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from epoxy.neighbors import Graph, Space, build, store
+from epoxy.neighbors import Graph, Space, build, cells, store
 
 build.TILE = 16
+cells.FROM, cells.SIZE = int(sys.argv[3]), int(sys.argv[4])
 kept = 0
 save = store.save
 
@@ -338,16 +344,20 @@ def test_a_build_killed_in_the_middle_goes_on_from_its_checkpoint(
 ):
     np.save(tmp_path / "vectors.npy", vectors)
     cache = tmp_path / "cache"
-    command = [sys.executable, "-c", KILLED, tmp_path / "vectors.npy", cache]
+    settings = [str(cells.FROM), str(cells.SIZE)]
+    command = [sys.executable, "-c", KILLED, tmp_path / "vectors.npy", cache, *settings]
     killed = subprocess.run(command, timeout=60, check=False)
-    seen = []
+    begun, resume = [], build._HalfMatrix.resume
 
-    graph = Graph.build(
-        Space(vectors), 5, cache=cache, progress=lambda done, total: seen.append(done)
-    )
+    def seen(self, checkpoint):
+        begun.append(resume(self, checkpoint))
+        return begun[-1]
+
+    monkeypatch.setattr(build._HalfMatrix, "resume", seen)
+    graph = Graph.build(Space(vectors), 5, cache=cache)
 
     assert killed.returncode == -signal.SIGKILL
-    assert min(seen) >= 5
+    assert begun[0] >= 5
     assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
     assert len(list(cache.iterdir())) == 1
 

@@ -1,7 +1,7 @@
 """How the lists of a graph are made: the full order, by symmetry, for queries, for appended rows.
 
 All four give the same thing, each node's `width` nearest nodes by (distance, node), so which one ran
-cannot be seen in the result.
+cannot be seen in the result. With a grouping they also keep how near each cell comes (see `cells`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ..progress import Progress, silent
 from . import kernels, store
+from .cells import Grouping, Peaks
 from .lists import Candidates, Lists, proven
 from .space import Space
 from .workers import Work
 
-__all__ = ["Checkpoint", "appended", "full_order", "rectangle", "symmetric"]
+__all__ = ["Checkpoint", "Made", "appended", "full_order", "rectangle", "symmetric"]
 
 TILE = 1024
 ORDER_TILE = 128
 Arrays = tuple[np.ndarray, np.ndarray]
+
+
+class Made(NamedTuple):
+    """What is found about each asking node."""
+
+    neighbour: np.ndarray  # (n_onto_nodes, width) int32
+    distance: np.ndarray  # (n_onto_nodes, width) float64
+    peak: np.ndarray | None = None  # (n_onto_nodes, n_cells) uint8, with a grouping
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ def _allocate(rows: int, width: int) -> Arrays:
     return np.empty((rows, width), dtype=np.int32), np.empty((rows, width))
 
 
-def full_order(train: Space, onto: Space, progress: Progress = silent) -> Arrays:
+def full_order(train: Space, onto: Space, progress: Progress = silent) -> Made:
     """Every node of train in order of distance, for each node of onto.
 
     All pairs are measured in float64 anyway, so no float32 score is needed; between the nodes of
@@ -70,7 +80,7 @@ def full_order(train: Space, onto: Space, progress: Progress = silent) -> Arrays
 
     Work(pairs).run(lambda: measure, progress=progress)
     Work(_slices(onto.n_nodes, ORDER_TILE)).run(lambda: order)
-    return neighbour, distance
+    return Made(neighbour, distance)
 
 
 def rectangle(
@@ -78,28 +88,45 @@ def rectangle(
     onto: Space,
     width: int,
     only: slice = slice(None),
+    grouping: Grouping | None = None,
     progress: Progress = silent,
-) -> Arrays:
+) -> Made:
     """The nearest train nodes of each node of onto, or of some of them."""
     asking = np.arange(onto.n_nodes)[only]
     neighbour, distance = _allocate(len(asking), width)
+    peak = None if grouping is None else _no_peaks(len(asking), grouping)
 
     def worker() -> Callable[[slice], None]:
-        buffer = np.empty(TILE * TILE, dtype=np.float32)
+        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 
         def search(block: slice) -> None:
             queries = asking[block]
             lists = Lists.empty(len(queries), width)
+            peaks = None if grouping is None else Peaks.none(grouping, len(queries))
             for columns in _slices(train.n_nodes):
-                tile = _multiply(onto.left[queries], train.right[columns], buffer)
+                tile = _multiply(onto.left[queries], train.right[columns], buffers[0])
                 lists.push_rows(tile, slice(None), columns.start, lists.keep)
+                if peaks is not None and grouping is not None:
+                    peaks.offer(_turned(tile, buffers[1]), grouping.cell[columns])
             near = Candidates.measured(train, onto, queries, *lists.drain(slice(None)))
             neighbour[block], distance[block] = proven(train, onto, queries, near, width)
+            if peak is not None and peaks is not None:
+                peak[block] = peaks.of(len(queries))
 
         return search
 
     Work(_slices(len(asking), TILE // 4)).run(worker, progress=progress)
-    return neighbour, distance
+    return Made(neighbour, distance, peak)
+
+
+def _no_peaks(count: int, grouping: Grouping) -> np.ndarray:
+    return np.empty((count, len(grouping.centre)), dtype=np.uint8)
+
+
+def _turned(tile: np.ndarray, buffer: np.ndarray) -> np.ndarray:
+    turned = buffer[: tile.size].reshape(tile.shape[::-1])
+    kernels.active().turn(tile, turned)
+    return turned
 
 
 def _multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.ndarray:
@@ -109,10 +136,14 @@ def _multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.nda
 
 
 def symmetric(
-    space: Space, width: int, checkpoint: Checkpoint | None, progress: Progress = silent
-) -> Arrays:
+    space: Space,
+    width: int,
+    checkpoint: Checkpoint | None,
+    grouping: Grouping | None = None,
+    progress: Progress = silent,
+) -> Made:
     """Each node's nearest others, every tile used for its rows and for its columns."""
-    half = _HalfMatrix(space, width)
+    half = _HalfMatrix(space, width, grouping)
     done = half.resume(checkpoint)
     work = Work(half.tasks, done=done)
     every = float("inf") if checkpoint is None else checkpoint.every
@@ -130,13 +161,21 @@ class _HalfMatrix:
     """The state of a symmetric build: which tiles are done, and the lists they filled.
 
     Nodes are taken in a random order fixed by their number alone, which makes every block a sample
-    (see `lists`), and a sorted data set as fast as any other.
+    (see `lists`), and a sorted data set as fast as any other. Within a block they go cell by cell.
     """
 
-    def __init__(self, space: Space, width: int) -> None:
+    def __init__(self, space: Space, width: int, grouping: Grouping | None) -> None:
         self.space = space
         self.width = width
+        self.grouping = grouping
         self.order = np.random.default_rng(space.n_nodes).permutation(space.n_nodes)
+        self.peaks: list[Peaks] = []
+        if grouping is not None:
+            for block in _slices(space.n_nodes):
+                mine = self.order[block]
+                self.order[block] = mine[np.argsort(grouping.cell[mine], kind="stable")]
+                self.peaks.append(Peaks.none(grouping, len(mine)))
+            self.cell = grouping.cell[self.order]
         self.left = space.left[self.order]
         self.right = self.left if space.right is space.left else space.right[self.order]
         self.blocks = _slices(space.n_nodes)
@@ -146,17 +185,22 @@ class _HalfMatrix:
         self._locks = [threading.Lock() for _ in self.blocks]
 
     def worker(self) -> Callable[[tuple[int, int]], None]:
-        buffer = np.empty(TILE * TILE, dtype=np.float32)
+        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 
         def offer(task: tuple[int, int]) -> None:
             i, j = task
             rows, columns = self.blocks[i], self.blocks[j]
-            tile = _multiply(self.left[rows], self.right[columns], buffer)
+            tile = _multiply(self.left[rows], self.right[columns], buffers[0])
+            turned = _turned(tile, buffers[1]) if self.peaks and i != j else tile
             with self._locks[i]:
                 self.lists.push_rows(tile, rows, columns.start, self._keep(i, len(tile.T)))
+                if self.peaks:
+                    self.peaks[i].offer(turned, self.cell[columns])
             if i != j:
                 with self._locks[j]:
                     self.lists.push_columns(tile, columns, rows.start, self._keep(j, len(tile)))
+                    if self.peaks:
+                        self.peaks[j].offer(tile, self.cell[rows])
 
         return offer
 
@@ -164,7 +208,7 @@ class _HalfMatrix:
         self.seen[block] += more
         return self.lists.keep_after(int(self.seen[block]) / self.space.n_nodes)
 
-    def finish(self) -> Arrays:
+    def finish(self) -> Made:
         """Make the lists exact.
 
         Nodes whose lists share their lowest name share many (the names are in random order: it is
@@ -175,9 +219,13 @@ class _HalfMatrix:
         names = np.empty((n, self.lists.keep), dtype=np.int32)
         floors = np.empty(n, dtype=np.float32)
         neighbour, distance = _allocate(n, self.width)
+        peak = None if self.grouping is None else _no_peaks(n, self.grouping)
 
         def drain(block: slice) -> None:
             names[block], floors[block] = self.lists.drain(block)
+            if peak is not None:
+                mine = self.order[block]
+                peak[mine] = self.peaks[block.start // TILE].of(len(mine))
 
         def settle(block: slice) -> None:
             part = by_lowest[block]
@@ -188,9 +236,10 @@ class _HalfMatrix:
             neighbour[mine], distance[mine] = found
 
         Work(_slices(n)).run(lambda: drain)
+        del self.lists, self.peaks  # half of the memory, before the result takes its own
         by_lowest = np.argsort(names.min(axis=1), kind="stable")
         Work(_slices(n, TILE // 4)).run(lambda: settle)
-        return neighbour, distance
+        return Made(neighbour, distance, peak)
 
     def keep(self, checkpoint: Checkpoint | None, done: int) -> None:
         """Write down what is done, unless everything is."""
@@ -203,15 +252,26 @@ class _HalfMatrix:
             "floor": self.lists.floor,
             "seen": self.seen,
             "done": np.array([done, TILE, self.width]),
+            "order": self.order,
+            "peaks": self._tables(),
         }
         store.save(checkpoint.path, state)
 
+    def _tables(self) -> np.ndarray:
+        """The peaks of all blocks side by side."""
+        empty = np.zeros((0, 0), dtype=np.uint8)
+        return np.hstack([each.table for each in self.peaks]) if self.peaks else empty
+
     def resume(self, checkpoint: Checkpoint | None) -> int:
         """Take up what an earlier process left; returns how many tasks it had done."""
-        names = ("keys", "count", "floor", "seen", "done")
+        names = ("keys", "count", "floor", "seen", "done", "order", "peaks")
         state = None if checkpoint is None else store.load(checkpoint.path, names)
         if state is None or state["done"][1:].tolist() != [TILE, self.width]:
             return 0
+        if (state["order"] != self.order).any() or state["peaks"].shape != self._tables().shape:
+            return 0
+        for block, peaks in zip(self.blocks, self.peaks, strict=False):
+            peaks.table[:] = state["peaks"][:, block]
         filled = np.arange(self.lists.keys.shape[1]) < state["count"][:, None]
         self.lists.keys[filled] = state["keys"]
         self.lists.count[:] = state["count"]
@@ -220,42 +280,53 @@ class _HalfMatrix:
         return int(state["done"][0])
 
 
-def appended(grown: Space, old: Arrays, progress: Progress = silent) -> Arrays:
+def appended(
+    grown: Space, old: Made, grouping: Grouping | None = None, progress: Progress = silent
+) -> Made:
     """The lists of a space that has grown, from those of its first nodes."""
-    n_old, width = old[0].shape
+    n_old, width = old.neighbour.shape
     newcomers = Lists.empty(n_old, width)
     # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
-    last = grown.metric.score_of(old[1][:, -1]) - grown.slack(grown)
+    last = grown.metric.score_of(old.distance[:, -1]) - grown.slack(grown)
     newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
     neighbour, distance = _allocate(grown.n_nodes, width)
+    peak = None if grouping is None else _no_peaks(grown.n_nodes, grouping)
 
     def worker() -> Callable[[slice], None]:
         buffer = np.empty(TILE * TILE, dtype=np.float32)
 
         def offer(block: slice) -> None:
+            peaks = None if grouping is None else Peaks.none(grouping, block.stop - block.start)
             for rows in _slices(grown.n_nodes - n_old):
                 fresh = slice(n_old + rows.start, n_old + rows.stop)
                 tile = _multiply(grown.left[fresh], grown.right[block], buffer)
                 newcomers.push_columns(tile, block, fresh.start, newcomers.keep)
+                if peaks is not None and grouping is not None:
+                    peaks.offer(tile, grouping.cell[fresh])
             neighbour[block], distance[block] = _merged(grown, old, newcomers, block)
+            if peak is not None and peaks is not None and old.peak is not None:
+                peak[block] = np.maximum(old.peak[block], peaks.table.T)
 
         return offer
 
     Work(_slices(n_old)).run(worker, progress=progress)
     fresh = slice(n_old, grown.n_nodes)
-    neighbour[fresh], distance[fresh] = rectangle(grown, grown, width, fresh)
-    return neighbour, distance
+    new = rectangle(grown, grown, width, fresh, grouping)
+    neighbour[fresh], distance[fresh] = new.neighbour, new.distance
+    if peak is not None:
+        peak[fresh] = new.peak
+    return Made(neighbour, distance, peak)
 
 
-def _merged(grown: Space, old: Arrays, newcomers: Lists, block: slice) -> Arrays:
+def _merged(grown: Space, old: Made, newcomers: Lists, block: slice) -> Arrays:
     """Old neighbours, whose distances are known, and newcomers in one list."""
     queries = np.arange(block.start, block.stop)
     names, floors = newcomers.drain(block)
     most = int((names >= 0).sum(axis=1).max(initial=0))
     fresh = Candidates.measured(grown, grown, queries, names[:, :most], floors)
     both = Candidates(
-        np.concatenate([old[0][block], fresh.nodes], axis=1),
-        np.concatenate([old[1][block], fresh.distance], axis=1),
+        np.concatenate([old.neighbour[block], fresh.nodes], axis=1),
+        np.concatenate([old.distance[block], fresh.distance], axis=1),
         floors,
     )
-    return proven(grown, grown, queries, both, old[0].shape[1])
+    return proven(grown, grown, queries, both, old.neighbour.shape[1])

@@ -196,7 +196,7 @@ class _Ear:
         support = Support(candidates, self.speaker[candidates])
         row, distance = self.found.row[nodes], self.found.distance[nodes]
         ask = Ask(support, nodes, np.minimum(distance, self.radius))
-        rival = search(self.graph.train, self.graph.onto, [ask])[0]
+        rival = search(self.graph.train, self.graph.onto, [ask], cells=self.graph.cells)[0]
         nearer = (rival.distance < distance) | ((rival.distance == distance) & (rival.row < row))
         taken = nearer & (rival.distance <= self.radius)
         self.found.row[nodes[taken]] = rival.row[taken]

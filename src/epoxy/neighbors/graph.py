@@ -18,7 +18,8 @@ import numpy as np
 from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
 from . import store
-from .build import Checkpoint, appended, full_order, rectangle, symmetric
+from .build import Checkpoint, Made, appended, full_order, rectangle, symmetric
+from .cells import Cells, Grouping, worth_grouping
 from .coded import is_codable
 from .space import Space
 
@@ -48,6 +49,7 @@ class Graph:
     neighbour: np.ndarray  # (n_onto_nodes, width) int32, nodes of train, nearest first
     distance: np.ndarray  # (n_onto_nodes, width) float64
     k: int | None = None  # as asked for; None was decided by the number of nodes
+    cells: Cells | None = None  # of a large space: what spares most of a direct search
 
     @classmethod
     def build(
@@ -74,30 +76,15 @@ class Graph:
             A folder. A graph built before is read from it, under a name made from the content of
             the vectors; an interrupted build goes on from its last checkpoint there.
         """
-        asking = train if onto is None else onto
-        train.check_same_dimension(asking)
-        width = _checked_width(train, asking, k, budget)
-        place = None if cache is None else Path(cache) / _file_name(train, asking, width)
-        made = None if place is None else _read(place, (asking.n_nodes, width))
-        if made is None:
-            checkpoint = (
-                None
-                if place is None
-                else Checkpoint(place.with_suffix(".partial.npz"), checkpoint_seconds)
-            )
-            made = _made(train, onto, width, checkpoint, progress)
-            if place is not None and checkpoint is not None:
-                store.save(place, {"neighbour": made[0], "distance": made[1]})
-                store.remove(checkpoint.path)
-        if is_codable(train):
-            train.codes  # noqa: B018 — made now, because the first edit must not wait for it
-        return cls(train, asking, *made, k)
+        settings = _Settings(k, cache, budget, checkpoint_seconds, progress)
+        return _built(train, onto, None, settings)
 
     def queries(
         self, onto: Space, *, cache: Path | None = None, progress: Progress = silent
     ) -> Graph:
         """Another split's rows of the graph: their nearest train rows."""
-        return Graph.build(self.train, self.k, onto=onto, cache=cache, progress=progress)
+        grouping = None if self.cells is None else self.cells.grouping
+        return _built(self.train, onto, grouping, _Settings(self.k, cache, progress=progress))
 
     def append(
         self, vectors: Any, *, cache: Path | None = None, progress: Progress = silent
@@ -111,13 +98,14 @@ class Graph:
         grown = self.train.append(vectors)
         if self.is_full:  # its lists would have to grow too; a graph this small is quickly made
             return Graph.build(grown, self.k, cache=cache, progress=progress)
-        made = self.neighbour, self.distance
+        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
+        grouping = None if self.cells is None else self.cells.grouping.append(grown)
         if grown.n_nodes > self.train.n_nodes:
-            made = appended(grown, made, progress)
+            made = appended(grown, made, grouping, progress)
+        graph = _graph(grown, grown, made, grouping, self.k)
         if cache is not None:
-            place = Path(cache) / _file_name(grown, grown, self.width)
-            store.save(place, {"neighbour": made[0], "distance": made[1]})
-        return Graph(grown, grown, *made, self.k)
+            _write(Path(cache) / _file_name(grown, grown, self.width), graph)
+        return graph
 
     @property
     def width(self) -> int:
@@ -165,18 +153,65 @@ def _checked_width(train: Space, asking: Space, k: int | None, budget: int) -> i
     return width
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """How a graph is to be built, as `Graph.build` was told."""
+
+    k: int | None
+    cache: Path | None
+    budget: int = BUDGET
+    checkpoint_seconds: float = 20.0
+    progress: Progress = silent
+
+
+def _built(
+    train: Space, onto: Space | None, grouping: Grouping | None, settings: _Settings
+) -> Graph:
+    """Read a graph from the cache, or make it and keep it there."""
+    asking = train if onto is None else onto
+    train.check_same_dimension(asking)
+    k, cache = settings.k, settings.cache
+    width = _checked_width(train, asking, k, settings.budget)
+    if is_codable(train):
+        train.codes  # noqa: B018 — made now, because the first edit must not wait for it
+    if cache is None:
+        return _made(train, onto, width, grouping, None, settings)
+    place = Path(cache) / _file_name(train, asking, width)
+    found = _read(place, train, asking, width, k)
+    if found is None:
+        partial = place.with_suffix(".partial.npz")
+        checkpoint = Checkpoint(partial, settings.checkpoint_seconds)
+        found = _made(train, onto, width, grouping, checkpoint, settings)
+        _write(place, found)
+        store.remove(partial)
+    return found
+
+
 def _made(
     train: Space,
     onto: Space | None,
     width: int,
+    grouping: Grouping | None,
     checkpoint: Checkpoint | None,
-    progress: Progress,
-) -> tuple[np.ndarray, np.ndarray]:
+    settings: _Settings,
+) -> Graph:
+    asking, progress = train if onto is None else onto, settings.progress
     if width == train.n_nodes:
-        return full_order(train, train if onto is None else onto, progress)
+        return _graph(train, asking, full_order(train, asking, progress), None, settings.k)
+    if grouping is None and worth_grouping(train):
+        grouping = Grouping.of(train)
     if onto is not None:
-        return rectangle(train, onto, width, progress=progress)
-    return symmetric(train, width, checkpoint, progress)
+        made = rectangle(train, onto, width, grouping=grouping, progress=progress)
+    else:
+        made = symmetric(train, width, checkpoint, grouping, progress)
+    return _graph(train, asking, made, grouping, settings.k)
+
+
+def _graph(
+    train: Space, asking: Space, made: Made, grouping: Grouping | None, k: int | None
+) -> Graph:
+    cells = None if grouping is None or made.peak is None else Cells(grouping, made.peak)
+    return Graph(train, asking, made.neighbour, made.distance, k, cells)
 
 
 def _file_name(train: Space, asking: Space, width: int) -> str:
@@ -184,8 +219,23 @@ def _file_name(train: Space, asking: Space, width: int) -> str:
     return f"graph{FORMAT}-{train.fingerprint}{other}-{width}.npz"
 
 
-def _read(place: Path, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
-    found = store.load(place, ("neighbour", "distance"))
+def _write(place: Path, graph: Graph) -> None:
+    cells = {} if graph.cells is None else graph.cells.arrays()
+    store.save(place, {"neighbour": graph.neighbour, "distance": graph.distance, **cells})
+
+
+def _read(place: Path, train: Space, asking: Space, width: int, k: int | None) -> Graph | None:
+    """The graph kept there, or None where it is missing, damaged, or has no cells and should."""
+    grouped = worth_grouping(train) and width < train.n_nodes
+    names = ("cell", "centre", "scale", "peak") if grouped else ()
+    found = store.load(place, ("neighbour", "distance", *names))
+    shape = asking.n_nodes, width
     if found is None or found["neighbour"].shape != shape or found["distance"].shape != shape:
         return None
-    return found["neighbour"], found["distance"]
+    cells = Cells.read(found) if grouped else None
+    if cells is not None and (len(cells.grouping.cell), len(cells.peak)) != (
+        train.n_nodes,
+        asking.n_nodes,
+    ):
+        return None
+    return Graph(train, asking, found["neighbour"], found["distance"], k, cells)

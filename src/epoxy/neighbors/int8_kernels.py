@@ -16,8 +16,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from .compiling import U, compiled
 from .metrics import LANES
-from .numba_kernels import CHUNK, U, _compiled
+from .numba_kernels import CHUNK
 
 __all__ = ["COLUMNS", "ROWS", "encode", "gather", "harvest", "lift", "multiply", "pack"]
 
@@ -114,7 +115,7 @@ def multiply(a: Any, b: Any, start: Any, out: Any) -> None:
             )
 
 
-@_compiled
+@compiled
 def pack(words: Any, nodes: Any, flip: Any, out: Any) -> None:
     """Nodes side by side, four coordinates (one 32-bit word) at a time; `out` (blocks, groups, side).
 
@@ -130,7 +131,7 @@ def pack(words: Any, nodes: Any, flip: Any, out: Any) -> None:
                 out[U(block), U(group), U(place)] = words[node, U(group)] ^ flip
 
 
-@_compiled
+@compiled
 def encode(x: Any, scale: Any, codes: Any, miss: Any, total: Any) -> None:
     """The nearest codes, the length of what they miss, and their sums."""
     per_step, high = np.float32(1.0) / scale, np.float32(127.0)
@@ -152,7 +153,7 @@ def encode(x: Any, scale: Any, codes: Any, miss: Any, total: Any) -> None:
         total[row] = sums.sum()
 
 
-@_compiled
+@compiled
 def lift(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: Any) -> None:
     """Raise each column's floor to what the best of the chosen rows is for sure.
 
@@ -181,7 +182,7 @@ def lift(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: Any)
             floor[U(q)] = closer if closer > sure else sure
 
 
-@_compiled
+@compiled
 def gather(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: Any) -> None:
     """Per column, list the chosen rows that may be better than the best for sure.
 
@@ -220,7 +221,7 @@ def gather(tile: Any, chosen: Any, names: Any, slack: Any, state: Any, exact: An
                     _make_room(state, q, exact)
 
 
-@_compiled
+@compiled
 def _make_room(state: Any, q: Any, exact: Any) -> None:
     floor, ease, count, keys = state
     held = _tidied(keys[q], floor[q])
@@ -246,7 +247,7 @@ def _make_room(state: Any, q: Any, exact: Any) -> None:
             count[q] = -1
 
 
-@_compiled
+@compiled
 def _score(x: Any, z: Any) -> Any:
     """A float32 inner product, in whatever order is fast."""
     sums = np.zeros(LANES, np.float32)
@@ -262,7 +263,7 @@ def _score(x: Any, z: Any) -> Any:
     return total
 
 
-@_compiled
+@compiled
 def _tidied(keys: Any, floor: Any) -> Any:
     """Drop what has fallen below the floor; returns how many stay."""
     kept = U(0)
@@ -274,7 +275,7 @@ def _tidied(keys: Any, floor: Any) -> Any:
     return kept
 
 
-@_compiled
+@compiled
 def harvest(floor: Any, count: Any, keys: Any, first: Any, names: Any) -> None:
     """Write the listed names of all columns one after the other; column q starts at first[q]."""
     at = 0

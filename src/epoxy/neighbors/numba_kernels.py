@@ -9,41 +9,36 @@ path (0.07 ns per entry); score and node travel as one 64-bit key, so that a pus
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
+from .compiling import U, compiled
 from .metrics import LANES
-from .transpose import SIDE, turn_block
+from .numba_cells import meet_cells, raise_peaks
+from .vectors16 import LANES as SIDE
+from .vectors16 import turn_block
 
 __all__ = [
     "best_two",
     "drain",
     "lend",
+    "meet_cells",
     "pair_dots",
     "pair_squares",
     "push_columns",
     "push_rows",
+    "raise_peaks",
     "rank_rows",
     "scan",
     "turn",
 ]
 
 CHUNK = 64
-U = np.uint64
 SIGN = np.uint32(0x80000000)
-F = TypeVar("F")
 
 
-def _compiled(function: F) -> F:
-    compiled: F = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")(
-        function
-    )
-    return compiled
-
-
-@_compiled
+@compiled
 def _fold(sums: Any) -> float:
     width = LANES // 2
     while width > 0:
@@ -53,7 +48,7 @@ def _fold(sums: Any) -> float:
     return sums[0]  # type: ignore[no-any-return]
 
 
-@_compiled
+@compiled
 def pair_dots(x: Any, z: Any, rows: Any, others: Any) -> Any:
     """Σ x z; four pairs at a time keep four streams from memory under way (1.7 times as fast)."""
     count, dimension = len(rows), x.shape[1]
@@ -82,7 +77,7 @@ def pair_dots(x: Any, z: Any, rows: Any, others: Any) -> Any:
     return out
 
 
-@_compiled
+@compiled
 def pair_squares(x: Any, z: Any, rows: Any, others: Any) -> Any:
     """Σ (x − z)² per pair."""
     dimension = x.shape[1]
@@ -103,7 +98,7 @@ def pair_squares(x: Any, z: Any, rows: Any, others: Any) -> Any:
     return out
 
 
-@_compiled
+@compiled
 def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner: Any) -> None:
     """The best and the second best score per tile column."""
     for at in range(len(chosen)):
@@ -117,7 +112,7 @@ def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner:
             best[q] = score if higher else top
 
 
-@_compiled
+@compiled
 def turn(tile: Any, turned: Any) -> None:
     """The transpose, sixteen by sixteen in registers."""
     height, width = tile.shape
@@ -132,19 +127,19 @@ def turn(tile: Any, turned: Any) -> None:
             turned[U(column), U(row)] = tile[U(row), U(column)]
 
 
-@_compiled
+@compiled
 def _order(bits: Any) -> Any:
     """Bits of a float32 as an unsigned number of the same order."""
     return U(bits ^ (np.uint32(0xFFFFFFFF) if bits & SIGN else SIGN))
 
 
-@_compiled
+@compiled
 def _bits(order: Any) -> Any:
     """The inverse of `_order`."""
     return np.uint32(order ^ (SIGN if order & SIGN else np.uint32(0xFFFFFFFF)))
 
 
-@_compiled
+@compiled
 def _select(keys: Any, count: Any, keep: Any) -> None:
     """Bring the `keep` largest keys to the front (Hoare's quickselect)."""
     low, high, last = np.int64(0), np.int64(count) - 1, np.int64(keep) - 1
@@ -170,7 +165,7 @@ def _select(keys: Any, count: Any, keep: Any) -> None:
             return
 
 
-@_compiled
+@compiled
 def _push(lists: Any, row: Any, key: Any, keep: Any) -> None:
     """Append to a row's list; when it is full keep the best and raise the floor to the worst kept."""
     keys, count, _, floor_bits = lists
@@ -188,7 +183,7 @@ def _push(lists: Any, row: Any, key: Any, keep: Any) -> None:
     count[row] = at
 
 
-@_compiled
+@compiled
 def push_rows(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> None:
     """Tile entries above their row's floor go to its list."""
     floor, most = lists[2], U(keep)
@@ -216,7 +211,7 @@ def push_rows(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> None:
                     _push(lists, row, key, most)
 
 
-@_compiled
+@compiled
 def push_columns(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> None:
     """Tile entries above their column's floor go to its list."""
     floor, most = lists[2], U(keep)
@@ -244,7 +239,7 @@ def push_columns(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> Non
                 _push(lists, spot, (_order(bits[row, spot]) << U(32)) | (U(start) + row), most)
 
 
-@_compiled
+@compiled
 def drain(lists: Any, keep: int, names: Any, floors: Any) -> None:
     """The best names of each list."""
     keys, count, floor, _ = lists
@@ -263,7 +258,7 @@ def drain(lists: Any, keep: int, names: Any, floors: Any) -> None:
             names[row, at] = np.int32(best_last[held - 1 - at] & U(0xFFFFFFFF))
 
 
-@_compiled
+@compiled
 def rank_rows(names: Any, distances: Any) -> None:
     """Insertion sort: the rows come nearly sorted."""
     for row in range(len(names)):
@@ -281,7 +276,7 @@ def rank_rows(names: Any, distances: Any) -> None:
             distances[row, place] = distance
 
 
-@_compiled
+@compiled
 def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance: Any) -> Any:
     """The first neighbour that speaks, rung by rung."""
     neighbour, distances, rungs, steps = graph
@@ -316,7 +311,7 @@ def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance
     return unsettled
 
 
-@_compiled
+@compiled
 def lend(
     graph: Any, givers: Any, speaker: Any, radius: float, listeners: Any, answers: Any
 ) -> None:

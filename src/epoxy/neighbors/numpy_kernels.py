@@ -11,15 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from .metrics import LANES
+from .numpy_cells import meet_cells, raise_peaks
 
 __all__ = [
     "best_two",
     "drain",
     "lend",
+    "meet_cells",
     "pair_dots",
     "pair_squares",
     "push_columns",
     "push_rows",
+    "raise_peaks",
     "rank_rows",
     "scan",
     "turn",

@@ -11,13 +11,15 @@ the winner is proven; the few other pairs are searched again and decided in floa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..progress import Progress, silent
 from . import kernels
-from .asks import Ask, Found, blocks, settle, take, union
+from .asks import Ask, Found, blocks, take, union
+from .best import Best, decided
+from .celled import celled_answer, is_worth_celling
+from .cells import Cells
 from .coded import coded_answers, is_worth_coding
 from .space import Space
 from .workers import Work, n_threads
@@ -29,11 +31,19 @@ SMALL = 5e7  # multiplications and additions that one thread does before two hav
 
 
 def search(
-    train: Space, onto: Space, asks: Sequence[Ask], progress: Progress = silent
+    train: Space,
+    onto: Space,
+    asks: Sequence[Ask],
+    progress: Progress = silent,
+    cells: Cells | None = None,
 ) -> list[Found]:
     """Answer all the questions exactly, ties to the lowest train row."""
     live = [ask for ask in asks if len(ask.support.nodes) and len(ask.queries)]
-    answers = dict(zip(map(id, live), _answers(train, onto, live, progress), strict=True))
+    if cells is not None and len(live) == 1 and is_worth_celling(train, live[0]):
+        found = [celled_answer(train, onto, live[0], cells)]
+    else:
+        found = _answers(train, onto, live, progress)
+    answers = dict(zip(map(id, live), found, strict=True))
     return [answers.get(id(ask)) or Found.nothing(len(ask.queries)) for ask in asks]
 
 
@@ -45,29 +55,7 @@ def _answers(train: Space, onto: Space, asks: list[Ask], progress: Progress) -> 
     sweep = _Sweep(train, onto, asks)
     threads = 1 if sweep.multiplications < SMALL else n_threads()
     Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
-    return _decide(sweep, asks, threads)
-
-
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The two best scores so far of every ask and query, and who has the best."""
-
-    best: np.ndarray  # (n_asks, n_queries) float32
-    second: np.ndarray  # (n_asks, n_queries) float32
-    winner: np.ndarray  # (n_asks, n_queries) int32, position in the ask's support
-
-    @classmethod
-    def none(cls, shape: tuple[int, int]) -> _Best:
-        low = np.full(shape, -np.inf, dtype=np.float32)
-        return cls(low, low.copy(), np.zeros(shape, dtype=np.int32))
-
-    def merge(self, other: _Best) -> None:
-        """Take what another thread found among other candidates."""
-        higher = other.best > self.best
-        loser = np.where(higher, self.best, other.best)
-        np.maximum(self.second, np.maximum(other.second, loser), out=self.second)
-        np.maximum(self.best, other.best, out=self.best)
-        self.winner[higher] = other.winner[higher]
+    return decided(sweep.found, sweep.queries, (train, onto), asks, threads)
 
 
 class _Sweep:
@@ -90,7 +78,7 @@ class _Sweep:
         count = len(self.candidates)
         self.parts = [slice(a, min(a + TILE, count)) for a in range(0, count, TILE)]
         self.tasks = self._tasks()
-        self._found: list[_Best] = []
+        self._found: list[Best] = []
 
     def _tasks(self) -> list[int | slice]:
         """Strips of the half matrix by number, the longest first, then blocks of other queries."""
@@ -105,7 +93,7 @@ class _Sweep:
         return float(len(self.queries) * len(self.candidates) * self.train.left.shape[1])
 
     @property
-    def found(self) -> _Best:
+    def found(self) -> Best:
         """The best over all threads."""
         for other in self._found[1:]:
             self._found[0].merge(other)
@@ -114,7 +102,7 @@ class _Sweep:
 
     def worker(self) -> Callable[[int | slice], None]:
         """One thread's way to do a task."""
-        mine = _Best.none((len(self.places), len(self.queries)))
+        mine = Best.none((len(self.places), len(self.queries)))
         self._found.append(mine)
         buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 
@@ -135,7 +123,7 @@ class _Sweep:
 
         return sweep
 
-    def _offer(self, tile: np.ndarray, part: slice, mine: _Best, block: slice) -> None:
+    def _offer(self, tile: np.ndarray, part: slice, mine: Best, block: slice) -> None:
         """Let every source take the best of its own rows of the tile."""
         best_two = kernels.active().best_two
         for number, places in enumerate(self.places):
@@ -155,33 +143,3 @@ def _multiply(rows: np.ndarray, columns: np.ndarray, buffer: np.ndarray) -> np.n
     tile = buffer[: len(rows) * len(columns)].reshape(len(rows), len(columns))
     np.matmul(rows, columns.T, out=tile)
     return tile
-
-
-def _decide(sweep: _Sweep, asks: list[Ask], threads: int) -> list[Found]:
-    """Measure all proven winners in float64 at once, and settle the rest."""
-    found, train, onto = sweep.found, sweep.train, sweep.onto
-    where = np.empty(onto.n_nodes, dtype=np.int64)
-    where[sweep.queries] = np.arange(len(sweep.queries))
-    winners = [found.winner[number, where[ask.queries]] for number, ask in enumerate(asks)]
-    queries = np.concatenate([ask.queries for ask in asks])
-    nodes = np.concatenate(
-        [ask.support.nodes[winner] for ask, winner in zip(asks, winners, strict=True)]
-    )
-    distance = np.empty(len(queries))
-
-    def measure(part: slice) -> None:
-        distance[part] = onto.node_distances(queries[part], train, nodes[part])
-
-    Work(blocks(len(queries), 4096)).run(lambda: measure, threads=threads)
-    margin = np.float32(2 * train.slack(onto))
-    answers, start = [], 0
-    for number, (ask, winner) in enumerate(zip(asks, winners, strict=True)):
-        at = where[ask.queries]
-        answer = Found(ask.support.rows[winner], distance[start : start + len(winner)])
-        start += len(winner)
-        doubtful = found.best[number, at] - found.second[number, at] <= margin
-        if doubtful.any():
-            settled = settle(train, ask.support, onto, ask.queries[doubtful])
-            answer.row[doubtful], answer.distance[doubtful] = settled
-        answers.append(answer)
-    return answers

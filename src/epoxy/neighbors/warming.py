@@ -6,6 +6,9 @@ import numpy as np
 
 from ..progress import silent
 from .asks import Ask, Support
+from .build import rectangle
+from .celled import celled_answer
+from .cells import Cells, Grouping
 from .coded import coded_answers, is_codable
 from .column import Column
 from .exact import nearest
@@ -29,7 +32,11 @@ def warm() -> None:
         graph = Graph.build(space, 4)
         Column.of(graph, support, radius=2.0).voting(np.arange(len(space)) < 5).reaching(3.0)
         graph.append(rng.normal(size=(3, 64)))
+        everybody = np.arange(space.n_nodes)
+        ask = Ask(Support(everybody[:9], everybody[:9].astype(np.int32)), everybody)
         if is_codable(space):
-            everybody = np.arange(space.n_nodes)
-            support_nodes = Support(everybody[:9], everybody[:9].astype(np.int32))
-            coded_answers(space, space, [Ask(support_nodes, everybody)], silent)
+            coded_answers(space, space, [ask], silent)
+        grouping = Grouping.of(space)
+        peak = rectangle(space, space, 4, grouping=grouping).peak
+        if peak is not None:
+            celled_answer(space, space, ask, Cells(grouping, peak))
