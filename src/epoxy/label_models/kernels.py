@@ -239,10 +239,13 @@ def _swap_loop(
 ) -> None:
     now = columns[at]
     counted, coded = cross.shape[0] > 0, counts.shape[0] > 0
+    # first who changed, without a branch: nobody can foresee them
+    changed, many = np.empty(now.shape[0], np.int32), 0
     for row in range(now.shape[0]):
+        changed[many] = row
+        many += now[row] != column[row]
+    for row in changed[:many]:
         old, new = now[row], column[row]
-        if old == new:
-            continue
         now[row] = new
         if coded:
             code = codes[row]
