@@ -27,12 +27,13 @@ class Best:
     best: np.ndarray  # (n_asks, n_queries) float32
     second: np.ndarray  # (n_asks, n_queries) float32
     winner: np.ndarray  # (n_asks, n_queries) int32, position in the ask's support
+    slack: float  # how far a score may be off
 
     @classmethod
-    def none(cls, shape: tuple[int, int]) -> Best:
+    def none(cls, shape: tuple[int, int], slack: float) -> Best:
         """Nothing was offered yet."""
         low = np.full(shape, -np.inf, dtype=np.float32)
-        return cls(low, low.copy(), np.zeros(shape, dtype=np.int32))
+        return cls(low, low.copy(), np.zeros(shape, dtype=np.int32), slack)
 
     def of(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One ask's scores, as the kernel takes them."""
@@ -40,7 +41,8 @@ class Best:
 
     def at(self, columns: np.ndarray) -> Best:
         """Some of the queries."""
-        return Best(self.best[:, columns], self.second[:, columns], self.winner[:, columns])
+        some = (each[:, columns] for each in (self.best, self.second, self.winner))
+        return Best(*some, self.slack)
 
     def merge(self, other: Best) -> None:
         """Take what another thread found among other candidates."""
@@ -77,7 +79,7 @@ def decided(
         distance[part] = onto.node_distances(asking[part], train, nodes[part])
 
     Work(blocks(len(asking), 4096)).run(lambda: measure, threads=threads)
-    margin = np.float32(2 * train.slack(onto))
+    margin = np.float32(2 * found.slack)
     answers, start = [], 0
     for number, (ask, winner) in enumerate(zip(asks, winners, strict=True)):
         at = where[ask.queries]

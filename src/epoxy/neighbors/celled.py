@@ -48,7 +48,8 @@ class _CelledSweep:
         low, per_step = cells.grouping.scale.tolist()
         # whoever is within rounding of the best must be seen too, or a tie could be missed
         self.limits = low, per_step, 4 * train.slack(onto), GUARD
-        self.found = Best.none((1, len(ask.queries)))
+        summed = kernels.active().longest_sum(train.right.shape[1])
+        self.found = Best.none((1, len(ask.queries)), train.slack(onto, summed))
         self.least = np.full(len(ask.queries), -np.inf)
         if ask.within is not None:  # a float32 score below this is surely farther
             self.least = train.metric.score_of(ask.within) - 2 * train.slack(onto)

@@ -9,10 +9,15 @@ import numpy as np
 from .compiling import U, compiled
 from .vectors16 import LANES, SIDE, dot_block
 
-__all__ = ["meet_cells", "raise_peaks"]
+__all__ = ["longest_sum", "meet_cells", "raise_peaks"]
 
 SPAN = 2048  # queries taken at a time: more share the fetching of a cell, fewer stay in the cache
 TOP = 255
+
+
+def longest_sum(dimension: int) -> int:
+    """Sixteen running sums, four additions to join them, and what is left over."""
+    return dimension // LANES + 4 + dimension % LANES
 
 
 @compiled
@@ -131,21 +136,20 @@ def _offer(asked: Any, offered: Any, answers: Any) -> None:
     right, nodes, names = offered
     best, second, winner = answers
     whole = left.shape[1] - left.shape[1] % LANES
-    x, z = np.empty(SIDE, np.int64), np.empty(SIDE, np.int64)
-    scores = np.empty(SIDE * SIDE, np.float32)
+    x, z = np.empty(SIDE, np.int64), np.empty(len(names) + SIDE, np.int64)
+    scores = np.zeros(SIDE * SIDE, np.float32)
+    for j in range(len(z)):  # the last one stands in for those that are missing
+        row = nodes[U(names[U(min(j, len(names) - 1))])]
+        z[U(j)] = right.ctypes.data + row * right.strides[0]
     for a in range(0, len(asking), SIDE):
-        for i in range(SIDE):  # the last one stands in for those that are missing
-            row = queries[asking[min(a + i, len(asking) - 1)]]
-            x[i] = left.ctypes.data + row * left.strides[0]
+        for i in range(SIDE):
+            row = queries[U(asking[U(min(a + i, len(asking) - 1))])]
+            x[U(i)] = left.ctypes.data + row * left.strides[0]
         for b in range(0, len(names), SIDE):
-            for j in range(SIDE):
-                row = nodes[names[min(b + j, len(names) - 1)]]
-                z[j] = right.ctypes.data + row * right.strides[0]
-            scores[:] = 0.0
             if whole:
-                dot_block(x.ctypes.data, z.ctypes.data, scores.ctypes.data, whole // LANES)
+                dot_block(x.ctypes.data, z.ctypes.data + 8 * b, scores.ctypes.data, whole // LANES)
             for i in range(min(SIDE, len(asking) - a)):
-                q = U(asking[a + i])
+                q = U(asking[U(a + i)])
                 for j in range(min(SIDE, len(names) - b)):
                     score = scores[U(SIDE * i + j)]
                     for d in range(whole, left.shape[1]):

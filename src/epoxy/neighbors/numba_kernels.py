@@ -15,7 +15,7 @@ import numpy as np
 
 from .compiling import U, compiled
 from .metrics import LANES
-from .numba_cells import meet_cells, raise_peaks
+from .numba_cells import longest_sum, meet_cells, raise_peaks
 from .vectors16 import LANES as SIDE
 from .vectors16 import turn_block
 
@@ -23,6 +23,7 @@ __all__ = [
     "best_two",
     "drain",
     "lend",
+    "longest_sum",
     "meet_cells",
     "pair_dots",
     "pair_squares",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["meet_cells", "raise_peaks"]
+__all__ = ["longest_sum", "meet_cells", "raise_peaks"]
 
 SPAN = 4096
 TOP = 255
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def longest_sum(dimension: int) -> int:
+    """How many products `meet_cells` may add one after the other; a library may add all."""
+    return dimension
 
 
 def raise_peaks(

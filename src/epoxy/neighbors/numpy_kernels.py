@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from .metrics import LANES
-from .numpy_cells import meet_cells, raise_peaks
+from .numpy_cells import longest_sum, meet_cells, raise_peaks
 
 __all__ = [
     "best_two",
     "drain",
     "lend",
+    "longest_sum",
     "meet_cells",
     "pair_dots",
     "pair_squares",

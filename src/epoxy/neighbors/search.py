@@ -102,7 +102,8 @@ class _Sweep:
 
     def worker(self) -> Callable[[int | slice], None]:
         """One thread's way to do a task."""
-        mine = Best.none((len(self.places), len(self.queries)))
+        shape = len(self.places), len(self.queries)
+        mine = Best.none(shape, self.train.slack(self.onto))
         self._found.append(mine)
         buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 

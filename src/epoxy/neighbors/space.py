@@ -104,12 +104,15 @@ class Space:
         digest.update(self.vectors.view(np.uint8).data)
         return digest.hexdigest()
 
-    def slack(self, other: Space) -> float:
-        """How far a float32 score between the two spaces may be from the true one."""
+    def slack(self, other: Space, summed: int | None = None) -> float:
+        """How far a float32 score between the two spaces may be from the true one.
+
+        Fewer numbers `summed` one after the other than the dimension make less of an error.
+        """
         largest = max(
             (float(each.squared_norm.max()) for each in (self, other) if each.n_nodes), default=0.0
         )
-        return self.metric.slack(self.dimension, largest)
+        return self.metric.slack(self.dimension if summed is None else summed, largest)
 
     def distances(self, rows: np.ndarray, other: Space, other_rows: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of rows."""
