@@ -91,6 +91,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """What a row starts with before any source speaks; (n_classes,)."""
         return np.asarray(np.log(self.class_balance_))
 
+    def __copy__(self) -> Self:
+        """The same model with attributes of its own; an edit waits for scikit-learn's way otherwise."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
     def to_state(self) -> State:
         """Describe the fitted model for `epoxy.persistence`."""
         if not hasattr(self, "log_likelihood_"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -247,9 +247,11 @@ class Session:
         given = [column] if len(now.splits) == 1 else [column, dev]
         own = []
         for at, (split, each) in enumerate(zip(now.splits, given)):
-            if each is None:
-                each = old.own[at] if old is not None else np.full(split.n_rows, ABSTAIN)
-            own.append(column_of(source, each, split.n_rows, self.classes))
+            if each is None and old is not None:
+                own.append(old.own[at])
+                continue
+            votes = np.full(split.n_rows, ABSTAIN) if each is None else each
+            own.append(column_of(source, votes, split.n_rows, self.classes))
         radius = old.radius if old is not None else self._usual_radius()
         made = self._source(now, source, tuple(own), radius, old)
         verb = "votes of" if old is not None else "add"
@@ -259,18 +261,12 @@ class Session:
         """Let a source (None: all of them) speak as far as `radius`; None leaves its votes alone."""
         value = as_radii([radius], ["radius"])[0]
         changed = [self._known(source)] if source is not None else list(self._now.sources)
-        return self.set_radii(
-            {each.name: value for each in changed}, f"radius of {source or 'all'}"
-        )
+        return self._move([(each, value) for each in changed], f"radius of {source or 'all'}")
 
     def set_radii(self, radii: Mapping[str, float | None], what: str = "radii") -> Change:
         """Set several radii in one edit."""
-        now = self._now
         values = as_radii(list(radii.values()), list(radii))
-        for name, value in zip(radii, values):
-            now = with_source(now, self._extended(self._known(name), value, now.index))
-        only = next(iter(radii)) if len(radii) == 1 else None
-        return self._commit(now, what, only)
+        return self._move([(self._known(name), each) for name, each in zip(radii, values)], what)
 
     def switch(self, source: str, on: bool) -> Change:
         """Switch a source off (its votes stay known) or on again."""
@@ -361,6 +357,12 @@ class Session:
         every = range(len(reached))
         extended = (index.extend(at, heard, self.weighting, len(self.classes)) for at in every)
         return replace(heard, extended=tuple(extended))
+
+    def _move(self, radii: Sequence[tuple[Source, float]], what: str) -> Change:
+        now = self._now
+        for source, radius in radii:
+            now = with_source(now, self._extended(source, radius, now.index))
+        return self._commit(now, what, radii[0][0].name if len(radii) == 1 else None)
 
     def _combine(self, version: Version, number: int = 0) -> Version:
         """Fit the label model and read probabilities, labels and scores of a version."""

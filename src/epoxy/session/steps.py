@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -87,9 +87,9 @@ def stack(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
 def with_source(version: Version, source: Source) -> Version:
     """A version with one source replaced, or added at the end."""
     if version.source(source.name) is None:
-        return replace(version, sources=(*version.sources, source))
-    kept = (source if each.name == source.name else each for each in version.sources)
-    return replace(version, sources=tuple(kept))
+        return version.decided((*version.sources, source))
+    kept = [source if each.name == source.name else each for each in version.sources]
+    return version.decided(tuple(kept))
 
 
 def joined(train: Split, more: Split) -> Split:

@@ -43,9 +43,13 @@ class Version:
         """The sources that are switched on."""
         return tuple(source for source in self.sources if source.is_on)
 
-    def decided(self) -> Version:
-        """What a person decided, without what follows from it: all that undo needs, a tenth as large."""
-        return Version(self.number, self.sources, self.truth, self.splits, self.index)
+    def decided(self, sources: tuple[Source, ...] | None = None) -> Version:
+        """What a person decided (about other sources if given), without what follows from it.
+
+        It is all that undo needs, and a tenth as large.
+        """
+        used = self.sources if sources is None else sources
+        return Version(self.number, used, self.truth, self.splits, self.index)
 
     def combined(
         self,
