@@ -83,10 +83,11 @@ def test_appended_rows_join_the_cells(metric):
 
 @METRICS
 @pytest.mark.parametrize("confined", [False, True], ids=["anywhere", "in two clusters"])
+@pytest.mark.parametrize("dimension", [37, 100])
 @pytest.mark.parametrize("rounds", [(0,), (1, 2, 0), (2, 4, 14, 0)])
-def test_a_search_by_cells_finds_who_is_nearest(metric, confined, rounds, monkeypatch):
+def test_a_search_by_cells_finds_who_is_nearest(metric, confined, dimension, rounds, monkeypatch):
     monkeypatch.setattr(celled, "ROUNDS", rounds)
-    space = Space(clusters(4), metric)
+    space = Space(clusters(4, dimension=dimension), metric)
     graph = Graph.build(space, 5)
     rng = np.random.default_rng(5)
     mask = rng.random(len(space)) < 0.3
@@ -103,7 +104,7 @@ def test_a_search_by_cells_finds_who_is_nearest(metric, confined, rounds, monkey
 
 @METRICS
 def test_what_lies_beyond_what_is_asked_for_may_stay_open_but_nothing_within(metric):
-    space = Space(clusters(6), metric)
+    space = Space(clusters(6, dimension=70), metric)
     graph = Graph.build(space, 5)
     mask = np.random.default_rng(7).random(len(space)) < 0.2
     expected = nearest(space, mask[:, None]).distance[space.first, 0]

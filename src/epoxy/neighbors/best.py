@@ -41,8 +41,8 @@ class Best:
 
     def at(self, columns: np.ndarray) -> Best:
         """Some of the queries."""
-        some = (each[:, columns] for each in (self.best, self.second, self.winner))
-        return Best(*some, self.slack)
+        best, second, winner = (each[:, columns] for each in (self.best, self.second, self.winner))
+        return Best(best, second, winner, self.slack)
 
     def merge(self, other: Best) -> None:
         """Take what another thread found among other candidates."""

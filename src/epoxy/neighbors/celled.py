@@ -3,7 +3,8 @@
 Each round takes, for every node that still asks, the nearest cells it has not seen, and so learns a
 better bound: a few cells at first, because the first bound is a guess, then all that the bound
 leaves. Ordinary float32 scores, the best two kept, decided as always. The queries are taken in order
-and in blocks, because fetching their vectors from memory costs as much as the arithmetic.
+and in blocks, because fetching their vectors from memory costs as much as the arithmetic. Rejected:
+8-bit codes first (few pairs are left, and scoring again what the codes cannot exclude eats the gain).
 """
 
 from __future__ import annotations
