@@ -3,7 +3,7 @@
 They number combinations of votes, count who votes with whom, sum evidence, take medians of triplets:
 numba's where it can be imported, numpy's otherwise (or by `EPOXY_KERNELS=numpy`); both give the same
 bits, because sums run in the order of the sources. With numba an edit at 22,070 × 9 is four times as
-fast, a radius twice (`benchmarks/speed.py`, both ways); the first call compiles, once per machine.
+fast, a radius three times (`benchmarks/speed.py`, both ways); the first call compiles, once per machine.
 """
 
 from __future__ import annotations
