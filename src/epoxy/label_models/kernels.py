@@ -135,7 +135,10 @@ def warm() -> None:
     meet(counts, 1, 2)
     meet_one(columns, codes, 0, 2)
     look_up_pairs(np.zeros(3), codes)
-    borrow(columns[0], columns[0], np.zeros(1), 0.0)
+    distance = np.zeros(1)
+    borrow(columns[0], columns[0], distance, 0.0)
+    distance.flags.writeable = False  # a type of its own to the compiler
+    borrow(columns[0], columns[0], distance, 0.0)
     from_log_odds(np.zeros(1))
     swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
     median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))

@@ -94,10 +94,10 @@ class Column:
         changed = speaker != self.speaker
         gone, added = changed & (self.speaker >= 0), changed & (speaker >= 0)
         found = Found(self.found.row.copy(), self.found.distance.copy())
-        lost = gone[self.graph.train.node[found.row]] & (found.row >= 0)
         # answers beyond the radius would have to hear the additions too; nobody needs them
-        stale = lost | (found.distance > self.radius) if added.any() else lost
-        found.row[stale], found.distance[stale] = NONE, np.inf
+        limit = self.radius if added.any() else np.inf
+        node = self.graph.train.node
+        lost = kernels.active().forget(gone, node, limit, found.row, found.distance)
         ear = _Ear(self.graph, speaker, self.radius, found)
         ear.hear(added, ~lost)
         ear.hear(speaker >= 0, lost)
@@ -117,12 +117,21 @@ class Column:
     @cached_property
     def row(self) -> np.ndarray:
         """The nearest supporting train row of each asking row, −1 for none; (n_onto,) int32."""
-        return np.asarray(self.found.row[self.graph.onto.node])
+        return self._by_row(self.found.row)
 
     @cached_property
     def distance(self) -> np.ndarray:
         """How far it is, inf for none; (n_onto,) float64."""
-        return np.asarray(self.found.distance[self.graph.onto.node])
+        return self._by_row(self.found.distance)
+
+    def _by_row(self, answer: np.ndarray) -> np.ndarray:
+        """What nodes were answered, for each row; read-only."""
+        onto = self.graph.onto
+        if onto.n_nodes == len(onto):  # every row is a node, numbered the same
+            return answer
+        by_row: np.ndarray = answer[onto.node]
+        by_row.flags.writeable = False
+        return by_row
 
 
 def _heard(graph: Graph, support: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -169,12 +178,11 @@ class _Ear:
 
     def _scan(self, asked: np.ndarray) -> np.ndarray:
         """Walk the listeners' lists; returns the nodes whose list ends too soon."""
-        row, distance = np.empty(len(asked), dtype=np.int32), np.empty(len(asked))
         unsettled = np.empty(len(asked), dtype=bool)
         kernel, lists = kernels.active().scan, self.graph.scannable
+        answers = self.found.row, self.found.distance
 
         def walk(part: slice) -> None:
-            answers = row[part], distance[part]
             unsettled[part] = kernel(lists, asked[part], self.speaker, self.radius, *answers)
 
         blocks = [slice(at, at + SCAN_BLOCK) for at in range(0, len(asked), SCAN_BLOCK)]
@@ -183,9 +191,6 @@ class _Ear:
                 walk(block)
         else:
             Work(blocks).run(lambda: walk)
-        settled = asked[~unsettled]
-        self.found.row[settled] = row[~unsettled]
-        self.found.distance[settled] = distance[~unsettled]
         return asked[unsettled]
 
     def _search(self, givers: np.ndarray, nodes: np.ndarray) -> None:

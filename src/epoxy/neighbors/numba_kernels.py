@@ -22,6 +22,7 @@ from .vectors16 import turn_block
 __all__ = [
     "best_two",
     "drain",
+    "forget",
     "lend",
     "longest_sum",
     "meet_cells",
@@ -284,7 +285,6 @@ def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance
     unsettled = np.zeros(len(asked), np.bool_)
     for at in range(len(asked)):
         query = U(asked[at])
-        row[at], distance[at] = -1, np.inf
         hit, p = -1, 0
         for rung in range(len(steps)):
             while p < steps[rung]:
@@ -294,22 +294,36 @@ def scan(graph: Any, asked: Any, speaker: Any, radius: float, row: Any, distance
                 p += 1
             if hit >= 0 or rungs[query, U(rung)] > radius:
                 break
-        if hit < 0:
-            unsettled[at] = rungs[query, U(rung)] <= radius
-            continue
-        near = distances[query, U(hit)]
-        lowest = speaker[U(neighbour[query, U(hit)])]
-        p = hit + 1
-        while p < neighbour.shape[1] and distances[query, U(p)] == near:
-            other = speaker[U(neighbour[query, U(p)])]
-            if other >= 0 and other < lowest:
-                lowest = other
-            p += 1
-        if near < rungs[query, U(len(steps) - 1)]:
-            row[at], distance[at] = lowest, near
+        near, lowest = np.inf, -1
+        if hit >= 0:
+            near = distances[query, U(hit)]
+            lowest = speaker[U(neighbour[query, U(hit)])]
+            p = hit + 1
+            while p < neighbour.shape[1] and distances[query, U(p)] == near:
+                other = speaker[U(neighbour[query, U(p)])]
+                if other >= 0 and other < lowest:
+                    lowest = other
+                p += 1
+            if near >= rungs[query, U(len(steps) - 1)]:
+                unsettled[at] = near <= radius
+                near, lowest = np.inf, -1
         else:
-            unsettled[at] = near <= radius
+            unsettled[at] = rungs[query, U(rung)] <= radius
+        if not unsettled[at]:
+            row[query], distance[query] = lowest, near
     return unsettled
+
+
+@compiled
+def forget(gone: Any, node: Any, limit: float, row: Any, distance: Any) -> Any:
+    """Take back answers through nodes that are gone, and all beyond the limit."""
+    lost = np.zeros(len(row), np.bool_)
+    for at in range(len(row)):
+        if row[at] >= 0:
+            lost[at] = gone[U(node[U(row[at])])]
+        if lost[at] or distance[at] > limit:
+            row[at], distance[at] = -1, np.inf
+    return lost
 
 
 @compiled

@@ -16,6 +16,7 @@ from .numpy_cells import longest_sum, meet_cells, raise_peaks
 __all__ = [
     "best_two",
     "drain",
+    "forget",
     "lend",
     "longest_sum",
     "meet_cells",
@@ -176,15 +177,26 @@ def scan(
 
     `graph` is (neighbour, distances, rungs, steps): from position `steps[l]` on, and beyond the
     list, everything is at least `rungs[:, l]` away. `speaker[v]` is the row through which node v
-    speaks, or −1. Writes the answers known for certain to `row` and `distance` (−1 and inf
-    elsewhere) and returns a mask of those that the list cannot settle within `radius`.
+    speaks, or −1. Writes what is certain to the asked nodes' places in `row` and `distance` (−1 and
+    inf for nobody) and returns a mask of those asked that the list cannot settle within `radius`.
     """
     unsettled = np.zeros(len(asked), dtype=bool)
     for start in range(0, len(asked), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        settled = _scan_block(graph, asked[part], speaker, radius)
-        row[part], distance[part], unsettled[part] = settled
+        lowest, near, unsettled[part] = _scan_block(graph, asked[part], speaker, radius)
+        settled = ~unsettled[part]
+        row[asked[part][settled]], distance[asked[part][settled]] = lowest[settled], near[settled]
     return unsettled
+
+
+def forget(
+    gone: np.ndarray, node: np.ndarray, limit: float, row: np.ndarray, distance: np.ndarray
+) -> np.ndarray:
+    """Take back answers through nodes that are gone, and all beyond the limit; a mask of the former."""
+    lost: np.ndarray = gone[node[row]] & (row >= 0)
+    stale = lost | (distance > limit)
+    row[stale], distance[stale] = -1, np.inf
+    return lost
 
 
 def _scan_block(
