@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
-from .asks import NONE, Ask, Support
+from .asks import NONE, Ask, Found, Support
 from .search import search
 from .space import Space
 
@@ -77,10 +77,10 @@ def nearest(
     row = np.full((len(asking), len(asks)), NONE, dtype=np.int32)
     distance = np.full((len(asking), len(asks)), np.inf)
     for number, found in enumerate(search(train, asking, asks, progress)):
-        place = np.full(asking.n_nodes, len(found.row))
-        place[asks[number].queries] = np.arange(len(found.row))
-        row[:, number] = np.append(found.row, NONE)[place[asking.node]]
-        distance[:, number] = np.append(found.distance, np.inf)[place[asking.node]]
+        answer = Found.nothing(asking.n_nodes)
+        answer.row[asks[number].queries] = found.row
+        answer.distance[asks[number].queries] = found.distance
+        row[:, number], distance[:, number] = answer.row[asking.node], answer.distance[asking.node]
     if asked is not None:  # equal rows share a search, but not the wish for an answer
         row[~asked], distance[~asked] = NONE, np.inf
     return Nearest(row, distance)
