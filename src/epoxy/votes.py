@@ -1,6 +1,6 @@
 """The two values everything else is a function of: `Votes`, and the row-aligned `Split`.
 
-Both are frozen and checked once, here. A column (one source over all rows) is the unit of work,
+Both are frozen and checked once, when made. A column (one source over all rows) is the unit of work,
 of caching and of distribution, so the matrix is kept column-contiguous.
 """
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import AlignmentError, LabelError, UnknownName, VectorError, VoteError
+from .errors import AlignmentError, LabelError, UnknownName, VoteError
+from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors, source_names
 
 if TYPE_CHECKING:
     from .label_models.patterns import Patterns
@@ -60,9 +61,9 @@ class Votes:
         *,
         sequences: Any = None,
     ) -> None:
-        raw = _as_matrix(matrix)
-        names = _source_names(sources, raw.shape[1])
-        labels = _class_names(classes, raw)
+        raw = as_matrix(matrix)
+        names = source_names(sources, raw.shape[1])
+        labels = class_names(classes, raw)
         _check_range(raw, names, labels)
         dtype = np.int8 if len(labels) <= 127 else np.int16
         # a private copy unless nothing has to change: a frozen value must not alias a mutable input
@@ -71,7 +72,7 @@ class Votes:
         object.__setattr__(self, "matrix", stored)
         object.__setattr__(self, "sources", names)
         object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "sequences", _sequence_ids(sequences, len(raw)))
+        object.__setattr__(self, "sequences", as_sequences(sequences, len(raw)))
 
     @classmethod
     def from_snorkel(
@@ -91,8 +92,8 @@ class Votes:
         classes: Iterable[str] = ("negative", "positive"),
     ) -> Votes:
         """Read FlyingSquid's or the paper's signed votes: 0 abstains, −1 and +1 are the two classes."""
-        raw = _as_matrix(matrix)
-        names = _source_names(sources, raw.shape[1])
+        raw = as_matrix(matrix)
+        names = source_names(sources, raw.shape[1])
         wrong = np.argwhere(~np.isin(raw, (-1, 0, 1)))
         if len(wrong):
             row, column = wrong[0]
@@ -251,9 +252,9 @@ class Split:
                 "join by row id before you build it, never by position"
             )
         object.__setattr__(self, "votes", votes)
-        object.__setattr__(self, "vectors", None if vectors is None else _as_vectors(vectors))
+        object.__setattr__(self, "vectors", None if vectors is None else finite_vectors(vectors))
         object.__setattr__(self, "y", None if y is None else _as_labels(y, votes.classes))
-        object.__setattr__(self, "ids", np.arange(votes.n_rows) if ids is None else _as_ids(ids))
+        object.__setattr__(self, "ids", np.arange(votes.n_rows) if ids is None else as_ids(ids))
 
     @property
     def n_rows(self) -> int:
@@ -306,54 +307,6 @@ def replace_votes(split: Split, votes: Votes) -> Split:
     return other
 
 
-def _as_matrix(matrix: Any) -> np.ndarray:
-    raw = np.asarray(matrix)
-    if raw.ndim != 2:
-        raise VoteError(
-            f"votes are a matrix of rows × sources, got an array of shape {raw.shape}; "
-            "reshape one column with [:, None]"
-        )
-    if raw.dtype == bool or raw.dtype.kind not in "iuf":
-        raise VoteError(
-            f"votes are class indices with -1 for abstain, got dtype {raw.dtype}; "
-            "use apply(...) or from_column(...) for votes given as names"
-        )
-    if raw.dtype.kind == "f":
-        if not np.array_equal(raw, np.floor(raw)):  # false for NaN too
-            raise VoteError("votes are whole numbers, got fractions or NaN; write -1 for abstain")
-        raw = raw.astype(np.int64)
-    return raw
-
-
-def _source_names(sources: Iterable[str] | None, count: int) -> tuple[str, ...]:
-    if sources is None:
-        return tuple(f"source_{index}" for index in range(count))
-    names = tuple(str(name) for name in sources)
-    if len(names) != count:
-        raise AlignmentError(
-            f"the matrix has {count} columns and {len(names)} source names; give one name per column"
-        )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise VoteError(f"source names must differ, got {twice} more than once; rename one of them")
-    return names
-
-
-def _class_names(classes: Iterable[str] | None, raw: np.ndarray) -> tuple[str, ...]:
-    if classes is None:
-        largest = int(raw.max()) if raw.size else 1
-        return tuple(str(index) for index in range(max(2, largest + 1)))
-    names = tuple(str(name) for name in classes)
-    if len(names) < 2:
-        raise LabelError(
-            f"labeling needs at least 2 classes, got {list(names)}; "
-            "name the class a row has when no source is right about it"
-        )
-    if len(set(names)) < len(names):
-        raise LabelError(f"class names must differ, got {list(names)}; rename one of them")
-    return names
-
-
 def _check_range(raw: np.ndarray, sources: Sequence[str], classes: Sequence[str]) -> None:
     """Check before narrowing: astype(int8) would wrap 300 to 44 in silence."""
     if not raw.size or (raw.min() >= ABSTAIN and raw.max() < len(classes)):
@@ -363,42 +316,6 @@ def _check_range(raw: np.ndarray, sources: Sequence[str], classes: Sequence[str]
         f"source {sources[column]!r} votes {raw[row, column]} on row {row}; "
         f"expected -1 to abstain or 0 to {len(classes) - 1} for {list(classes)[:10]}"
     )
-
-
-def _sequence_ids(sequences: Any, n_rows: int) -> np.ndarray | None:
-    if sequences is None:
-        return None
-    ids = np.asarray(sequences)
-    if ids.shape != (n_rows,):
-        raise AlignmentError(
-            f"sequences must name one sequence per row, got shape {ids.shape} for {n_rows} rows"
-        )
-    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n_rows else np.empty(0, int)
-    if len(np.unique(ids[starts])) < len(starts):
-        again = next(each for each in ids[starts] if (ids[starts] == each).sum() > 1)
-        raise AlignmentError(
-            f"rows of sequence {again!r} are not adjacent; sort the rows by sequence and position"
-        )
-    return ids
-
-
-def _as_vectors(vectors: Any) -> np.ndarray:
-    raw = np.asarray(vectors)
-    if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
-        raise VectorError(
-            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}"
-        )
-    with np.errstate(over="ignore"):
-        stored = np.array(raw, dtype=np.float32, order="C", copy=True)
-    finite = np.isfinite(stored).all(axis=1)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
-        raise VectorError(
-            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
-            "embed those rows again or drop them from every split"
-        )
-    stored.flags.writeable = False
-    return stored
 
 
 def _as_labels(y: Any, classes: Sequence[str]) -> np.ndarray:
@@ -431,10 +348,3 @@ def _label_index(value: Any, position: Mapping[str, int]) -> int:
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return int(value) if value == int(value) and ABSTAIN <= value < len(position) else -2
     return position.get(str(value), -2)
-
-
-def _as_ids(ids: Any) -> np.ndarray:
-    found = np.asarray(ids)
-    if found.ndim != 1:
-        raise AlignmentError(f"ids hold one name per row, got shape {found.shape}")
-    return found

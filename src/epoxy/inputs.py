@@ -1,0 +1,120 @@
+"""What a user hands over, in the form that `Votes` and `Split` keep: whole numbers, names, finite vectors.
+
+Only the form is checked here. What a number means (which class, an abstention, an unknown truth) is
+checked where it is given that meaning, in `votes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .errors import AlignmentError, LabelError, VectorError, VoteError
+
+__all__ = [
+    "as_ids",
+    "as_matrix",
+    "as_sequences",
+    "class_names",
+    "finite_vectors",
+    "source_names",
+]
+
+
+def as_matrix(matrix: Any) -> np.ndarray:
+    """Votes as a table of whole numbers, rows × sources; whether each is a class is not asked here."""
+    raw = np.asarray(matrix)
+    if raw.ndim != 2:
+        raise VoteError(
+            f"votes are a matrix of rows × sources, got an array of shape {raw.shape}; "
+            "reshape one column with [:, None]"
+        )
+    if raw.dtype == bool or raw.dtype.kind not in "iuf":
+        raise VoteError(
+            f"votes are class indices with -1 for abstain, got dtype {raw.dtype}; "
+            "use apply(...) or from_column(...) for votes given as names"
+        )
+    if raw.dtype.kind == "f":
+        if not np.array_equal(raw, np.floor(raw)):  # false for NaN too
+            raise VoteError("votes are whole numbers, got fractions or NaN; write -1 for abstain")
+        raw = raw.astype(np.int64)
+    return raw
+
+
+def source_names(sources: Iterable[str] | None, count: int) -> tuple[str, ...]:
+    """One name per column, all different; `source_0`, `source_1`, … when not given."""
+    if sources is None:
+        return tuple(f"source_{index}" for index in range(count))
+    names = tuple(str(name) for name in sources)
+    if len(names) != count:
+        raise AlignmentError(
+            f"the matrix has {count} columns and {len(names)} source names; give one name per column"
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise VoteError(f"source names must differ, got {twice} more than once; rename one of them")
+    return names
+
+
+def class_names(classes: Iterable[str] | None, raw: np.ndarray) -> tuple[str, ...]:
+    """At least two class names, all different; as many as `raw` votes for when not given."""
+    if classes is None:
+        largest = int(raw.max()) if raw.size else 1
+        return tuple(str(index) for index in range(max(2, largest + 1)))
+    names = tuple(str(name) for name in classes)
+    if len(names) < 2:
+        raise LabelError(
+            f"labeling needs at least 2 classes, got {list(names)}; "
+            "name the class a row has when no source is right about it"
+        )
+    if len(set(names)) < len(names):
+        raise LabelError(f"class names must differ, got {list(names)}; rename one of them")
+    return names
+
+
+def as_sequences(sequences: Any, n_rows: int) -> np.ndarray | None:
+    """One sequence id per row, rows of one sequence adjacent; None when not given."""
+    if sequences is None:
+        return None
+    ids = np.asarray(sequences)
+    if ids.shape != (n_rows,):
+        raise AlignmentError(
+            f"sequences must name one sequence per row, got shape {ids.shape} for {n_rows} rows"
+        )
+    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n_rows else np.empty(0, int)
+    if len(np.unique(ids[starts])) < len(starts):
+        again = next(each for each in ids[starts] if (ids[starts] == each).sum() > 1)
+        raise AlignmentError(
+            f"rows of sequence {again!r} are not adjacent; sort the rows by sequence and position"
+        )
+    return ids
+
+
+def finite_vectors(vectors: Any) -> np.ndarray:
+    """One finite float32 vector per row, in an array that nobody else can change."""
+    raw = np.asarray(vectors)
+    if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
+        raise VectorError(
+            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}"
+        )
+    with np.errstate(over="ignore"):
+        stored = np.array(raw, dtype=np.float32, order="C", copy=True)
+    finite = np.isfinite(stored).all(axis=1)
+    if not finite.all():
+        bad = np.flatnonzero(~finite)
+        raise VectorError(
+            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
+            "embed those rows again or drop them from every split"
+        )
+    stored.flags.writeable = False
+    return stored
+
+
+def as_ids(ids: Any) -> np.ndarray:
+    """One name per row."""
+    found = np.asarray(ids)
+    if found.ndim != 1:
+        raise AlignmentError(f"ids hold one name per row, got shape {found.shape}")
+    return found
