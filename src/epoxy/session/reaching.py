@@ -106,6 +106,19 @@ class Index:
             return _up_to(old, wanted).voting(support).reaching(wanted)
         return neighbors.Column.of(self.graphs[at], support, radius=wanted)
 
+    def reached(
+        self, own: Sequence[np.ndarray], radius: float, old: Source | None = None
+    ) -> tuple[Answer, ...]:
+        """`reach` on every split, for a source with these votes; `old` is what it was before."""
+        support = own[0] != ABSTAIN
+        every = range(len(self.sizes))
+        if not support.any() or support.all():  # nothing to lend, or sources left alone
+            return tuple(self.nobody(at) for at in every)
+        speakers = self.speakers(support)
+        return tuple(
+            self.reach(at, speakers, radius, old.reach[at] if old else None) for at in every
+        )
+
     def widen(self, found: Answer, radius: float) -> Answer:
         """The same answer, certain up to a larger radius."""
         return found if isinstance(found, Found) else found.reaching(_wanted(radius))
@@ -127,6 +140,21 @@ class Index:
         votes = Votes(own[:, None], [source.name], [str(k) for k in range(n_classes)])
         reached = self.as_reach(at, [source], votes, weighting)
         return np.ascontiguousarray(reached.extend([source.radius]).matrix[:, 0])
+
+    def with_radius(
+        self, source: Source, radius: float, weighting: Weighting, n_classes: int
+    ) -> Source:
+        """The same source with another radius; searches only what lies beyond the last one asked."""
+        reached = tuple(self.widen(each, radius) for each in source.reach)
+        said = source.said
+        if not said or reached != source.reach:
+            said = tuple(self.said(source.own[0], each) for each in reached)
+        heard = Source(
+            source.name, source.own, reached, source.own, float(radius), source.is_on, said
+        )
+        every = range(len(reached))
+        extended = (self.extend(at, heard, weighting, n_classes) for at in every)
+        return replace(heard, extended=tuple(extended))
 
     def as_reach(
         self, at: int, sources: Sequence[Source], votes: Votes, weighting: Weighting

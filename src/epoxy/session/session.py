@@ -7,7 +7,6 @@ is a step back, and whoever watches is told the difference (`Change`).
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,36 +14,28 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from .. import neighbors
 from ..diagnostics import Explanation, Report
-from ..errors import (
-    NotIdentifiable,
-    ParameterError,
-    UnknownName,
-)
-from ..extension import Radius, Reach, as_radii, typical_distance
+from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..extension import Radius, as_radii, typical_distance
 from ..label_models import LabelModel
-from ..label_models.base import posterior
-from ..label_models.kernels import from_log_odds, sum_log_odds, warm
+from ..label_models.kernels import warm
 from ..model import Epoxy, position_of
 from ..progress import Progress, silent
 from ..votes import ABSTAIN, Split, Votes
 from ..weighting import Weighting, resolve_weighting
+from .combining import Combining
 from .reaching import Index
 from .steps import (
     DEV,
     TRAIN,
-    Told,
+    change_between,
     check_same,
     column_of,
-    coverage_of,
     default_model,
-    flipped,
+    extended_votes,
     joined,
-    most_probable,
     stack,
     truth_of,
     with_source,
@@ -54,8 +45,6 @@ from .versions import Change, Source, Version
 from .working import Working
 
 __all__ = ["Session"]
-
-_FEW = 32  # sources up to which BLAS does not think of a second thread
 
 
 class Session:
@@ -109,7 +98,6 @@ class Session:
         self.classes, self.metric, self.positive = train.classes, metric, positive
         self.weighting = resolve_weighting(weighting)
         self.label_model = default_model(dev) if label_model is None else label_model
-        self._template = clone(self.label_model, safe=False)
         self.failures: tuple[Any, ...] = ()
         self.project: Any = None
         self.store: Store | None = None
@@ -118,8 +106,7 @@ class Session:
         self._watchers: list[Callable[[Change], None]] = []
         self._past: list[Version] = []
         self._working = Working(len(self.classes))
-        self._told: Told | None = None
-        self._threads = ThreadpoolController()
+        self._combining = Combining(self.label_model, self._working, self.classes)
         warm()
         neighbors.warm()
         splits = (train,) if dev is None else (train, dev)
@@ -135,9 +122,9 @@ class Session:
         for at, name in enumerate(train.votes.sources):
             own = tuple(np.ascontiguousarray(split.votes.matrix[:, at]) for split in splits)
             # certain for every radius: a slider never waits for what can be known beforehand
-            made = self._extended(self._source(start, name, own, np.inf), radii[at], index)
+            made = self._extended(self._source(index, name, own, np.inf), radii[at], index)
             start = replace(start, sources=(*start.sources, made))
-        self._now = self._combine(start)
+        self._now = self._combining.combine(start, positive)
 
     @classmethod
     def open(cls, folder: str | Path, **options: Any) -> Self:
@@ -192,7 +179,7 @@ class Session:
     @property
     def votes(self) -> Votes:
         """The extended train votes of the sources that are switched on."""
-        return self._votes(TRAIN)
+        return extended_votes(self._now, TRAIN)
 
     def split(self, name: str = "train", *, every: bool = False) -> Split:
         """A split with its current own votes and true labels; `every` includes sources switched off."""
@@ -217,8 +204,8 @@ class Session:
         model = Epoxy(self.label_model, self._radii(), self.weighting, metric=self.metric)
         model.train_, model.label_model_ = train, now.label_model
         model.radius_ = self._radii()
-        model.reach_ = self._reach(TRAIN, train.votes)
-        model.votes_ = self._votes(TRAIN)
+        model.reach_ = now.index.as_reach(TRAIN, now.active, train.votes, self.weighting)
+        model.votes_ = extended_votes(now, TRAIN)
         return model
 
     def report(self, split: str = "dev") -> Report:
@@ -253,7 +240,7 @@ class Session:
             votes = np.full(split.n_rows, ABSTAIN) if each is None else each
             own.append(column_of(source, votes, split.n_rows, self.classes))
         radius = old.radius if old is not None else self._usual_radius()
-        made = self._source(now, source, tuple(own), radius, old)
+        made = self._source(now.index, source, tuple(own), radius, old)
         verb = "votes of" if old is not None else "add"
         return self._commit(with_source(now, made), f"{verb} {source}", source)
 
@@ -303,7 +290,7 @@ class Session:
         shell = replace(now, splits=(grown, *now.splits[1:]), truth=truth, index=index, sources=())
         for at, source in enumerate(now.sources):
             own = (np.ascontiguousarray(grown.votes.matrix[:, at]), *source.own[1:])
-            made = self._source(shell, source.name, own, source.radius)
+            made = self._source(index, source.name, own, source.radius)
             shell = replace(shell, sources=(*shell.sources, replace(made, is_on=source.is_on)))
         return self._commit(shell, f"append {grown.n_rows - train.n_rows} rows", None)
 
@@ -313,10 +300,9 @@ class Session:
             raise ParameterError("there is no edit to undo")
         start = time.perf_counter()
         before = self._now
-        made = self._combine(self._past[-1], before.number + 1)
+        made = self._combining.combine(self._past[-1], self.positive, before.number + 1)
         self._past.pop()
         self._now = made
-        self._keep(before, made, f"undo {self._last}")
         return self._tell(before, f"undo {self._last}", None, start)
 
     def forget_past(self) -> None:
@@ -327,36 +313,18 @@ class Session:
 
     def _source(
         self,
-        version: Version,
+        index: Index,
         name: str,
         own: tuple[np.ndarray, ...],
         radius: float,
         old: Source | None = None,
     ) -> Source:
-        support = own[TRAIN] != ABSTAIN
-        alone = not support.any() or support.all()  # nothing to lend, or sources left alone
-        speakers = None if alone else version.index.speakers(support)
-        reached = tuple(
-            version.index.nobody(at)
-            if alone
-            else version.index.reach(at, speakers, radius, old.reach[at] if old else None)
-            for at in range(len(version.splits))
-        )
+        reached = index.reached(own, radius, old)
         shell = Source(name, own, reached, own, radius, True if old is None else old.is_on)
-        return self._extended(shell, radius, version.index)
+        return self._extended(shell, radius, index)
 
     def _extended(self, source: Source, radius: float, index: Index) -> Source:
-        """The same source with another radius; searches only what lies beyond the last one asked."""
-        reached = tuple(index.widen(each, radius) for each in source.reach)
-        said = source.said
-        if not said or reached != source.reach:
-            said = tuple(index.said(source.own[TRAIN], each) for each in reached)
-        heard = Source(
-            source.name, source.own, reached, source.own, float(radius), source.is_on, said
-        )
-        every = range(len(reached))
-        extended = (index.extend(at, heard, self.weighting, len(self.classes)) for at in every)
-        return replace(heard, extended=tuple(extended))
+        return index.with_radius(source, radius, self.weighting, len(self.classes))
 
     def _move(self, radii: Sequence[tuple[Source, float]], what: str) -> Change:
         now = self._now
@@ -364,96 +332,20 @@ class Session:
             now = with_source(now, self._extended(source, radius, now.index))
         return self._commit(now, what, radii[0][0].name if len(radii) == 1 else None)
 
-    def _combine(self, version: Version, number: int = 0) -> Version:
-        """Fit the label model and read probabilities, labels and scores of a version."""
-        if len(version.sources) <= _FEW:
-            return self._combined(version, number)
-        # products of some hundred rows are not worth waiting for a second thread, least of all a busy one
-        with self._threads.limit(limits=1, user_api="blas"):
-            return self._combined(version, number)
-
-    def _combined(self, version: Version, number: int) -> Version:
-        self._working.sync([source.extended[TRAIN] for source in version.active])
-        try:
-            model = self._fit(version)
-        except NotIdentifiable as error:
-            return version.combined(number, None, (), (), {}, str(error))
-        proba = tuple(self._probabilities(model, version, at) for at in range(len(version.splits)))
-        labels = tuple(most_probable(each) for each in proba)
-        if self._told is None or self._told.truth is not version.truth:
-            self._told = Told.of(version.truth)
-        found = self._told.scores(proba, self.classes, self.positive)
-        return version.combined(number, model, proba, labels, found)
-
-    def _fit(self, version: Version) -> Any:
-        model = copy.copy(self._template)  # clone() reads signatures: half a millisecond per edit
-        names = tuple(source.name for source in version.active)
-        if not names:
-            raise NotIdentifiable("no source is switched on; add a labeling function")
-        if hasattr(model, "fit_moments") and not model.needs_rows:
-            return model.fit_moments(self._working.moments(names, self.classes))
-        return model.fit(self._votes(TRAIN, version))
-
-    def _probabilities(self, model: Any, version: Version, at: int) -> np.ndarray:
-        if not hasattr(model, "log_likelihood_"):
-            return np.asarray(model.predict_proba(self._votes(at, version)))
-        alike = self._working.patterns() if at == TRAIN else None
-        if alike is not None:
-            return alike.spread(self._posterior(model, alike.votes))
-        if at == TRAIN:
-            return self._posterior(model, self._working.matrix)
-        return self._posterior(model, np.stack([source.extended[at] for source in version.active]))
-
-    def _posterior(self, model: Any, columns: np.ndarray) -> np.ndarray:
-        """Probabilities of rows given as columns of votes; (n_rows, n_classes)."""
-        table, prior = model.log_likelihood_, model.log_prior()
-        if len(self.classes) == 2:
-            odds = table[:, :, 1] - table[:, :, 0]
-            return from_log_odds(sum_log_odds(columns, odds, float(prior[1] - prior[0])))
-        return posterior(columns.T, table, prior)
-
     def _commit(self, version: Version, what: str, source: str | None) -> Change:
         start = time.perf_counter()
         before = self._now
-        made = self._combine(version, before.number + 1)
+        made = self._combining.combine(version, self.positive, before.number + 1)
         self._past.append(before.decided())
         self._now, self._last = made, what
-        self._keep(before, made, what)
         return self._tell(before, what, source, start)
 
-    def _keep(self, before: Version, now: Version, what: str) -> None:
-        """Write what a person decided to the project's store, if there is one."""
-        if self.store is None:
-            return
-        known = {source.name: (source.radius, source.is_on) for source in before.sources}
-        settings = {source.name: (source.radius, source.is_on) for source in now.sources}
-        changed = {
-            name: value
-            for name, value in settings.items()
-            if str(known.get(name, value)) != str(value)  # NaN equals itself as text
-        }
-        if changed:
-            self.store.set_sources(changed, what)
-        for split, old, new in zip(now.splits, before.truth, now.truth):
-            for row in np.flatnonzero(old != new) if len(old) == len(new) else ():
-                label = None if new[row] == ABSTAIN else self.classes[new[row]]
-                self.store.set_label(str(split.ids[row]), label)
-
     def _tell(self, before: Version, what: str, source: str | None, start: float) -> Change:
+        """Let the store and whoever watches know what came of an edit."""
         now = self._now
-        old, new = (each.source(source) if source else None for each in (before, now))
-        change = Change(
-            version=now.number,
-            what=what,
-            source=source,
-            flipped=flipped(before, now),
-            before=before.scores,
-            after=now.scores,
-            coverage=None if source is None else (coverage_of(old), coverage_of(new)),
-            seconds=time.perf_counter() - start,
-            searched=0.0 if new is None else now.index.searched(new.reach[TRAIN]),
-            problem=now.problem,
-        )
+        if self.store is not None:
+            self.store.record(before, now, what)
+        change = change_between(before, now, what, source, start)
         for watcher in tuple(self._watchers):
             watcher(change)
         return change
@@ -485,13 +377,3 @@ class Session:
         """What a new source starts with: the middle of the others' radii."""
         radii = [s.radius for s in self._now.sources if not np.isnan(s.radius)]
         return float(np.median(radii)) if radii else 0.0
-
-    def _votes(self, at: int, version: Version | None = None) -> Votes:
-        now = self._now if version is None else version
-        matrix = stack([source.extended[at] for source in now.active], now.splits[at].n_rows)
-        names = tuple(source.name for source in now.active)
-        return Votes.of_checked(matrix, names, self.classes, now.splits[at].votes.sequences)
-
-    def _reach(self, at: int, votes: Votes) -> Reach:
-        found: Reach = self._now.index.as_reach(at, self._now.active, votes, self.weighting)
-        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,17 +13,17 @@ from ..diagnostics import scores
 from ..errors import AlignmentError, VoteError
 from ..label_models import LabelModel, Triplet, balance_of
 from ..votes import ABSTAIN, Split, Votes
-from .versions import Source, Version
+from .versions import Change, Source, Version
 
 __all__ = [
     "DEV",
     "TRAIN",
     "Told",
+    "change_between",
     "check_same",
     "column_of",
-    "coverage_of",
     "default_model",
-    "flipped",
+    "extended_votes",
     "joined",
     "most_probable",
     "stack",
@@ -82,6 +83,14 @@ def stack(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
     if not columns:
         return np.empty((rows, 0), dtype=np.int8, order="F")
     return np.stack(columns).T
+
+
+def extended_votes(version: Version, at: int) -> Votes:
+    """What the sources that are switched on say about split `at` after extension."""
+    split, used = version.splits[at], version.active
+    matrix = stack([source.extended[at] for source in used], split.n_rows)
+    names = tuple(source.name for source in used)
+    return Votes.of_checked(matrix, names, split.classes, split.votes.sequences)
 
 
 def with_source(version: Version, source: Source) -> Version:
@@ -145,7 +154,7 @@ def most_probable(proba: np.ndarray) -> np.ndarray:
     return np.asarray(proba.argmax(axis=1))
 
 
-def flipped(before: Version, now: Version) -> np.ndarray:
+def _flipped(before: Version, now: Version) -> np.ndarray:
     """Train rows whose label differs between two versions."""
     if not before.labels or not now.labels:
         rows = now.splits[TRAIN].n_rows if before.labels or now.labels else 0
@@ -155,9 +164,28 @@ def flipped(before: Version, now: Version) -> np.ndarray:
     return np.flatnonzero(old[:shared] != new[:shared])
 
 
-def coverage_of(source: Source | None) -> float:
+def _coverage_of(source: Source | None) -> float:
     """Share of train rows a source votes on after extension."""
     if source is None or not len(source.extended[TRAIN]):
         return 0.0
     column = source.extended[TRAIN]
     return np.count_nonzero(column != ABSTAIN) / len(column)
+
+
+def change_between(
+    before: Version, now: Version, what: str, source: str | None, start: float
+) -> Change:
+    """What an edit of `source`, begun at `start` by `time.perf_counter`, made different."""
+    old, new = (each.source(source) if source else None for each in (before, now))
+    return Change(
+        version=now.number,
+        what=what,
+        source=source,
+        flipped=_flipped(before, now),
+        before=before.scores,
+        after=now.scores,
+        coverage=None if source is None else (_coverage_of(old), _coverage_of(new)),
+        seconds=time.perf_counter() - start,
+        searched=0.0 if new is None else now.index.searched(new.reach[TRAIN]),
+        problem=now.problem,
+    )

@@ -13,7 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import StoreError
+from ..votes import ABSTAIN
+from .versions import Version
 
 __all__ = ["Store"]
 
@@ -80,6 +84,22 @@ class Store:
             {"number": number, "what": what, **json.loads(detail), "at": at}
             for number, what, detail, at in rows
         ]
+
+    def record(self, before: Version, now: Version, what: str) -> None:
+        """Write what a person decided between two versions."""
+        known = {source.name: (source.radius, source.is_on) for source in before.sources}
+        settings = {source.name: (source.radius, source.is_on) for source in now.sources}
+        changed = {
+            name: value
+            for name, value in settings.items()
+            if str(known.get(name, value)) != str(value)  # NaN equals itself as text
+        }
+        if changed:
+            self.set_sources(changed, what)
+        for split, old, new in zip(now.splits, before.truth, now.truth):
+            for row in np.flatnonzero(old != new) if len(old) == len(new) else ():
+                label = None if new[row] == ABSTAIN else split.classes[new[row]]
+                self.set_label(str(split.ids[row]), label)
 
     def set_label(self, row: str, label: str | None) -> None:
         """Record one true label; None takes it back."""
