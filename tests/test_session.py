@@ -202,6 +202,24 @@ def test_watchers_are_told_until_they_stop(session):
     assert heard == ["radius of s0", "undo radius of s0"]
 
 
+def test_each_undo_names_the_edit_it_takes_back(session):
+    heard = []
+    session.set_radius("s0", 0.3)
+    session.switch("s1", False)
+    session.subscribe(lambda change: heard.append(change.what))
+
+    session.undo()
+    session.undo()
+
+    assert heard == ["undo off s1", "undo radius of s0"]
+
+
+def test_a_change_is_made_of_plain_numbers(session):
+    change = session.set_radius("s0", 0.3)
+
+    assert [type(each) for each in change.coverage] == [float, float]
+
+
 def test_undo_goes_back_step_by_step_to_the_start(session):
     start = session.probabilities
     session.set_radius("s0", 0.4)

@@ -104,7 +104,7 @@ class Session:
         self.rows: Any = None
         self.meanings: dict[str, str | None] = {}  # fingerprints of the functions it voted with
         self._watchers: list[Callable[[Change], None]] = []
-        self._past: list[Version] = []
+        self._past: list[tuple[Version, str]] = []  # what was, and the edit that ended it
         self._working = Working(len(self.classes))
         self._combining = Combining(self.label_model, self._working, self.classes)
         warm()
@@ -300,10 +300,11 @@ class Session:
             raise ParameterError("there is no edit to undo")
         start = time.perf_counter()
         before = self._now
-        made = self._combining.combine(self._past[-1], self.positive, before.number + 1)
+        earlier, what = self._past[-1]
+        made = self._combining.combine(earlier, self.positive, before.number + 1)
         self._past.pop()
         self._now = made
-        return self._tell(before, f"undo {self._last}", None, start)
+        return self._tell(before, f"undo {what}", None, start)
 
     def forget_past(self) -> None:
         """Make the current state the one that undo stops at."""
@@ -336,8 +337,8 @@ class Session:
         start = time.perf_counter()
         before = self._now
         made = self._combining.combine(version, self.positive, before.number + 1)
-        self._past.append(before.decided())
-        self._now, self._last = made, what
+        self._past.append((before.decided(), what))
+        self._now = made
         return self._tell(before, what, source, start)
 
     def _tell(self, before: Version, what: str, source: str | None, start: float) -> Change:

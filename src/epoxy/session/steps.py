@@ -169,7 +169,7 @@ def _coverage_of(source: Source | None) -> float:
     if source is None or not len(source.extended[TRAIN]):
         return 0.0
     column = source.extended[TRAIN]
-    return np.count_nonzero(column != ABSTAIN) / len(column)
+    return float(np.count_nonzero(column != ABSTAIN) / len(column))
 
 
 def change_between(
