@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ import numpy as np
 from . import __version__
 from .errors import StoreError
 
-__all__ = ["Savable", "State", "load", "make_folder", "nest", "save", "unnest"]
+__all__ = ["Savable", "State", "load", "make_folder", "nest", "plain", "save", "unnest"]
 
 FORMAT = 1
 
@@ -186,3 +187,18 @@ def _read_json(folder: Path) -> Mapping[str, Any]:
     if not isinstance(about, dict):
         raise StoreError(f"{path} does not describe a model; save the model again")
     return about
+
+
+def plain(value: Any) -> Any:
+    """Numbers, strings, lists and dicts only; what JSON has no word for becomes null, or its text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ import numpy as np
 from .. import neighbors
 from ..errors import EpoxyError, ParameterError
 from ..label_models import kernels
-from ..persistence import make_folder
+from ..persistence import make_folder, plain
 from ..progress import Progress, silent
 from . import environment
 from .cells import Cell, Cells
@@ -108,7 +107,7 @@ def run_cell(
         "threshold": threshold,
         "dev_score": _dev_score(context, prediction.dev),
         "seconds": {stage: round(spent, 6) for stage, spent in context.seconds.items()},
-        "facts": _plain(dict(prediction.facts)),
+        "facts": plain(dict(prediction.facts)),
         "commit": environment.commit(),
     }
 
@@ -269,18 +268,3 @@ def _checked(settings: Settings) -> Settings:
             f"got class_balance={balance!r}; expected shares by class, 'dev' or 'tune'"
         )
     return settings
-
-
-def _plain(value: Any) -> Any:
-    """Facts as JSON can hold them."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ..persistence import plain
 
-__all__ = ["plain", "say", "write_json"]
+__all__ = ["say", "write_json"]
 
 
 def say(text: object = "") -> None:
@@ -27,20 +26,3 @@ def write_json(data: Any, target: str | None) -> None:
         sys.stdout.write(text + "\n")
     else:
         Path(target).write_text(text + "\n", "utf-8")
-
-
-def plain(value: Any) -> Any:
-    """Numbers, strings, lists and dicts only; what JSON has no word for becomes null."""
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return str(value)
