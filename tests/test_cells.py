@@ -178,3 +178,88 @@ def test_an_interrupted_build_goes_on_with_its_cells(tmp_path, monkeypatch):
     assert begun[1] > 10
     assert graph.cells.peak.tolist() == expected.cells.peak.tolist()
     assert graph.neighbour.tolist() == expected.neighbour.tolist()
+
+
+def test_a_tile_that_ctrl_c_left_half_done_is_not_kept(tmp_path, monkeypatch):
+    vectors = clusters(12)
+    expected = Graph.build(Space(vectors), 5)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # the only thread is the one that is interrupted
+    offer, offered = cells.Peaks.offer, []
+
+    def interrupted(self, tile, cell):
+        offered.append(len(cell))
+        if len(offered) == 24:
+            raise KeyboardInterrupt
+        offer(self, tile, cell)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cells.Peaks, "offer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    graph = Graph.build(Space(vectors), 5, cache=tmp_path)
+
+    assert graph.cells.peak.tolist() == expected.cells.peak.tolist()
+    assert graph.neighbour.tolist() == expected.neighbour.tolist()
+
+
+def test_an_interrupted_build_with_other_cells_is_begun_again(tmp_path):
+    space, checkpoint = Space(clusters(13)), build.Checkpoint(tmp_path / "begun.npz", 0.0)
+    grouping = cells.Grouping.of(space)
+    begun = build._HalfMatrix(space, 5, grouping)
+    begun.worker()(begun.tasks[0])
+    begun.keep(checkpoint, 1)
+    scale = grouping.scale * np.float32(1.5)
+    regrouped = cells.Grouping(grouping.cell, grouping.centre, scale)
+
+    assert build._HalfMatrix(space, 5, grouping).resume(checkpoint) == 1
+    assert build._HalfMatrix(space, 5, regrouped).resume(checkpoint) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-19, 1e-21, 1e-30, 1e17])
+def test_vectors_of_any_length_are_found(scale):
+    space = Space(clusters(14, dimension=5) * np.float32(scale), "euclidean")
+    graph = Graph.build(space, 5)
+    mask = np.random.default_rng(15).random(len(space)) < 0.1
+    expected = nearest(space, mask[:, None])
+
+    column = Column.of(graph, mask, radius=np.inf)
+
+    assert np.isfinite(graph.cells.grouping.scale).all()
+    assert column.row.tolist() == expected.row[:, 0].tolist()
+
+
+def test_a_radius_that_cannot_be_squared_is_like_any_large_one():
+    space = Space(clusters(16), "euclidean")
+    graph = Graph.build(space, 5)
+    mask = np.random.default_rng(17).random(len(space)) < 0.1
+
+    column = Column.of(graph, mask, radius=1e200)
+
+    assert column.row.tolist() == nearest(space, mask[:, None]).row[:, 0].tolist()
+
+
+def test_another_split_may_be_longer_than_any_train_vector():
+    train = Space(clusters(18) * np.float32(1e-17), "euclidean")
+    onto = Space(clusters(19) * np.float32(1e17), "euclidean")
+    mask = np.random.default_rng(20).random(len(train)) < 0.1
+
+    column = Column.of(Graph.build(train, 5).queries(onto), mask, radius=np.inf)
+
+    assert column.row.tolist() == nearest(train, mask[:, None], onto).row[:, 0].tolist()
+
+
+@METRICS
+@pytest.mark.parametrize("crowded", [0, 10**6], ids=["cell by cell", "all at once"])
+def test_masses_of_equally_near_rows_are_decided_either_way(metric, crowded, monkeypatch):
+    monkeypatch.setattr(celled, "CROWDED", crowded)
+    lattice = np.random.default_rng(21).integers(1, 4, (400, 5)).astype(np.float32)
+    space = Space(lattice, metric)
+    graph = Graph.build(space, 2)
+    mask = np.random.default_rng(22).random(len(space)) < 0.4
+    expected = nearest(space, mask[:, None])
+
+    column = Column.of(graph, mask, radius=np.inf)
+
+    assert column.row.tolist() == expected.row[:, 0].tolist()
+    assert column.distance.tolist() == expected.distance[:, 0].tolist()

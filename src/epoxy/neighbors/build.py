@@ -182,7 +182,9 @@ class _HalfMatrix:
         self.tasks = list(combinations_with_replacement(range(len(self.blocks)), 2))
         self.lists = Lists.empty(space.n_nodes, width)
         self.seen = np.zeros(len(self.blocks), dtype=np.int64)
+        self.whole = 0  # tiles that everybody has heard of
         self._locks = [threading.Lock() for _ in self.blocks]
+        self._counting = threading.Lock()
 
     def worker(self) -> Callable[[tuple[int, int]], None]:
         buffers = np.empty((2, TILE * TILE), dtype=np.float32)
@@ -201,6 +203,8 @@ class _HalfMatrix:
                     self.lists.push_columns(tile, columns, rows.start, self._keep(j, len(tile)))
                     if self.peaks:
                         self.peaks[j].offer(tile, self.cell[rows])
+            with self._counting:
+                self.whole += 1
 
         return offer
 
@@ -242,8 +246,12 @@ class _HalfMatrix:
         return Made(neighbour, distance, peak)
 
     def keep(self, checkpoint: Checkpoint | None, done: int) -> None:
-        """Write down what is done, unless everything is."""
-        if checkpoint is None or done >= len(self.tasks):
+        """Write down what is done, unless everything is, or a tile was left half done.
+
+        Ctrl-C in the only thread stops in the middle of a tile, and a second Ctrl-C does not wait
+        for the others; then the last checkpoint stays.
+        """
+        if checkpoint is None or done >= len(self.tasks) or done != self.whole:
             return
         filled = np.arange(self.lists.keys.shape[1]) < self.lists.count[:, None]
         state = {
@@ -254,6 +262,7 @@ class _HalfMatrix:
             "done": np.array([done, TILE, self.width]),
             "order": self.order,
             "peaks": self._tables(),
+            "grouping": self._grouped(),
         }
         store.save(checkpoint.path, state)
 
@@ -262,13 +271,20 @@ class _HalfMatrix:
         empty = np.zeros((0, 0), dtype=np.uint8)
         return np.hstack([each.table for each in self.peaks]) if self.peaks else empty
 
+    def _grouped(self) -> np.ndarray:
+        """What the peaks are peaks of; another machine's rounding may group otherwise."""
+        of = self.grouping
+        return np.zeros(0) if of is None else np.concatenate([of.scale, of.cell], dtype=np.float64)
+
     def resume(self, checkpoint: Checkpoint | None) -> int:
         """Take up what an earlier process left; returns how many tasks it had done."""
-        names = ("keys", "count", "floor", "seen", "done", "order", "peaks")
+        names = ("keys", "count", "floor", "seen", "done", "order", "peaks", "grouping")
         state = None if checkpoint is None else store.load(checkpoint.path, names)
         if state is None or state["done"][1:].tolist() != [TILE, self.width]:
             return 0
         if (state["order"] != self.order).any() or state["peaks"].shape != self._tables().shape:
+            return 0
+        if not np.array_equal(state["grouping"], self._grouped()):
             return 0
         for block, peaks in zip(self.blocks, self.peaks, strict=False):
             peaks.table[:] = state["peaks"][:, block]
@@ -277,7 +293,8 @@ class _HalfMatrix:
         self.lists.count[:] = state["count"]
         self.lists.floor[:] = state["floor"]
         self.seen[:] = state["seen"]
-        return int(state["done"][0])
+        self.whole = int(state["done"][0])
+        return self.whole
 
 
 def appended(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import kernels
-from .asks import Ask, Found, Support, blocks
+from .asks import Ask, Found, Support, blocks, settle
 from .best import Best, decided
 from .cells import GUARD, TOP, Cells
 from .space import Space
@@ -24,6 +24,7 @@ WORTH = 1e8  # multiplications from which choosing cells pays
 ROUNDS = (2, 4, 14, 0)  # cells looked at in each round; in the last all that are left
 BLOCK = 4096
 SETTLE = 64  # doubtful queries decided at a time
+CROWDED = 16  # times as long as a score takes to measure a pair in float64
 
 
 def is_worth_celling(train: Space, ask: Ask) -> bool:
@@ -53,7 +54,8 @@ class _CelledSweep:
         self.found = Best.none((1, len(ask.queries)), train.slack(onto, summed))
         self.least = np.full(len(ask.queries), -np.inf)
         if ask.within is not None:  # a float32 score below this is surely farther
-            self.least = train.metric.score_of(ask.within) - 2 * train.slack(onto)
+            with np.errstate(over="ignore"):  # whatever squares to infinity excludes nobody
+                self.least = train.metric.score_of(ask.within) - 2 * train.slack(onto)
 
     def answer(self) -> Found:
         """Search, measure what may matter, and decide."""
@@ -77,22 +79,39 @@ class _CelledSweep:
     def _settle(
         self, train: Space, support: Support, onto: Space, queries: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Measure everything in the cells that may hold the best; the nearest, lowest row wins."""
+        """Measure everything in the cells that may hold the best; the nearest, lowest row wins.
+
+        Where those cells hold much of the support, scoring all of it first is cheaper.
+        """
         row, distance = np.empty(len(queries), dtype=np.int32), np.empty(len(queries))
         low, per_step, margin, guard = self.limits
         best = self.found.best[0][np.searchsorted(self.ask.queries, queries)].astype(np.float64)
         needed = np.clip(np.floor((best - margin - low) * per_step - guard) + 1, 0, TOP)
+        size, crowded = np.diff(self.first), np.zeros(len(queries), dtype=bool)
         for start in range(0, len(queries), SETTLE):
             part = slice(start, start + SETTLE)
-            codes = self.peak[np.ix_(queries[part], self.live)]
-            which, c = np.nonzero(codes >= needed[part, None])
-            size = self.first[c + 1] - self.first[c]
-            which = np.repeat(which, size)
-            skipped = np.cumsum(size) - size
-            place = np.arange(len(which)) - np.repeat(skipped - self.first[c], size)
-            candidate = self.by_cell[place]
-            exact = onto.node_distances(queries[part][which], train, support.nodes[candidate])
-            order = np.lexsort((support.rows[candidate], exact, which))
-            winner = order[np.searchsorted(which[order], np.arange(len(needed[part])))]
-            row[part], distance[part] = support.rows[candidate[winner]], exact[winner]
+            near = self.peak[np.ix_(queries[part], self.live)] >= needed[part, None]
+            crowded[part] = CROWDED * (near @ size) > len(self.nodes)
+            quiet = start + np.flatnonzero(~crowded[part])
+            if len(quiet):
+                found = self._measure(onto, queries[quiet], near[quiet - start])
+                row[quiet], distance[quiet] = found
+        if crowded.any():
+            row[crowded], distance[crowded] = settle(train, support, onto, queries[crowded])
         return row, distance
+
+    def _measure(
+        self, onto: Space, queries: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest in the cells that are `near` (n_queries, n_live) each query."""
+        support = self.ask.support
+        which, c = np.nonzero(near)
+        size = self.first[c + 1] - self.first[c]
+        which = np.repeat(which, size)
+        skipped = np.cumsum(size) - size
+        place = np.arange(len(which)) - np.repeat(skipped - self.first[c], size)
+        candidate = self.by_cell[place]
+        exact = onto.node_distances(queries[which], self.train, support.nodes[candidate])
+        order = np.lexsort((support.rows[candidate], exact, which))
+        winner = order[np.searchsorted(which[order], np.arange(len(queries)))]
+        return support.rows[candidate[winner]], exact[winner]

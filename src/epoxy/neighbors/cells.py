@@ -20,7 +20,7 @@ import numpy as np
 
 from . import kernels
 from .space import Space
-from .workers import Work
+from .workers import Work, single_threaded_blas
 
 __all__ = ["Cells", "Grouping", "Peaks", "worth_grouping"]
 
@@ -31,6 +31,7 @@ SAMPLE = 32  # nodes per cell from which centres are learned
 PASSES = 6
 BLOCK = 4096
 TOP = 255  # the highest code: as near as this, or nearer
+FINEST = 2.0**-120  # a smaller step has no float32 inverse to reckon with
 GUARD = 0.01  # steps by which float32 may miscompute a code
 
 
@@ -127,7 +128,8 @@ def _nearest_centre(points: np.ndarray, centre: np.ndarray) -> np.ndarray:
 
 def _scale(space: Space, sample: np.ndarray) -> np.ndarray:
     """From the score that one pair in a hundred stays below to that of equal vectors."""
-    some = space.left[sample[:BLOCK]] @ space.right[sample[:TOP]].T
+    with single_threaded_blas():  # the same on any number of threads
+        some = space.left[sample[:BLOCK]] @ space.right[sample[:TOP]].T
     low, high = float(np.quantile(some, 0.01)), float(space.metric.score_of(0.0))
-    step = (high - low) / (TOP - 1) if high > low else 1.0
+    step = max((high - low) / (TOP - 1), FINEST) if high > low else 1.0
     return np.array([low, 1.0 / step], dtype=np.float32)
