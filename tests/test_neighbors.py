@@ -369,6 +369,26 @@ def test_nearest_is_exact_on_real_vectors(shared_data, name):
         assert (rows[:, None] == backing)[near].sum() == len(rows)
 
 
+def test_codes_are_left_alone_where_they_cannot_tell_vectors_apart(monkeypatch):
+    monkeypatch.setenv("EPOXY_KERNELS", "numba")
+    monkeypatch.delenv("EPOXY_INT8", raising=False)
+    monkeypatch.setattr(coded, "WORTH", 0)
+    if not quantised.available():
+        pytest.skip("this processor cannot multiply 8-bit integers")
+    rng = np.random.default_rng(0)
+    apart = rng.normal(size=(3000, 96)).astype(np.float32)
+    same_way = Space(apart + 40 * rng.normal(size=96).astype(np.float32))
+    apart = Space(apart)
+
+    def worth(space):
+        ask = Ask(Support.of(space, np.arange(3000) < 900), np.arange(space.n_nodes))
+        return coded.is_worth_coding(space, space, [ask])
+
+    assert worth(apart)
+    assert not worth(same_way)
+    assert apart.codes.crowd < 8 < 500 < same_way.codes.crowd
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (16, 16), (33, 70), (70, 15), (40, 1024)])
 def test_a_tile_turned_is_its_transpose(shape):
     room = np.random.default_rng(0).random((shape[0], shape[1] + 5), dtype=np.float32)

@@ -23,6 +23,7 @@ CANDIDATES = 1020  # a multiple of the six rows multiplied at once
 ROOM = 64  # candidates listed per query and source before the list is given up
 LOWEST, HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 WORTH = 3e8  # multiplications from which encoding and measuring again pay
+CROWD = 12  # measuring a survivor again costs as much as codes save on this many dimensions
 
 
 def is_codable(space: Space) -> bool:
@@ -35,6 +36,8 @@ def is_worth_coding(train: Space, onto: Space, asks: Sequence[Ask]) -> bool:
     queries = max(len(ask.queries) for ask in asks)
     candidates = max(len(ask.support.nodes) for ask in asks)
     if queries * candidates * train.dimension < WORTH or not is_codable(train):
+        return False
+    if train.codes.crowd * CROWD > train.dimension:
         return False
     return max(train.codes.typical_miss, onto.codes.typical_miss) < quantised.LARGEST_MISS
 

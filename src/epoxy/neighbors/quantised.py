@@ -21,7 +21,7 @@ import numpy as np
 
 from . import kernels
 from .metrics import UNIT_ROUNDOFF
-from .workers import Work
+from .workers import Work, single_threaded_blas
 
 if TYPE_CHECKING:
     from .space import Space
@@ -30,6 +30,7 @@ __all__ = ["Codes", "available"]
 
 CLIP = 4.0  # coordinates of a turned unit vector are about normal: beyond this many deviations, cut
 LARGEST_MISS = 0.03  # above, too many candidates survive and float32 is the better way
+ASKING, ASKED = 64, 2048  # how many nodes are tried on how many to see how many survive
 log = logging.getLogger(__name__)
 
 
@@ -108,6 +109,7 @@ class Codes:
     total: np.ndarray  # (n_nodes,) int32, sum of the codes
     miss: np.ndarray  # (n_nodes,) float64, at least the length of what the codes miss
     scale: float  # what one code step stands for
+    crowd: float  # how many of `ASKED` nodes the codes cannot tell from the nearest, on average
 
     @classmethod
     def of(cls, space: Space) -> Codes:
@@ -126,7 +128,8 @@ class Codes:
             int8.encode(turn(space.left[part]), scale, codes[part], miss[part], total[part])
 
         Work([slice(at, at + 2048) for at in range(0, space.n_nodes, 2048)]).run(lambda: encode)
-        return cls(codes.view(np.uint32), total, miss + turn.error, float(scale))
+        miss += turn.error
+        return cls(codes.view(np.uint32), total, miss, float(scale), _crowd(space, miss))
 
     @cached_property
     def typical_miss(self) -> float:
@@ -148,6 +151,21 @@ class Codes:
         """Twice a query's part of E, r, in the same steps: it lowers the floor below the best."""
         rounded: np.ndarray = np.ceil(2 * self.miss[nodes] / self.scale**2).astype(np.int32)
         return rounded + 1
+
+
+def _crowd(space: Space, miss: np.ndarray) -> float:
+    """Try it on a sample, in float32.
+
+    Vectors that all point about the same way have scores closer together than the codes can tell.
+    """
+    if space.n_nodes < 2:
+        return 0.0
+    some = np.random.default_rng(space.n_nodes).permutation(space.n_nodes)[:ASKED]
+    with single_threaded_blas():
+        score = space.left[some[:ASKING]] @ space.right[some].T
+    np.fill_diagonal(score, -np.inf)
+    margin = np.float32(2 * np.median(miss))
+    return float(np.mean((score >= score.max(axis=1, keepdims=True) - margin).sum(axis=1)))
 
 
 class _Turn:
