@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, ParameterError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Column, Graph, Space, build, celled, cells, nearest, workers
+from epoxy.neighbors import Column, Graph, Space, build, celled, cells, nearest, store, workers
 from epoxy.neighbors import column as column_module
 from epoxy.neighbors import graph as graph_module
 from epoxy.neighbors.workers import Work
@@ -330,7 +330,7 @@ def save_and_die(path, arrays):
     save(path, arrays)
     kept += 1
     if kept == 5:
-        Path(f"{path}.1.tmp").write_bytes(b"half a checkpoint")
+        Path(f"{path}.999999999.tmp").write_bytes(b"half a checkpoint")
         os.kill(os.getpid(), signal.SIGKILL)
 
 store.save = save_and_die
@@ -360,6 +360,18 @@ def test_a_build_killed_in_the_middle_goes_on_from_its_checkpoint(
     assert begun[0] >= 5
     assert lists_of(graph) == lists_of(Graph.build(Space(vectors), 5))
     assert len(list(cache.iterdir())) == 1
+
+
+def test_what_another_process_is_writing_is_left_to_it(tmp_path):
+    path = tmp_path / "graph.npz"
+    theirs, left = tmp_path / f"graph.npz.{os.getppid()}.tmp", tmp_path / "graph.npz.999999999.tmp"
+    for file in (theirs, left):
+        file.write_bytes(b"half a graph")
+
+    store.save(path, {"row": np.arange(3)})
+    store.remove(path)
+
+    assert list(tmp_path.iterdir()) == [theirs]
 
 
 def test_a_damaged_checkpoint_is_not_trusted(vectors, tmp_path, small_tiles):

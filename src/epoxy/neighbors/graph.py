@@ -30,7 +30,7 @@ WIDTH = 256
 BUDGET = 2 << 30
 BYTES = 28  # per neighbour: the result, and lists twice as long while it is made
 FEWEST = 16  # neighbours below which a graph settles too little to be worth its time
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)

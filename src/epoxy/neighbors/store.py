@@ -34,6 +34,7 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+    _sweep(path)
 
 
 def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
@@ -51,5 +52,25 @@ def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
 
 def remove(path: Path) -> None:
     """Delete the file, and what killed processes left beside it."""
-    for leftover in [path, *path.parent.glob(f"{path.name}.*.tmp")]:
-        leftover.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    _sweep(path)
+
+
+def _sweep(path: Path) -> None:
+    """Delete half-written files of processes that are no more; others may still be writing."""
+    for leftover in path.parent.glob(f"{path.name}.*.tmp"):
+        writer = leftover.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
+        if not (writer.isdigit() and _is_alive(int(writer))):
+            leftover.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is not a question
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True

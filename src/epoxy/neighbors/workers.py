@@ -67,8 +67,9 @@ def single_threaded_blas() -> Iterator[None]:
 class Work(Generic[T]):
     """Tasks done in order by several threads, in one go or in slices of time.
 
-    `done` tasks from the front are finished whenever no slice is running, also after Ctrl-C: a
-    task that was begun is completed before the interrupt goes on.
+    `done` tasks from the front are finished whenever no slice is running. After Ctrl-C they are begun,
+    and all finished only if there were several threads and it came once: those complete their tasks
+    before the interrupt goes on, the only thread stops where it is.
     """
 
     def __init__(self, tasks: Sequence[T], *, done: int = 0) -> None:
