@@ -302,7 +302,7 @@ def appended(
 ) -> Made:
     """The lists of a space that has grown, from those of its first nodes."""
     n_old, width = old.neighbour.shape
-    newcomers = Lists.empty(n_old, width)
+    newcomers = Lists.empty(n_old, width, grown.n_nodes - n_old)
     # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
     last = grown.metric.score_of(old.distance[:, -1]) - grown.slack(grown)
     newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))

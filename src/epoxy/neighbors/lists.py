@@ -37,11 +37,14 @@ class Lists:
     keep: int
 
     @classmethod
-    def empty(cls, n: int, width: int) -> Lists:
-        """Lists for n nodes that will give `width` neighbours each."""
+    def empty(cls, n: int, width: int, at_most: int | None = None) -> Lists:
+        """Lists for n nodes that will give `width` neighbours each, of `at_most` that are offered."""
         keep = width + SPARE
+        room = (
+            2 * keep if at_most is None else min(2 * keep, at_most + 1)
+        )  # never full with one over
         return cls(
-            np.empty((n, 2 * keep), dtype=np.uint64),
+            np.empty((n, room), dtype=np.uint64),
             np.zeros(n, dtype=np.int64),
             np.full(n, -np.inf, dtype=np.float32),
             keep,

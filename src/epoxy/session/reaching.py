@@ -75,9 +75,8 @@ class Index:
         sizes = (self.sizes[0] + more.n_rows, *self.sizes[1:])
         if self.spaces is None:
             return Index(None, None, sizes)
-        grown = self.spaces[0].append(more.vectors)
         if self.graphs is None:
-            return Index((grown, *self.spaces[1:]), None, sizes)
+            return Index((self.spaces[0].append(more.vectors), *self.spaces[1:]), None, sizes)
         first = self.graphs[0].append(more.vectors, cache=self.cache)
         others = tuple(first.queries(space, cache=self.cache) for space in self.spaces[1:])
         return Index((first.train, *self.spaces[1:]), (first, *others), sizes, self.cache)
