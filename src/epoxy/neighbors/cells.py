@@ -63,7 +63,7 @@ class Grouping:
             size = np.diff([*first, len(order)])
             centre[present] = np.add.reduceat(points[order], first) / size[:, None]
         cell = _nearest_centre(space.left[:, : space.dimension], centre)
-        return cls(cell, centre.astype(np.float32), _scale(space, sample))
+        return cls(cell, centre, _scale(space, sample))
 
     def append(self, grown: Space) -> Grouping:
         """The same cells, with the new nodes of a space that has grown."""
@@ -83,12 +83,6 @@ class Cells:
         """What is kept on disk."""
         of = self.grouping
         return {"cell": of.cell, "centre": of.centre, "scale": of.scale, "peak": self.peak}
-
-    @classmethod
-    def read(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """From what was kept on disk."""
-        grouping = Grouping(arrays["cell"], arrays["centre"], arrays["scale"])
-        return cls(grouping, arrays["peak"])
 
 
 class Peaks:

@@ -172,8 +172,6 @@ def _built(
     train.check_same_dimension(asking)
     k, cache = settings.k, settings.cache
     width = _checked_width(train, asking, k, settings.budget)
-    if is_codable(train):
-        train.codes  # noqa: B018 — made now, because the first edit must not wait for it
     if cache is None:
         return _made(train, onto, width, grouping, None, settings)
     place = Path(cache) / _file_name(train, asking, width)
@@ -211,7 +209,10 @@ def _graph(
     train: Space, asking: Space, made: Made, grouping: Grouping | None, k: int | None
 ) -> Graph:
     cells = None if grouping is None or made.peak is None else Cells(grouping, made.peak)
-    return Graph(train, asking, made.neighbour, made.distance, k, cells)
+    graph = Graph(train, asking, made.neighbour, made.distance, k, cells)
+    if cells is None and not graph.is_full and is_codable(train):
+        train.codes  # noqa: B018 — made now, because the first edit must not wait for it
+    return graph
 
 
 def _file_name(train: Space, asking: Space, width: int) -> str:
@@ -232,10 +233,10 @@ def _read(place: Path, train: Space, asking: Space, width: int, k: int | None) -
     shape = asking.n_nodes, width
     if found is None or found["neighbour"].shape != shape or found["distance"].shape != shape:
         return None
-    cells = Cells.read(found) if grouped else None
-    if cells is not None and (len(cells.grouping.cell), len(cells.peak)) != (
-        train.n_nodes,
-        asking.n_nodes,
-    ):
+    made = Made(found["neighbour"], found["distance"], found.get("peak"))
+    if not grouped:
+        return _graph(train, asking, made, None, k)
+    grouping = Grouping(found["cell"], found["centre"], found["scale"])
+    if (len(grouping.cell), len(found["peak"])) != (train.n_nodes, asking.n_nodes):
         return None
-    return Graph(train, asking, found["neighbour"], found["distance"], k, cells)
+    return _graph(train, asking, made, grouping, k)

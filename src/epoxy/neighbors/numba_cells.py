@@ -11,7 +11,7 @@ from .vectors16 import LANES, SIDE, dot_block
 
 __all__ = ["longest_sum", "meet_cells", "raise_peaks"]
 
-SPAN = 2048  # queries taken at a time: more share the fetching of a cell, fewer stay in the cache
+SPAN = 2048  # queries at a time: with more their own vectors leave the cache
 TOP = 255
 
 
@@ -47,7 +47,7 @@ def raise_peaks(tile: Any, cell: Any, low: Any, per_step: Any, table: Any) -> No
 
 @compiled
 def meet_cells(asked: Any, offered: Any, peak: Any, limits: Any, rounds: Any, answers: Any) -> None:
-    """A few hundred queries at a time through all the rounds."""
+    """So many queries at a time through all the rounds that a cell is fetched for many of them."""
     left, queries, least = asked
     right, nodes, names, live, first = offered
     low, per_step, margin, guard = limits

@@ -6,7 +6,6 @@ import numpy as np
 
 __all__ = ["longest_sum", "meet_cells", "raise_peaks"]
 
-SPAN = 4096
 TOP = 255
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -56,22 +55,6 @@ def meet_cells(
     of the `rounds` takes so many cells more, the nearest first, 0 all. Writes the best two scores
     and who has the best to `answers`.
     """
-    left, queries, least = asked
-    best, second, winner = answers
-    for start in range(0, len(queries), SPAN):
-        part = slice(start, start + SPAN)
-        block = left, queries[part], least[part]
-        _meet(block, offered, peak, limits, rounds, (best[part], second[part], winner[part]))
-
-
-def _meet(
-    asked: Three,
-    offered: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    peak: np.ndarray,
-    limits: tuple[float, float, float, float],
-    rounds: tuple[int, ...],
-    answers: Three,
-) -> None:
     left, queries, least = asked
     right, nodes, names, live, first = offered
     low, per_step, margin, guard = limits
