@@ -14,6 +14,7 @@ import numpy as np
 from .errors import AlignmentError, LabelError, VectorError, VoteError
 
 __all__ = [
+    "as_float32",
     "as_ids",
     "as_matrix",
     "as_sequences",
@@ -92,15 +93,16 @@ def as_sequences(sequences: Any, n_rows: int) -> np.ndarray | None:
     return ids
 
 
-def finite_vectors(vectors: Any) -> np.ndarray:
-    """One finite float32 vector per row, in an array that nobody else can change."""
+def as_float32(vectors: Any, *, copy: bool | None = None) -> np.ndarray:
+    """One finite float32 vector per row; copied if asked, or if it must be."""
     raw = np.asarray(vectors)
     if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
         raise VectorError(
-            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}"
+            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}; "
+            "give one vector per row"
         )
     with np.errstate(over="ignore"):
-        stored = np.array(raw, dtype=np.float32, order="C", copy=True)
+        stored = np.array(raw, dtype=np.float32, order="C", copy=copy)
     finite = np.isfinite(stored).all(axis=1)
     if not finite.all():
         bad = np.flatnonzero(~finite)
@@ -108,6 +110,12 @@ def finite_vectors(vectors: Any) -> np.ndarray:
             f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
             "embed those rows again or drop them from every split"
         )
+    return stored
+
+
+def finite_vectors(vectors: Any) -> np.ndarray:
+    """The same in an array that nobody else can change."""
+    stored = as_float32(vectors, copy=True)
     stored.flags.writeable = False
     return stored
 

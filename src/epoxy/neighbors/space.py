@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import VectorError
+from ..inputs import as_float32
 from . import kernels
 from .metrics import Metric, metric_named
 from .quantised import Codes
@@ -49,7 +50,7 @@ class Space:
     right: np.ndarray = field(repr=False)  # (n_nodes, d') float32; left[i]·right[j] is a score
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
-        raw = _as_float32(vectors)
+        raw = as_float32(vectors)
         measure = metric_named(metric)
         node, first = _group_equal_rows(raw)
         distinct = raw if len(first) == len(raw) else raw[first]
@@ -137,32 +138,13 @@ class Space:
 
     def append(self, vectors: Any) -> Space:
         """The same rows followed by new ones; old rows and nodes keep their numbers."""
-        more = _as_float32(vectors)
+        more = as_float32(vectors)
         if more.shape[1] != self.dimension:
             raise VectorError(
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
         return Space(np.concatenate([self.vectors, more]), self.metric.name)
-
-
-def _as_float32(vectors: Any) -> np.ndarray:
-    raw = np.asarray(vectors)
-    if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
-        raise VectorError(
-            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}; "
-            "give one vector per row"
-        )
-    with np.errstate(over="ignore"):
-        stored = np.ascontiguousarray(raw, dtype=np.float32)
-    finite = np.isfinite(stored).all(axis=1)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
-        raise VectorError(
-            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
-            "embed those rows again or drop them from every split"
-        )
-    return stored
 
 
 def _group_equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
