@@ -5,10 +5,11 @@ import pytest
 
 import epoxy
 from epoxy.datasets import read_folder
+from epoxy.desk import Desk
 from epoxy.diagnostics import scores
 from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
 from epoxy.measures import measure_named
-from epoxy.tuning import _Desk, _measure, _reaches
+from epoxy.tuning import _measure, _reaches
 
 
 def make(n_rows=400, seed=0, n_sources=4, smooth=True) -> epoxy.Split:
@@ -59,7 +60,7 @@ def test_every_setting_scores_what_fitting_it_from_nothing_scores():
 
 def test_radii_between_which_no_vote_changes_are_one_setting():
     measure, known = _measure(DEV, "accuracy", None)
-    desk = _Desk(TRAIN, DEV, _reaches(TRAIN, DEV, "cosine", None), epoxy.Triplet(), measure, known)
+    desk = Desk(TRAIN, DEV, _reaches(TRAIN, DEV, "cosine", None), epoxy.Triplet(), measure, known)
     step = desk.steps[0]
 
     middle = (step[3] + step[4]) / 2

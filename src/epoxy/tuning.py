@@ -19,13 +19,14 @@ from typing import Literal
 import numpy as np
 from sklearn.base import clone
 
-from .desk import Desk as _Desk
-from .errors import AlignmentError, LabelError, NotIdentifiable, ParameterError
+from .desk import Desk
+from .errors import LabelError, NotIdentifiable, ParameterError
 from .extension import Reach, reach
 from .label_models import LabelModel, Triplet, balance_of
 from .measures import Measure, Metric, measure_named
 from .model import Epoxy, unextended
 from .progress import Progress, silent
+from .session.steps import check_same
 from .votes import Split
 from .weighting import Weighting
 
@@ -124,7 +125,7 @@ def tune(
         reaches = _reaches(train, dev, distance, weighting)
     if label_model is None:
         label_model = Triplet(balance_of(dev).tolist())
-    desk = _Desk(train, dev, reaches, label_model, measure, known)
+    desk = Desk(train, dev, reaches, label_model, measure, known)
     plan = _Plan(desk, caution=caution, simplest=simplest, progress=progress)
     complete = True
     try:
@@ -175,7 +176,7 @@ def _without_labels(
 class _Plan:
     """The two steps of the search, and the bookkeeping of what was tried."""
 
-    def __init__(self, desk: _Desk, *, caution: float, simplest: bool, progress: Progress) -> None:
+    def __init__(self, desk: Desk, *, caution: float, simplest: bool, progress: Progress) -> None:
         if not caution >= 0:
             raise ParameterError(f"tune got caution={caution}; expected at least 0")
         self.desk, self.caution, self.simplest, self.progress = desk, caution, simplest, progress
@@ -300,11 +301,7 @@ def _measure(dev: Split, metric: Metric, positive: str | None) -> tuple[Measure,
 def _reaches(
     train: Split, dev: Split, distance: str, weighting: str | Weighting | None
 ) -> tuple[Reach, Reach]:
-    if train.votes.sources != dev.votes.sources or train.classes != dev.classes:
-        raise AlignmentError(
-            "train and dev must have the same sources and classes, got "
-            f"{list(train.votes.sources)[:5]} and {list(dev.votes.sources)[:5]}"
-        )
+    check_same([train, dev])
     if train.vectors is None or dev.vectors is None:
         return unextended(train), unextended(dev)
     return (
