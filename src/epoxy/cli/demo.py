@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import StoreError
+from ..votes import Split, Votes
 from .output import say, write_json
 
 __all__ = ["arguments", "run", "write_project"]
+
+T = TypeVar("T")
 
 CONFIG = """\
 # Handwritten digits (scikit-learn's), labelled by 16 functions that talk about holes and strokes.
@@ -51,7 +55,6 @@ def run(options: argparse.Namespace) -> None:
     """Label the digits before and after extension, and show the difference on test rows."""
     from .. import neighbors
     from ..datasets import load
-    from ..diagnostics import scores
     from ..fusion import Fusion
     from ..label_models import kernels
     from ..model import Epoxy
@@ -68,32 +71,47 @@ def run(options: argparse.Namespace) -> None:
 
     kernels.warm()  # compiled once per machine, and not what the seconds below are about
     neighbors.warm()
-    start = time.perf_counter()
-    plain = Epoxy(radius={}).fit(train)
-    seconds_plain = time.perf_counter() - start
-    start = time.perf_counter()
-    model = tune(train, dev)
-    seconds_search = time.perf_counter() - start
-    start = time.perf_counter()
-    fusion = Fusion().fit(train, dev)
-    seconds_fusion = time.perf_counter() - start
+    plain = _timed(lambda: Epoxy(radius={}).fit(train))
+    model = _timed(lambda: tune(train, dev))
+    fusion = _timed(lambda: Fusion().fit(train, dev))
+    extended = model[0].extend(test)
+    lines = [
+        _line("functions alone", *plain, test.votes, test),
+        _line("extended (Epoxy)", *model, extended, test),
+        _line("fused (Fusion)", *fusion, extended, test),
+    ]
+    _show(lines)
+    say()
+    say("Why one of them has its label:")
+    say(model[0].explain(test, _telling_row(model[0], test)))
+    say()
+    say(f"The project is in {folder}. Go on from there:")
+    say(f"  epoxy report {folder}      what each function does")
+    say(f"  epoxy watch {folder}       edit {folder / 'lfs.py'} and see every label change")
+    write_json({"folder": str(folder), "results": lines}, options.json)
 
-    lines = []
-    for name, made, votes, seconds in (
-        ("functions alone", plain, test.votes, seconds_plain),
-        ("extended (Epoxy)", model, model.extend(test), seconds_search),
-        ("fused (Fusion)", fusion, model.extend(test), seconds_fusion),
-    ):
-        found = scores(made.predict_proba(test), test.y, test.classes)
-        lines.append(
-            {
-                "method": name,
-                "covered": float(votes.covered.mean()),
-                "votes_per_row": float(votes.cast.sum(axis=1).mean()),
-                "accuracy": found["accuracy"],
-                "seconds": seconds,
-            }
-        )
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    start = time.perf_counter()
+    made = work()
+    return made, time.perf_counter() - start
+
+
+def _line(name: str, model: Any, seconds: float, votes: Votes, test: Split) -> dict[str, Any]:
+    """How a model does on the test rows, and how many votes it had to go by."""
+    from ..diagnostics import scores
+
+    assert test.y is not None
+    return {
+        "method": name,
+        "covered": float(votes.covered.mean()),
+        "votes_per_row": float(votes.cast.sum(axis=1).mean()),
+        "accuracy": scores(model.predict_proba(test), test.y, test.classes)["accuracy"],
+        "seconds": seconds,
+    }
+
+
+def _show(lines: list[dict[str, Any]]) -> None:
     say()
     say(f"{'':<18} {'rows with a vote':>17} {'votes per row':>14} {'right':>7} {'seconds':>8}")
     for line in lines:
@@ -101,15 +119,6 @@ def run(options: argparse.Namespace) -> None:
             f"{line['method']:<18} {line['covered']:>16.1%} {line['votes_per_row']:>14.2f} "
             f"{line['accuracy']:>7.1%} {line['seconds']:>8.2f}"
         )
-    say()
-    say("Why one of them has its label:")
-    row = _telling_row(model, test)
-    say(model.explain(test, row))
-    say()
-    say(f"The project is in {folder}. Go on from there:")
-    say(f"  epoxy report {folder}      what each function does")
-    say(f"  epoxy watch {folder}       edit {folder / 'lfs.py'} and see every label change")
-    write_json({"folder": str(folder), "results": lines}, options.json)
 
 
 def write_project(data: Any, folder: Path) -> Path:
