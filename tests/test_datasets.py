@@ -157,7 +157,7 @@ def folder(tmp_path):
 def test_a_folder_becomes_splits(folder):
     data = read_folder(folder)
 
-    assert (data.name, data.sources, data.metric, data.positive) == (
+    assert (data.name, data.sources, data.scoring, data.positive) == (
         "spam",
         ("a", "b"),
         "f1",

@@ -90,7 +90,7 @@ class NotFitted(EpoxyError, AttributeError):
 
 
 class UnknownName(EpoxyError, KeyError):
-    """A name (column, source, encoder, metric) is not one of those known."""
+    """A name (column, source, encoder, metric, scoring) is not one of those known."""
 
     __str__ = Exception.__str__  # KeyError would print the repr of the whole message
 
@@ -98,10 +98,18 @@ class UnknownName(EpoxyError, KeyError):
     def of(cls, kind: str, name: object, known: Iterable[object]) -> UnknownName:
         """Say which names are known and, where one is close, suggest it."""
         names = [str(each) for each in known]
-        close = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        close = _closest(str(name), names)
+        hint = f"did you mean {close!r}? " if close else ""
         shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
         return cls(f"no {kind} named {name!r}; {hint}known: {shown or 'none'}")
+
+
+def _closest(name: str, names: list[str]) -> str | None:
+    """The shortest name that begins so, or else the most similar one."""
+    begun = [each for each in names if len(name) > 1 and each.startswith(name)]
+    if begun:
+        return min(begun, key=len)
+    return next(iter(difflib.get_close_matches(name, names, n=1)), None)
 
 
 class MissingExtra(EpoxyError, ImportError):

@@ -18,10 +18,15 @@ __all__ = [
     "as_ids",
     "as_matrix",
     "as_sequences",
+    "as_table",
+    "check_finite",
     "class_names",
     "finite_vectors",
     "source_names",
 ]
+
+LARGEST = 1e18
+"""Beyond it a sum of squares may leave float32, and distances would be infinite or NaN."""
 
 
 def as_matrix(matrix: Any) -> np.ndarray:
@@ -85,32 +90,55 @@ def as_sequences(sequences: Any, n_rows: int) -> np.ndarray | None:
             f"sequences must name one sequence per row, got shape {ids.shape} for {n_rows} rows"
         )
     starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n_rows else np.empty(0, int)
-    if len(np.unique(ids[starts])) < len(starts):
-        again = next(each for each in ids[starts] if (ids[starts] == each).sum() > 1)
+    names, times = np.unique(ids[starts], return_counts=True)
+    if (times > 1).any():
+        again = names[times > 1].tolist()[0]
         raise AlignmentError(
             f"rows of sequence {again!r} are not adjacent; sort the rows by sequence and position"
         )
     return ids
 
 
-def as_float32(vectors: Any, *, copy: bool | None = None) -> np.ndarray:
-    """One finite float32 vector per row; copied if asked, or if it must be."""
+def as_table(vectors: Any, who: str = "") -> np.ndarray:
+    """Numbers, rows × dimension, as they are; `who` begins the message where they are not."""
     raw = np.asarray(vectors)
     if raw.ndim != 2 or raw.shape[1] == 0 or raw.dtype.kind not in "fiu":
         raise VectorError(
-            f"vectors are numbers, rows × dimension, got shape {raw.shape} and dtype {raw.dtype}; "
-            "give one vector per row"
+            f"{_named(who)}vectors are numbers, rows × dimension, got shape {raw.shape} and dtype "
+            f"{raw.dtype}; give one vector per row"
         )
-    with np.errstate(over="ignore"):
-        stored = np.array(raw, dtype=np.float32, order="C", copy=copy)
-    finite = np.isfinite(stored).all(axis=1)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
+    return raw
+
+
+def check_finite(vectors: np.ndarray, who: str = "") -> None:
+    """Refuse NaN, infinity, and numbers whose squares float32 cannot hold."""
+    with np.errstate(invalid="ignore"):  # extremes are NaN where anything is
+        if not vectors.size or (vectors.min() >= -LARGEST and vectors.max() <= LARGEST):
+            return
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
         raise VectorError(
-            f"vectors must be finite, got NaN or infinity in {len(bad)} rows, first row {bad[0]}; "
-            "embed those rows again or drop them from every split"
+            f"{_named(who)}vectors must be finite, got NaN or infinity in {len(bad)} rows, first row "
+            f"{bad[0]}; embed those rows again or drop them from every split"
         )
+    row, at = np.unravel_index(np.abs(vectors).argmax(), vectors.shape)
+    raise VectorError(
+        f"{_named(who)}vectors must lie within ±{LARGEST:g}, got {vectors[row, at]:.3g} in row {row}; "
+        "divide all vectors by a constant"
+    )
+
+
+def as_float32(vectors: Any, who: str = "", *, copy: bool | None = None) -> np.ndarray:
+    """One finite float32 vector per row; copied if asked, or if it must be."""
+    raw = as_table(vectors, who)
+    with np.errstate(over="ignore"):  # what overflows is infinite, and said to be
+        stored = np.array(raw, dtype=np.float32, order="C", copy=copy)
+    check_finite(stored, who)
     return stored
+
+
+def _named(who: str) -> str:
+    return f"{who}: " if who else ""
 
 
 def finite_vectors(vectors: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Models on disk: a folder with one JSON file and one file of arrays, and no pickle.
 
 `model.json` says what it is, which version wrote it, and the checksum of `arrays.npz`. The folder is
-written beside and renamed, so that a half-written model never has the name of a whole one.
+written as a whole (see `files`): a process killed while it replaces a model leaves the old or the new.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import io
 import json
 import math
 import os
-import shutil
-import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from . import __version__
 from .errors import StoreError
+from .files import replace_folder, standing
 
 __all__ = ["Savable", "State", "load", "make_folder", "nest", "plain", "save", "unnest"]
 
@@ -37,17 +36,27 @@ _HOMES = {
     "DawidSkene": "epoxy.label_models",
     "Chain": "epoxy.sequences",
     "Tasks": "epoxy.sequences",
+    "LinearHead": "epoxy.heads",
+    "NearestNeighbors": "epoxy.heads",
+    "FineTuned": "epoxy.heads",
 }
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything a fitted model is: plain JSON values, and arrays without objects."""
+    """Everything a fitted model is: plain JSON values, and arrays without objects.
+
+    A network's weights and tokenizer are files of their own: `files` writes them into the model's
+    folder, and `folder` is where a state that was read finds them.
+    """
 
     values: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    files: Callable[[Path], object] | None = None
+    folder: Path | None = None
 
 
+@runtime_checkable
 class Savable(Protocol):
     """What `save` needs of a model."""
 
@@ -74,35 +83,33 @@ def make_folder(folder: str | os.PathLike[str], what: str) -> Path:
 def save(model: Savable, folder: str | os.PathLike[str]) -> Path:
     """Write a fitted model as a folder; an existing model there is replaced as a whole."""
     target = Path(folder)
-    if target.exists() and not (target / "model.json").is_file() and any(target.iterdir()):
+    mine = not target.exists() or (target / "model.json").is_file()
+    if not mine and (target.is_file() or any(target.iterdir())):
         raise StoreError(
             f"{target} exists and is not a saved model; choose another folder or empty this one"
         )
     state = model.to_state()
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        _write(beside, type(model).__name__, state)
-        old = None
-        if target.exists():
-            old = target.with_name(f".{target.name}-old-{os.getpid()}")
-            target.rename(old)
-        beside.rename(target)
-        if old is not None:
-            shutil.rmtree(old)
-    finally:
-        if beside.exists():
-            shutil.rmtree(beside)
+    replace_folder(target, lambda folder: _write(folder, type(model).__name__, state))
     return target
 
 
 def load(folder: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote, whatever its kind."""
     target = Path(folder)
-    kind, state = _read(target)
+    place = standing(target)
+    try:
+        kind, state = _read(place)
+    except StoreError:
+        if place == target or not target.exists():
+            raise
+        kind, state = _read(target)  # another process has just replaced it
     if kind not in _HOMES:
         raise StoreError(f"{target} holds a {kind!r}, which this version of epoxy does not know")
-    return getattr(importlib.import_module(_HOMES[kind]), kind).from_state(state)
+    try:
+        return getattr(importlib.import_module(_HOMES[kind]), kind).from_state(state)
+    except KeyError as error:
+        raise StoreError(f"{target} is damaged (no {error}); save the model again") from None
 
 
 def nest(state: State, name: str, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -140,14 +147,10 @@ def _write(folder: Path, kind: str, state: State) -> None:
         "sha256": hashlib.sha256(data).hexdigest(),
         "values": state.values,
     }
-    for name, content in (
-        ("arrays.npz", data),
-        ("model.json", json.dumps(about, indent=1, ensure_ascii=False).encode()),
-    ):
-        with (folder / name).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+    if state.files is not None:
+        state.files(folder)
+    (folder / "arrays.npz").write_bytes(data)
+    (folder / "model.json").write_bytes(json.dumps(about, indent=1, ensure_ascii=False).encode())
 
 
 def _read(folder: Path) -> tuple[str, State]:
@@ -171,7 +174,7 @@ def _read(folder: Path) -> tuple[str, State]:
             arrays = {name: stored[f"a{i}"] for i, name in enumerate(about["arrays"])}
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
         raise StoreError(f"{folder}/arrays.npz cannot be read ({error}); save it again") from error
-    return str(about["kind"]), State(about["values"], arrays)
+    return str(about["kind"]), State(about["values"], arrays, folder=folder)
 
 
 def _read_json(folder: Path) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ class Dataset:
     truth
         True class indices of each split where they are known at all, −1 where not; train's are
         reachable here only. For scoring.
-    metric, positive
+    scoring, positive
         What the task is scored by, and for `f1` the class it is of.
     images
         Files of images, row-aligned, where there are some.
@@ -40,9 +40,26 @@ class Dataset:
     splits: Mapping[str, Split]
     tables: Mapping[str, Any]
     truth: Mapping[str, np.ndarray] = field(default_factory=dict)
-    metric: str = "accuracy"
+    scoring: str = "accuracy"
     positive: str | None = None
     images: Mapping[str, Path] = field(default_factory=dict)
+
+    @classmethod
+    def sealed(
+        cls,
+        name: str,
+        classes: tuple[str, ...],
+        splits: Mapping[str, Split],
+        tables: Mapping[str, Any],
+        **more: Any,
+    ) -> Dataset:
+        """From splits with all their true labels; train's are kept out of its split."""
+        truth = {key: split.truth for key, split in splits.items() if split.labelled.any()}
+        kept = {
+            key: Split(split.votes, split.vectors, ids=split.ids) if key == "train" else split
+            for key, split in splits.items()
+        }
+        return cls(name, classes, kept, tables, truth, **more)
 
     @property
     def train(self) -> Split:

@@ -43,19 +43,17 @@ def digits() -> Dataset:
     classes = tuple(str(digit) for digit in range(10))
     # shuffled by a hash: the same on every machine and under every version of a random generator
     order = np.array(sorted(range(len(y)), key=lambda row: sha256(b"digit-%d" % row).digest()))
-    splits, tables, truth = {}, {}, {}
+    splits, tables = {}, {}
     start = 0
     for name, size in _SIZES.items():
         rows = order[start : start + size]
         start += size
         ids = [f"digit-{row}" for row in rows]
         tables[name] = _table(images[rows], ids)
-        truth[name] = y[rows]
         votes = Votes(np.empty((size, 0), dtype=np.int8), (), classes)
-        known = None if name == "train" else y[rows]
         vectors = images[rows].reshape(size, 64) / np.float32(16)
-        splits[name] = Split(votes, vectors, known, ids)
-    return Dataset("digits", classes, splits, tables, truth)
+        splits[name] = Split(votes, vectors, y[rows], ids)
+    return Dataset.sealed("digits", classes, splits, tables)
 
 
 def _table(images: np.ndarray, ids: list[str]) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreError
+from ..errors import EpoxyError, StoreError
 
-__all__ = ["read_json", "require_folder"]
+__all__ = ["fitting", "read_json", "require_folder"]
 
 
 def require_folder(folder: str | Path) -> Path:
@@ -33,3 +35,12 @@ def read_json(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise StoreError(f"{file} holds a JSON {type(found).__name__}, expected an object")
     return found
+
+
+@contextmanager
+def fitting(what: str) -> Iterator[None]:
+    """Say of what is found wrong with votes and labels inside which files they came from."""
+    try:
+        yield
+    except EpoxyError as error:
+        raise StoreError(f"{what}: {error}") from error

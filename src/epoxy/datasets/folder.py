@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EpoxyError, StoreError
-from ..votes import ABSTAIN, Split, Votes
+from ..errors import StoreError
+from ..votes import Split, Votes
 from .dataset import Dataset
-from .files import read_json, require_folder
+from .files import fitting, read_json, require_folder
 
 __all__ = ["read_folder"]
 
@@ -36,28 +36,18 @@ def read_folder(folder: str | Path) -> Dataset:
     if not found:
         raise StoreError(f"{where} holds none of train, dev and test.parquet; name another folder")
     classes = tuple(map(str, meta["classes"]))
-    splits, tables, truth = {}, {}, {}
-    for name in found:
-        table = _rows(where / f"{name}.parquet")
-        try:
-            splits[name], known = _split(where, name, table, classes, tuple(meta["sources"]))
-        except StoreError:
-            raise
-        except EpoxyError as error:
-            raise StoreError(
-                f"the {name} split in {where} does not fit together: {error}"
-            ) from error
-        tables[name] = table
-        if known is not None:
-            truth[name] = known
+    tables = {name: _rows(where / f"{name}.parquet") for name in found}
+    splits = {
+        name: _split(where, name, table, classes, tuple(meta["sources"]))
+        for name, table in tables.items()
+    }
     pictures = {name: where / f"images-{name}.npy" for name in found}
-    return Dataset(
-        name=str(meta.get("name", where.name)),
-        classes=classes,
-        splits=splits,
-        tables=tables,
-        truth=truth,
-        metric=str(meta.get("metric") or "accuracy"),
+    return Dataset.sealed(
+        str(meta.get("name", where.name)),
+        classes,
+        splits,
+        tables,
+        scoring=str(meta.get("metric") or "accuracy"),
         positive=None if meta.get("positive") is None else str(meta["positive"]),
         images={name: file for name, file in pictures.items() if file.is_file()},
     )
@@ -65,19 +55,15 @@ def read_folder(folder: str | Path) -> Dataset:
 
 def _split(
     where: Path, name: str, table: Any, classes: tuple[str, ...], sources: tuple[str, ...]
-) -> tuple[Split, np.ndarray | None]:
+) -> Split:
     matrix = _array(where / f"votes-{name}.npy")
     file = where / f"vectors-{name}.npy"
     vectors = _array(file) if file.is_file() else None
     _check_lengths(where, name, table.num_rows, {"votes": matrix, "vectors": vectors})
     labels = table["label"].to_pylist() if "label" in table.column_names else None
     ids = table["id"].to_pylist() if "id" in table.column_names else None
-    votes = Votes(matrix, sources, classes)
-    whole = Split(votes, vectors, labels, ids)
-    known = whole.y if whole.y is not None and (whole.y != ABSTAIN).any() else None
-    if name != "train":
-        return whole, known
-    return Split(votes, vectors, None, ids), known
+    with fitting(f"the {name} split in {where} does not fit together"):
+        return Split(Votes(matrix, sources, classes), vectors, labels, ids)
 
 
 def _check_lengths(where: Path, name: str, n_rows: int, arrays: dict[str, Any]) -> None:

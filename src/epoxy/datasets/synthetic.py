@@ -137,17 +137,14 @@ def _cut(
     classes = tuple(f"class_{index}" for index in range(n_classes))
     splits: dict[str, Split] = {}
     tables: dict[str, Any] = {}
-    truth: dict[str, np.ndarray] = {}
     start = 0
     for name, size in sizes.items():
         part = slice(start, start + size)
         start += size
         ids = [f"{name}-{row}" for row in range(size)]
-        votes = Votes(matrix[part], None, classes)
-        splits[name] = Split(votes, vectors[part], None if name == "train" else y[part], ids)
+        splits[name] = Split(Votes(matrix[part], None, classes), vectors[part], y[part], ids)
         tables[name] = pa.table({"id": ids})
-        truth[name] = y[part]
-    return Dataset("synthetic", classes, splits, tables, truth)
+    return Dataset.sealed("synthetic", classes, splits, tables)
 
 
 def _check(

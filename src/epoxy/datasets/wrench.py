@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EpoxyError, StoreError
-from ..votes import ABSTAIN, Split, Votes
+from ..errors import StoreError
+from ..votes import Split, Votes
 from .dataset import Dataset
-from .files import read_json, require_folder
+from .files import fitting, read_json, require_folder
 
 __all__ = ["read_wrench"]
 
@@ -35,22 +35,20 @@ def read_wrench(folder: str | Path) -> Dataset:
     classes = _classes(where / "label.json")
     if not (where / _FILES["train"]).is_file():
         raise StoreError(f"{where / 'train.json'} is missing; the folder is not a WRENCH data set")
-    splits, tables, truth = {}, {}, {}
+    splits, tables = {}, {}
     for name, file in _FILES.items():
         if (where / file).is_file():
-            splits[name], tables[name], known = _split(where / file, classes, name)
-            if (known != ABSTAIN).any():
-                truth[name] = known
+            splits[name], tables[name] = _split(where / file, classes)
     sources = {name: split.votes.n_sources for name, split in splits.items()}
     if len(set(sources.values())) > 1:
         raise StoreError(
             f"the splits in {where} have different numbers of weak labels per row, {sources}; "
             "they do not belong together"
         )
-    return Dataset(where.name, classes, splits, tables, truth)
+    return Dataset.sealed(where.name, classes, splits, tables)
 
 
-def _split(file: Path, classes: tuple[str, ...], name: str) -> tuple[Split, Any, np.ndarray]:
+def _split(file: Path, classes: tuple[str, ...]) -> tuple[Split, Any]:
     import pyarrow as pa
 
     records = read_json(file)
@@ -60,22 +58,13 @@ def _split(file: Path, classes: tuple[str, ...], name: str) -> tuple[Split, Any,
         _check(file, key, record)
     rows = list(records.values())
     sources = [f"lf{index}" for index in range(len(rows[0]["weak_labels"]))]
-    try:
-        votes = Votes(_matrix(file, records, len(sources)), sources, classes)
+    matrix = _matrix(file, records, len(sources))
+    with fitting(f"{file} does not fit label.json"):
+        votes = Votes(matrix, sources, classes)
         whole = Split(votes, None, [row["label"] for row in rows], list(records))
-    except StoreError:
-        raise
-    except EpoxyError as error:
-        raise StoreError(f"{file} does not fit label.json: {error}") from error
     columns = dict.fromkeys(column for row in rows for column in row["data"])
-    table = pa.table(
-        {
-            "id": list(records),
-            **{column: [row["data"].get(column) for row in rows] for column in columns},
-        }
-    )
-    known = np.asarray(whole.y)
-    return whole if name != "train" else Split(votes, ids=list(records)), table, known
+    data = {column: [row["data"].get(column) for row in rows] for column in columns}
+    return whole, pa.table({"id": list(records), **data})
 
 
 def _check(file: Path, key: str, record: Any) -> None:

@@ -1,0 +1,213 @@
+"""How good probabilities are, by name: a score, its resamples, and how sure a difference is.
+
+Dev sets are small, so every score comes with its bootstrap: the same B weightings of the dev rows for
+all settings compared, which makes differences paired. For accuracy, log loss, precision, recall and F1
+all B scores are one matrix product; other scikit-learn scores are computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .errors import LabelError, UnknownName
+
+__all__ = ["Score", "Scoring", "positive_index", "precision_recall_f1", "ratios", "score_named"]
+
+Scoring = str | Callable[[np.ndarray, np.ndarray], float]
+"""`accuracy`, `f1`, `log_loss`, a scikit-learn scorer's name, or a function of (y, probabilities)."""
+
+_TINY = 1e-12
+
+SUMS = {
+    "accuracy": "accuracy",
+    "log_loss": "log_loss",
+    "neg_log_loss": "log_loss",
+    **{each: each for each in ("f1", "precision", "recall")},
+    **{f"{each}_macro": each for each in ("f1", "precision", "recall")},
+}
+"""Scores that are made of sums over rows, and what they are made of."""
+
+ONE_BY_ONE = (
+    *("balanced_accuracy", "average_precision", "roc_auc", "roc_auc_ovr", "roc_auc_ovo"),
+    *("roc_auc_ovr_weighted", "roc_auc_ovo_weighted", "matthews_corrcoef", "neg_brier_score"),
+    *("f1_micro", "f1_weighted", "precision_micro", "precision_weighted", "recall_micro"),
+    *("recall_weighted", "jaccard", "jaccard_macro", "jaccard_micro", "jaccard_weighted"),
+    "d2_log_loss_score",
+)
+"""scikit-learn's other scorers of labels and probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One score on one set of true labels; larger is better."""
+
+    name: str
+    y: np.ndarray  # (n_rows,) class indices
+    which: tuple[int, ...]  # the classes of precision, recall and F1
+    custom: Callable[[np.ndarray, np.ndarray], float] | None = None
+    seed: int = 0
+    resamples: int = 200
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """How often each row is drawn in each resample; (n_rows, resamples)."""
+        rng = np.random.default_rng(self.seed)
+        n, count = len(self.y), self.resamples if self.custom is None else min(50, self.resamples)
+        drawn = rng.multinomial(n, np.full(n, 1 / n), size=count)
+        return np.ascontiguousarray(drawn.T, dtype=np.float64)
+
+    def parts(self, proba: np.ndarray) -> np.ndarray:
+        """What the score is a function of, row by row; (n_parts, n_rows)."""
+        made_of = SUMS[self.name]
+        if made_of == "accuracy":
+            return np.asarray([proba.argmax(axis=1) == self.y], dtype=float)
+        if made_of == "log_loss":
+            said = proba[np.arange(len(self.y)), self.y]
+            return np.asarray([np.log(np.maximum(said, 1e-15))])
+        guess, truth = (np.equal.outer(self.which, at) for at in (proba.argmax(axis=1), self.y))
+        return np.concatenate([guess & truth, guess, truth]).astype(float)
+
+    def of_parts(self, parts: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The score under each weighting of the rows; parts (…, n_parts, n_rows) → (…, n_weightings)."""
+        # one flat product: numpy multiplies stacks of small matrices without BLAS
+        flat = parts.reshape(-1, parts.shape[-1]) @ weights
+        sums = flat.reshape(*parts.shape[:-1], weights.shape[1])
+        made_of = SUMS[self.name]
+        if made_of in ("accuracy", "log_loss"):
+            return np.asarray(sums[..., 0, :] / np.maximum(weights.sum(axis=0), 1))
+        both, said, real = np.split(sums, 3, axis=-2)  # each (…, len(which), n_weightings)
+        at = ("precision", "recall", "f1").index(made_of)
+        return np.asarray(ratios(both, said, real)[at].mean(axis=-2))
+
+    def score(self, proba: np.ndarray) -> float:
+        """The score itself."""
+        if self.custom is not None:
+            return float(self.custom(self.y, proba))
+        return float(self.of_parts(self.parts(proba), np.ones((len(self.y), 1)))[0])
+
+    def scores(self, proba: np.ndarray) -> np.ndarray:
+        """The score in every resample; (resamples,)."""
+        if self.custom is None:
+            return self.of_parts(self.parts(proba), self.weights)
+        found = []
+        for draw in self.weights.T:
+            rows = np.repeat(np.arange(len(self.y)), draw.astype(int))
+            found.append(self._custom_on(rows, proba))
+        return np.array(found)
+
+    def _custom_on(self, rows: np.ndarray, proba: np.ndarray) -> float:
+        assert self.custom is not None
+        if len(np.unique(self.y[rows])) < 2:  # most scores are not defined on one class
+            return self.score(proba)
+        return float(self.custom(self.y[rows], proba[rows]))
+
+    def after_choosing(self, probas: Sequence[np.ndarray]) -> tuple[float, float]:
+        """What choosing the best of these settings really gives: mean and spread, on rows not drawn.
+
+        In every resample the best setting is chosen on the rows drawn and scored on the rest, which
+        takes out the optimism of having looked at many settings on few rows.
+        """
+        if self.custom is not None:
+            spread = float(self.scores(probas[-1]).std())
+            return self.score(probas[-1]), spread
+        parts = np.stack([self.parts(proba) for proba in probas])
+        drawn = self.of_parts(parts, self.weights)
+        left = (self.weights == 0).astype(float)
+        rest = self.of_parts(parts, left)
+        best = drawn.argmax(axis=0)
+        chosen = rest[best, np.arange(rest.shape[1])]
+        return float(chosen.mean()), float(chosen.std())
+
+
+def score_named(
+    scoring: Scoring,
+    y: np.ndarray,
+    classes: Sequence[str],
+    *,
+    positive: str | None = None,
+    seed: int = 0,
+) -> Score:
+    """Make a score from what the user wrote, on rows whose truth is known."""
+    if not len(y):
+        raise LabelError("tuning needs true labels, and the dev split has none; give it y")
+    one = positive_index(positive, classes)
+    which = tuple(range(len(classes))) if one is None else (one,)
+    if callable(scoring):
+        return Score(getattr(scoring, "__name__", "custom"), y, which, scoring, seed)
+    if scoring in SUMS:
+        every = tuple(range(len(classes))) if scoring.endswith("_macro") else which
+        return Score(scoring, y, every, None, seed)
+    if scoring not in ONE_BY_ONE:
+        raise UnknownName.of("scoring", scoring, [*SUMS, *ONE_BY_ONE])
+    return Score(scoring, y, which, _from_sklearn(scoring, one, len(classes)), seed)
+
+
+def positive_index(positive: str | None, classes: Sequence[str]) -> int | None:
+    """The class that precision, recall and F1 are of: the one named, or else the second of two.
+
+    None for more classes with none named: scores are then the mean over all of them, and what needs
+    one class (a threshold) must ask for it.
+    """
+    if positive is None:
+        return 1 if len(classes) == 2 else None
+    if positive not in classes:
+        raise UnknownName.of("class", positive, classes)
+    return list(classes).index(positive)
+
+
+def precision_recall_f1(
+    guess: np.ndarray, truth: np.ndarray, positive: int | None, n_classes: int
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of class indices: of `positive`, or the mean over all classes."""
+    precision = recall = f1 = 0.0  # plain numbers: a session scores after every edit
+    which = range(n_classes) if positive is None else (positive,)
+    for at in which:
+        guessed, true = guess == at, truth == at
+        counted = (guessed & true, guessed, true)
+        both, said, real = (int(np.count_nonzero(each)) for each in counted)
+        precision += both / max(said, 1)
+        recall += both / max(real, 1)
+        f1 += 2 * both / max(said + real, 1)
+    return precision / len(which), recall / len(which), f1 / len(which)
+
+
+def ratios(both: Any, said: Any, real: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Precision, recall and F1 of counts (or sums of weights); 0 where nothing is counted.
+
+    `both` are the rows rightly called positive, of those `said` to be and those that are (`real`).
+    """
+    pairs = (both, said), (both, real), (2 * both, said + real)
+    precision, recall, f1 = (np.asarray(up / np.maximum(down, _TINY)) for up, down in pairs)
+    return precision, recall, f1
+
+
+def _from_sklearn(
+    name: str, positive: int | None, n_classes: int
+) -> Callable[[np.ndarray, np.ndarray], float]:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.metrics import get_scorer
+
+    class Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        """What scorers want to see: a fitted classifier, whose rows are its probabilities."""
+
+        classes_ = np.arange(n_classes)
+
+        def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+            return rows
+
+        def predict(self, rows: np.ndarray) -> np.ndarray:
+            return np.asarray(rows.argmax(axis=1))
+
+    scorer = get_scorer(name)
+
+    def score(y: np.ndarray, proba: np.ndarray) -> float:
+        if n_classes == 2 and positive == 0:  # scikit-learn's positive class is the second
+            y, proba = 1 - y, proba[:, ::-1]
+        return float(scorer(Answers(), proba, y))
+
+    return score
