@@ -297,6 +297,33 @@ def test_an_interrupt_is_not_contained():
         apply([_never], COMMENTS, classes=CLASSES)
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_function_that_ends_the_program_costs_its_rows_only(batch):
+    @labeling_function(name="leaves", batch=batch)
+    def leaves(row):
+        sys.exit("enough")
+
+    done = apply_report([leaves, *FUNCTIONS], COMMENTS, classes=CLASSES)
+
+    assert (done.votes.matrix[:, 0] == -1).all()
+    assert done.failures[0].error == "SystemExit: enough"
+    assert (done.votes.matrix[:, 1:] == apply(FUNCTIONS, COMMENTS, classes=CLASSES).matrix).all()
+
+
+def test_an_exception_without_a_message_to_show_is_contained():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    @labeling_function
+    def mute(row):
+        raise Mute
+
+    done = apply_report([mute], COMMENTS, classes=CLASSES)
+
+    assert done.failures[0].error == "Mute (its message cannot be shown)"
+
+
 def test_a_failure_prints_as_a_sentence():
     failure = Failure("short", (17, 20), "ZeroDivisionError: division by zero", "…")
 

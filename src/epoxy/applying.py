@@ -17,7 +17,7 @@ import pickle
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,23 +33,36 @@ from .votes import Votes
 __all__ = ["Applied", "Failure", "LabelingWarning", "apply", "apply_report"]
 
 OnError = Literal["warn", "raise", "collect"]
+FailureKind = Literal["raised", "wrong", "slow", "large", "crashed"]
+
+Stop = type[BaseException] | tuple[type[BaseException], ...]
+"""Exceptions that are not contained."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One labeling function raised: on which rows, and what it said first."""
+    """One labeling function failed: how, on which rows, and what it said first.
+
+    `kind` is "raised" where rows on which it raised abstain. The others cost the whole column, and
+    only a `Runner` survives them: "wrong" (an answer that is no label), "slow" and "large" (over
+    the limits), "crashed" (its process ended).
+    """
 
     name: str
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # where it raised or was when it was ended, as far as that is known
     error: str
-    traceback: str = field(repr=False)
+    traceback: str = field(repr=False, default="")
+    kind: FailureKind = "raised"
 
     def __str__(self) -> str:
-        count = f"{len(self.rows)} row{'s' if len(self.rows) > 1 else ''}"
-        return (
-            f"labeling function {self.name!r} raised on {count}, "
-            f"first on row {self.rows[0]}: {self.error}"
-        )
+        if self.kind == "wrong":  # the message of a wrong answer names the function itself
+            return self.error
+        if self.kind == "raised":
+            count = f"{len(self.rows)} row{'s' if len(self.rows) > 1 else ''}"
+            where = f"raised on {count}, first on row {self.rows[0]}: "
+        else:
+            where = f"failed on row {self.rows[0]}: " if self.rows else "failed: "
+        return f"labeling function {self.name!r} {where}{self.error}"
 
 
 class LabelingWarning(UserWarning):
@@ -128,13 +141,13 @@ def apply_report(
     """Do what `apply` does and return the failures beside the votes, without a warning."""
     functions = _functions(lfs)
     rows = Rows.of(frame)
-    _check_columns(functions, rows)
+    check_columns(functions, rows)
     check_declared(functions, classes)
     if processes is not None and processes < 1:
         raise ParameterError(f"processes is at least 1, got {processes}; None runs in this one")
     report = _Counter(bar("voting") if progress is None else progress, len(functions) * rows.n_rows)
     alone = {lf.name: lf for lf in functions if isinstance(lf, RowFunction | SnorkelFunction)}
-    tallies = {lf.name: _whole(lf, rows, report) for lf in functions if lf.name not in alone}
+    tallies = {lf.name: whole(lf, rows, report) for lf in functions if lf.name not in alone}
     away, here = _travellers(alone, processes)
     tallies |= _in_processes(away, rows, processes or 1, report)
     tallies |= _in_blocks(here, rows, report)
@@ -152,7 +165,7 @@ def apply_report(
 
 
 @dataclass
-class _Tally:
+class Tally:
     """What one function answered so far."""
 
     answers: list[Any] = field(default_factory=list)
@@ -163,13 +176,13 @@ class _Tally:
 
     def failed(self, row: int, error: BaseException) -> None:
         if not self.rows:
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = said(error)
             inner = error.__traceback__.tb_next if error.__traceback__ else None
             self.trace = "".join(traceback.format_exception(type(error), error, inner))
         self.rows.append(row)
         self.answers.append(None)
 
-    def add(self, later: _Tally) -> None:
+    def add(self, later: Tally) -> None:
         if not self.rows:
             self.error, self.trace = later.error, later.trace
         self.answers += later.answers
@@ -178,6 +191,14 @@ class _Tally:
 
     def failure(self, name: str) -> Failure:
         return Failure(name, tuple(self.rows), self.error, self.trace)
+
+
+def said(error: BaseException) -> str:
+    """An exception's kind and message; a message that raises in turn is left out."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - a user's exception may do anything
+        return f"{type(error).__name__} (its message cannot be shown)"
 
 
 class _Counter:
@@ -210,7 +231,7 @@ def _functions(lfs: Sequence[Any]) -> list[LabelingFunction]:
     return functions
 
 
-def _check_columns(functions: Sequence[LabelingFunction], rows: Rows) -> None:
+def check_columns(functions: Sequence[LabelingFunction], rows: Rows) -> None:
     """Before any work: a column that is not there is a mistake in the call, not in the rows."""
     for lf in functions:
         named = getattr(lf, "columns", getattr(lf, "column", None))
@@ -234,14 +255,19 @@ def _settle(done: Applied, on_error: OnError) -> None:
         warnings.warn(LabelingWarning(message), stacklevel=3)
 
 
-def _whole(lf: LabelingFunction, rows: Rows, report: _Counter) -> _Tally:
+def whole(
+    lf: LabelingFunction, rows: Rows, report: Callable[[int], None], stop: Stop = KeyboardInterrupt
+) -> Tally:
+    """Ask a function of whole columns; where it raises, it does so on every row."""
     start = time.perf_counter()
-    tally = _Tally()
+    tally = Tally()
     try:
         tally.answers = list(lf.vote(rows))
     except EpoxyError:
         raise  # our own: a wrong answer or a wrong column, already explained
-    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+    except stop:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a user's function may raise anything
         for row in range(rows.n_rows):
             tally.failed(row, error)
     tally.seconds = time.perf_counter() - start
@@ -251,18 +277,18 @@ def _whole(lf: LabelingFunction, rows: Rows, report: _Counter) -> _Tally:
 
 def _in_blocks(
     functions: Mapping[str, RowFunction | SnorkelFunction], rows: Rows, report: _Counter
-) -> dict[str, _Tally]:
-    tallies = {name: _Tally() for name in functions}
+) -> dict[str, Tally]:
+    tallies = {name: Tally() for name in functions}
     if not functions:
         return tallies
-    for start, block in _blocks(rows):
+    for start, block in blocks(rows):
         for name, lf in functions.items():
-            tallies[name].add(_ask(lf, block, start))
+            tallies[name].add(ask(lf, block, start))
             report(len(block))
     return tallies
 
 
-def _blocks(rows: Rows) -> Iterator[tuple[int, list[Any]]]:
+def blocks(rows: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
     """Rows in blocks of about a tenth of a second, however slow the functions are."""
     start, size, block = 0, 16, []
     clock = time.perf_counter()
@@ -278,14 +304,22 @@ def _blocks(rows: Rows) -> Iterator[tuple[int, list[Any]]]:
         yield start, block
 
 
-def _ask(lf: RowFunction | SnorkelFunction, block: Sequence[Any], start: int) -> _Tally:
+def ask(
+    lf: RowFunction | SnorkelFunction,
+    block: Iterable[Any],
+    start: int,
+    stop: Stop = KeyboardInterrupt,
+) -> Tally:
+    """Ask a function of one row about some rows, `start` being the first one's number."""
     clock = time.perf_counter()
-    tally = _Tally()
+    tally = Tally()
     answer, keep = lf.answer, tally.answers.append
     for row, values in enumerate(block, start):
         try:
             keep(answer(values))
-        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        except stop:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's function may raise anything
             tally.failed(row, error)
     tally.seconds = time.perf_counter() - clock
     return tally
@@ -311,8 +345,8 @@ def _travellers(
 
 def _in_processes(
     functions: Mapping[str, bytes], rows: Rows, processes: int, report: _Counter
-) -> dict[str, _Tally]:
-    tallies = {name: _Tally() for name in functions}
+) -> dict[str, Tally]:
+    tallies = {name: Tally() for name in functions}
     if not functions:
         return tallies
     from concurrent.futures.process import BrokenProcessPool
@@ -336,9 +370,9 @@ def _in_processes(
     return tallies
 
 
-def _ask_all(payload: tuple[bytes, ...], rows: Rows, start: int) -> list[_Tally]:
+def _ask_all(payload: tuple[bytes, ...], rows: Rows, start: int) -> list[Tally]:
     block = list(rows)
-    return [_ask(_unpack(each), block, start) for each in payload]
+    return [ask(_unpack(each), block, start) for each in payload]
 
 
 @functools.lru_cache(maxsize=256)

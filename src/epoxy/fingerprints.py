@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "imports_of", "is_installed"]
 
 _NOT_BEHAVIOUR = frozenset(
     {
@@ -173,7 +173,7 @@ class _Hasher:
             self.of(function.__kwdefaults__),
             *cells,
             *(self._named(function, name) for name in _globals(function.__code__)),
-            *(self._imported(function, *each) for each in _imports(function.__code__)),
+            *(self._imported(function, *each) for each in imports_of(function.__code__)),
         )
 
     def _named(self, function: FunctionType, name: str) -> bytes:
@@ -281,7 +281,7 @@ def _library(module: str) -> str | None:
 
         return f"{module} {__version__}"
     where = _home(top)
-    return f"{module} {_version(top)}" if where is not None and _installed(where) else None
+    return f"{module} {_version(top)}" if where is not None and is_installed(where) else None
 
 
 def _home(top: str) -> Path | None:
@@ -294,7 +294,8 @@ def _home(top: str) -> Path | None:
     return None if where is None else Path(where)
 
 
-def _installed(file: Path) -> bool:
+def is_installed(file: Path) -> bool:
+    """Whether a file belongs to an installed library or to Python."""
     places = {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib", "platstdlib")}
     inside = any(file.is_relative_to(place) for place in places if place)
     return inside or not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
@@ -330,7 +331,8 @@ def _names(code: CodeType) -> set[str]:
     return {name for inner in _codes(code) for name in inner.co_names}
 
 
-def _imports(code: CodeType) -> list[tuple[str, int]]:
+def imports_of(code: CodeType) -> list[tuple[str, int]]:
+    """Names and levels of all that code, and the functions inside it, import."""
     found = set()
     for inner in _codes(code):
         steps = list(dis.get_instructions(inner))

@@ -40,15 +40,27 @@ class LabelingFunction(Protocol):
         """One label per row, None where it abstains."""
 
 
-class RowFunction:
-    """A function of one row, made by `@labeling_function`; call it on a dict to test it."""
+class _Decorated:
+    """A function under a name; what a process or a fingerprint needs of it is its arguments."""
 
     labels: tuple[str, ...] = ()
 
-    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
-        functools.update_wrapper(self, function)  # first: it copies the function's own attributes
+    def __init__(self, function: Callable[[Any], Any], name: str, **options: Any) -> None:
+        # first: it copies the function's own attributes
+        functools.update_wrapper(self, function)  # type: ignore[arg-type]
         self.function = function
         self.name = name
+        self._arguments = {"function": function, "name": name, **options}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._arguments
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+class RowFunction(_Decorated):
+    """A function of one row, made by `@labeling_function`; call it on a dict to test it."""
 
     def __call__(self, row: Any) -> Any:
         """The function's own answer on one row (a dict, a `Row`, or any row object)."""
@@ -62,26 +74,15 @@ class RowFunction:
         """One label per row; an error in the function is not contained here, only by `apply`."""
         return [self.function(row) for row in Rows.of(frame)]
 
-    # what a process or a fingerprint needs of it, without what update_wrapper copied
-    def __getstate__(self) -> dict[str, Any]:
-        return {"function": self.function, "name": self.name}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
     def __repr__(self) -> str:
         return f"labeling_function({self.name})"
 
 
-class BatchFunction:
+class BatchFunction(_Decorated):
     """A function of all rows at once, made by `@labeling_function(batch=True)`."""
 
-    labels: tuple[str, ...] = ()
-
     def __init__(self, function: Callable[[Any], Any], name: str, column: str | None) -> None:
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.name = name
+        super().__init__(function, name, column=column)
         self.column = column
 
     def __call__(self, rows: Any) -> Any:
@@ -99,12 +100,6 @@ class BatchFunction:
                 f"{rows.n_rows} rows; return one label or None per row, in order"
             )
         return votes
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"function": self.function, "name": self.name, "column": self.column}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"labeling_function({self.name}, batch=True)"

@@ -1,0 +1,7 @@
+"""Labeling functions of a project, run in a process that a time and memory limit can end."""
+
+from __future__ import annotations
+
+from .runner import Limits, Loaded, LoadedFunction, Runner, Voted, watched_files
+
+__all__ = ["Limits", "Loaded", "LoadedFunction", "Runner", "Voted", "watched_files"]

@@ -1,0 +1,207 @@
+"""Run `lfs.py` afresh, with every module it imports from its own folder.
+
+Modules of the folder are compiled from their text at every load. Python would take them from
+`sys.modules`, where an edit is never seen, or from bytecode, which it compares with the source by
+size and by modification time in whole seconds, so that two saves within one may look the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from ..applying import said
+from ..errors import EpoxyError, StoreError
+from ..fingerprints import imports_of, is_installed
+from ..lfs import LabelingFunction, as_labeling_function
+
+__all__ = ["Loader", "digest_of"]
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+Seen = Callable[[Path, str], None]
+"""Called with a file of the folder and the digest of its text, before the text runs."""
+
+
+def digest_of(path: Path) -> str:
+    """A digest of a file's content; empty where there is no such file."""
+    try:
+        return _digest(path.read_bytes())
+    except OSError:
+        return ""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+class Loader(MetaPathFinder):
+    """Runs the `lfs.py` of one folder, and finds modules of that folder for `import`."""
+
+    def __init__(self, folder: Path, shown: Path, seen: Seen) -> None:
+        self.folder, self.shown, self.seen = folder, shown, seen  # absolute; as the user named it
+        self.codes: dict[str, CodeType] = {}  # what ran, by module
+        sys.path.insert(0, str(self.folder))
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
+
+    def load(self) -> list[LabelingFunction]:
+        """Run the file and return its labeling functions, in the order they are written."""
+        path = self.folder / "lfs.py"
+        self._forget()
+        importlib.invalidate_caches()  # a file as old as its folder's last look counts as missing
+        try:
+            module = self._run(path)
+            functions = [as_labeling_function(each) for each in _functions_of(module)]
+            self._import_ahead()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a user's file may raise anything
+            raise StoreError(self._explain(error, path)) from error
+        if not functions:
+            raise StoreError(
+                f"{self._show(path)} defines no labeling functions; "
+                "decorate one with @epoxy.labeling_function"
+            )
+        names = [each.name for each in functions]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise StoreError(
+                f"{self._show(path)} has more than one labeling function named {twice}; "
+                "give one of them name=…"
+            )
+        return functions
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What Python itself would find, with a loader of ours for a module of the folder."""
+        spec = PathFinder.find_spec(name, path, target)
+        loader = None if spec is None else spec.loader
+        if spec and type(loader) is SourceFileLoader and self._owns(Path(loader.path)):
+            spec.loader = _FromText(name, loader.path, self)
+        return spec
+
+    def _owns(self, file: Path) -> bool:
+        """Whether a file is the project's; a virtual environment, or we, may lie in its folder."""
+        inside = file.is_relative_to(self.folder)
+        return inside and not is_installed(file) and not file.is_relative_to(_PACKAGE)
+
+    def _forget(self) -> None:
+        """Take the folder's modules out of `sys.modules`, and packages that hold them as values."""
+        tops = {name.partition(".")[0] for name in self.codes}
+        for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+            del sys.modules[name]
+        self.codes.clear()
+
+    def _run(self, path: Path) -> ModuleType:
+        if not path.is_file():
+            self.seen(path, "")
+            raise StoreError(f"{self.shown} has no lfs.py; write your labeling functions there")
+        loader = _FromText("lfs", str(path), self)
+        spec = importlib.util.spec_from_loader("lfs", loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["lfs"] = module
+        loader.exec_module(module)
+        return module
+
+    def _import_ahead(self) -> None:
+        """Import what functions import of the folder when they run, so that it counts as theirs."""
+        done: set[str] = set()
+        while todo := [name for name in self.codes if name not in done]:
+            for module in todo:
+                done.add(module)
+                package = getattr(sys.modules.get(module), "__package__", None) or None
+                for name, level in imports_of(self.codes[module]):
+                    self._import_one("." * level + name, package)
+
+    def _import_one(self, name: str, package: str | None) -> None:
+        try:
+            full = importlib.util.resolve_name(name, package)
+            if full in sys.modules:
+                return
+            name = full.partition(".")[0]
+            top = importlib.util.find_spec(name)
+            if top is None:
+                self._missed(name)
+                return
+            places = [top.origin, *(top.submodule_search_locations or ())]
+            if any(self._owns(Path(place)) for place in places if place):
+                importlib.import_module(full)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - the function that imports it will say so itself
+            return
+
+    def _missed(self, name: str) -> None:
+        """Name the file that is not there, for whoever waits until it is written."""
+        self.seen(self.folder / f"{name.partition('.')[0]}.py", "")
+
+    def _explain(self, error: BaseException, path: Path) -> str:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            self._missed(error.name)
+        file, line = self._where(error, path)
+        place = f"{self._show(file)} fails on line {line}: "
+        if isinstance(error, EpoxyError):  # it has its cure already
+            return f"{place if line else ''}{error}"
+        if isinstance(error, SystemExit):
+            return f"{place}it ends the program ({said(error)}); take out the call of exit"
+        return f"{place}{said(error)}; correct it and try again"
+
+    def _where(self, error: BaseException, path: Path) -> tuple[Path, int | None]:
+        """The file of the folder and the line in it where the error began."""
+        if isinstance(error, SyntaxError) and error.filename:
+            return Path(error.filename), error.lineno
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            file = Path(frame.filename)
+            if self._owns(file):
+                return file, frame.lineno
+        return path, None
+
+    def _show(self, file: Path) -> Path:
+        """A file of the folder, named as the folder was."""
+        inside = file.is_relative_to(self.folder)
+        return self.shown / file.relative_to(self.folder) if inside else file
+
+
+class _FromText(SourceFileLoader):
+    """Compiles a module from its text, without reading or writing bytecode."""
+
+    def __init__(self, name: str, path: str, owner: Loader) -> None:
+        super().__init__(name, path)
+        self.owner = owner
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        text = self.get_data(path)
+        self.owner.seen(Path(path), _digest(text))
+        code: CodeType = self.source_to_code(text, path)
+        self.owner.codes[fullname] = code
+        return code
+
+
+def _functions_of(module: ModuleType) -> list[Any]:
+    listed = vars(module).get("lfs")
+    if isinstance(listed, list | tuple):
+        found = list(listed)
+    else:
+        found = [value for value in vars(module).values() if _is_function(value)]
+    return list({id(each): each for each in found}.values())
+
+
+def _is_function(value: Any) -> bool:
+    if isinstance(value, type):
+        return False
+    snorkel = (
+        callable(value) and hasattr(value, "_pre") and isinstance(getattr(value, "name", 0), str)
+    )
+    return isinstance(value, LabelingFunction) or snorkel
