@@ -238,6 +238,16 @@ def test_dependencies_the_model_was_told_of_are_not_reported():
     assert not about(diagnose(fitted(train, model, radius=NOTHING), dev), "dependent-pairs")
 
 
+@pytest.mark.parametrize("dependencies", [[("source_5", "source_4")], "learn"])
+def test_a_loaded_model_remembers_the_dependencies_it_knew_of(tmp_path, dependencies):
+    train, dev = world(1, half_copied)
+    made = fitted(train, epoxy.Triplet(dependencies=dependencies), radius=NOTHING)
+
+    again = epoxy.load(made.save(tmp_path / "model"))
+
+    assert not about(diagnose(again, dev), "dependent-pairs")
+
+
 def test_dependent_pairs_are_found_among_very_many_sources():
     def make(rng, y):
         matrix = voters(rng, y, [0.75] * 130, 0.3)
@@ -748,7 +758,7 @@ def test_labelings_are_compared_by_an_exact_paired_test():
     found = compare(first, second, y)
 
     expected = binomtest(20, 24, alternative="greater").pvalue
-    assert (found.first, found.second, found.metric) == (0.6, 0.92, "accuracy")
+    assert (found.first, found.second, found.scoring) == (0.6, 0.92, "accuracy")
     assert found.p_value == pytest.approx(expected)
     assert found.second_wins()
     assert not compare(second, first, y).second_wins()

@@ -365,10 +365,13 @@ def test_the_nearest_rule_equals_the_definition_even_among_ties(split, radius):
 
 
 def test_the_typical_distance_is_the_median_to_the_nearest_other_row():
-    votes = epoxy.Votes(np.zeros((5, 1), int))
-    split = epoxy.Split(votes, [[0.0], [1.0], [3.0], [6.0], [6.0]])
+    def far(vectors):
+        return typical_distance(epoxy.neighbors.Space(vectors, "euclidean"))
 
-    assert typical_distance(split, "euclidean") == 1.0
-    assert typical_distance(epoxy.Split(votes, np.ones((5, 1))), "euclidean") == 0.0
-    with pytest.raises(VectorError, match="radius=None"):
-        typical_distance(epoxy.Split(votes))
+    assert far([[0.0], [1.0], [3.0], [6.0], [6.0]]) == 1.0
+    assert far(np.ones((5, 1))) == 0.0
+
+
+def test_without_vectors_no_radius_can_be_found():
+    with pytest.raises(VectorError, match="extension needs vectors"):
+        epoxy.Epoxy().fit(epoxy.Split(epoxy.Votes(np.zeros((5, 1), int))))

@@ -23,6 +23,7 @@ from epoxy.errors import (
 from epoxy.label_models import LabelModel, balance_of, moments
 from epoxy.label_models.triplet import Triplet
 from epoxy.votes import Votes
+from oracles import label_model_loops
 
 MODELS = [
     epoxy.Triplet(),
@@ -181,10 +182,10 @@ def test_the_prior_given_is_the_prior_used(model, votes):
 @pytest.mark.parametrize(
     ("balance", "message"),
     [
-        ([0.5], "expected 2 positive shares"),
-        ([0.0, 1.0], "expected 2 positive shares"),
+        ([0.5], "a share above 0 to each of 2 classes"),
+        ([0.0, 1.0], "a share above 0 to each of 2 classes"),
         ([0.5, 0.7], "sums to 1.2"),
-        ([np.nan, 0.5], "expected 2 positive shares"),
+        ([np.nan, 0.5], "a share above 0 to each of 2 classes"),
     ],
 )
 def test_a_wrong_class_balance_is_refused(balance, message, votes):
@@ -509,7 +510,7 @@ def test_the_snorkel_adapter_says_what_is_missing(votes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
+def test_compiled_loops_give_the_bits_of_the_same_loops_in_numpy(n_classes, monkeypatch):
     from epoxy.label_models import kernels
     from epoxy.label_models.patterns import steps_of
 
@@ -519,8 +520,9 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
     steps, n_codes = steps_of(3, n_classes), (n_classes + 1) ** 3
 
     found = []
-    for kind in ("numba", "numpy"):
-        monkeypatch.setenv("EPOXY_KERNELS", kind)
+    for stand_in in (None, label_model_loops.stand_in):
+        if stand_in:
+            stand_in(monkeypatch)
         odds = kernels.sum_log_odds(columns, tables, 0.3)
         shares = kernels.from_log_odds(np.r_[odds, -800.0, 0.0, 800.0])
         assert shares[-3:].tolist() == [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
@@ -531,9 +533,6 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         of_one = joint.reshape(3, n_classes, 3, n_classes)[1]
         np.testing.assert_array_equal(met.transpose(1, 0, 2), of_one, strict=True)
         pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
-        own, said = columns[0], columns[1, ::-1].copy()
-        taken = kernels.borrow(own, said, np.linspace(0, 1, 500), 0.4)
-        assert kernels.borrow(own, said, np.ones(500), np.nan) is own
         edited, cross = columns.copy(), np.zeros((3, n_classes, n_classes), dtype=np.int64)
         kernels.swap(edited, 1, columns[0], cross, (codes, counts, int(steps[1])))
         again = kernels.encode(edited, steps, n_codes)
@@ -542,7 +541,7 @@ def test_both_sets_of_inner_loops_give_the_same_bits(n_classes, monkeypatch):
         moment = np.random.default_rng(1).normal(size=(6, 6))
         medians = kernels.median_of_triplets(moment, moment > -0.5, np.arange(6) < 5)
         found.append(cross.tolist())
-        found.append([x.tobytes() for x in (shares, codes, joint, pairs, taken, edited, medians)])
+        found.append([x.tobytes() for x in (shares, codes, joint, pairs, edited, medians)])
 
     assert found[:2] == found[2:]
 
@@ -557,8 +556,9 @@ def test_a_fit_without_compiled_loops_gives_the_same_bits(n_classes, voters, mon
     votes, balance = Votes(matrix, classes=whole.classes), np.arange(1, n_classes + 1)
 
     found = []
-    for kind in ("numba", "numpy"):
-        monkeypatch.setenv("EPOXY_KERNELS", kind)
+    for stand_in in (None, label_model_loops.stand_in):
+        if stand_in:
+            stand_in(monkeypatch)
         model = Triplet(balance / balance.sum()).fit(votes)
         found.append([x.tobytes() for x in (model.log_likelihood_, model.accuracy_)])
 

@@ -5,11 +5,11 @@ import pytest
 
 import epoxy
 from epoxy.datasets import read_folder
-from epoxy.desk import Desk
 from epoxy.diagnostics import scores
 from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
-from epoxy.measures import measure_named
-from epoxy.tuning import _measure, _reaches
+from epoxy.scoring import ONE_BY_ONE, SUMS, score_named
+from epoxy.tuning.search import _reaches, _score
+from epoxy.tuning.trials import TrialEvaluator
 
 
 def make(n_rows=400, seed=0, n_sources=4, smooth=True) -> epoxy.Split:
@@ -59,14 +59,15 @@ def test_every_setting_scores_what_fitting_it_from_nothing_scores():
 
 
 def test_radii_between_which_no_vote_changes_are_one_setting():
-    measure, known = _measure(DEV, "accuracy", None)
-    desk = Desk(TRAIN, DEV, _reaches(TRAIN, DEV, "cosine", None), epoxy.Triplet(), measure, known)
-    step = desk.steps[0]
+    measure, known = _score(DEV, "accuracy", None)
+    reaches = _reaches(TRAIN, DEV, "cosine", None)
+    evaluator = TrialEvaluator((TRAIN, DEV), reaches, epoxy.Triplet(), measure, known)
+    step = evaluator.breakpoints[0]
 
     middle = (step[3] + step[4]) / 2
-    assert desk.snap(0, middle) == desk.snap(0, step[3]) == 4
-    assert desk.radius(0, 4) == step[3]
-    assert desk.snap(0, step[0] / 2) == 0
+    assert evaluator.snap(0, middle) == evaluator.snap(0, step[3]) == 4
+    assert evaluator.radius(0, 4) == step[3]
+    assert evaluator.snap(0, step[0] / 2) == 0
     found = epoxy.reach(TRAIN)
     assert (found.extend(middle).matrix[:, 0] == found.extend(step[3]).matrix[:, 0]).all()
 
@@ -103,15 +104,15 @@ def test_train_truth_is_never_read():
     np.testing.assert_array_equal(epoxy.tune(TRAIN, DEV).radius_, epoxy.tune(poisoned, DEV).radius_)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "log_loss", "balanced_accuracy", "roc_auc"])
-def test_any_metric_can_be_maximised(metric):
-    model = epoxy.tune(TRAIN, DEV, metric, shared=True)
+@pytest.mark.parametrize("scoring", ["accuracy", "f1", "log_loss", "balanced_accuracy", "roc_auc"])
+def test_any_score_can_be_maximised(scoring):
+    model = epoxy.tune(TRAIN, DEV, scoring, shared=True)
 
-    assert model.search_.metric == metric
+    assert model.search_.scoring == scoring
     assert model.search_.best.score == max(t.score for t in model.search_.trials)
 
 
-def test_a_metric_may_be_a_function_of_truth_and_probabilities():
+def test_a_score_may_be_a_function_of_truth_and_probabilities():
     def agreement(y, proba):
         return float((proba.argmax(axis=1) == y).mean())
 
@@ -164,6 +165,12 @@ def test_splits_without_vectors_are_tuned_to_no_extension():
         ),
         (lambda: epoxy.tune(TRAIN, DEV, "acuracy"), UnknownName, "did you mean 'accuracy'"),
         (
+            lambda: epoxy.tune(TRAIN, DEV, "acc"),
+            UnknownName,
+            "no scoring named 'acc'; did you mean 'acc",
+        ),
+        (lambda: epoxy.tune(TRAIN, DEV, "r2"), UnknownName, "no scoring named 'r2'"),
+        (
             lambda: epoxy.tune(TRAIN, DEV, "f1", positive="maybe"),
             UnknownName,
             "no class named 'maybe'",
@@ -180,7 +187,7 @@ def test_what_cannot_be_tuned_is_refused(call, error, message):
         call()
 
 
-def test_a_measure_agrees_with_scikit_learn():
+def test_a_score_agrees_with_scikit_learn():
     from sklearn import metrics
 
     rng = np.random.default_rng(0)
@@ -188,7 +195,7 @@ def test_a_measure_agrees_with_scikit_learn():
     proba = np.stack([1 - p, p], axis=1)
 
     def score(name, **more):
-        return measure_named(name, y, ["a", "b"], **more).score(proba)
+        return score_named(name, y, ["a", "b"], **more).score(proba)
 
     assert score("accuracy") == pytest.approx(metrics.accuracy_score(y, p > 0.5))
     assert score("f1") == pytest.approx(metrics.f1_score(y, p > 0.5))
@@ -196,13 +203,50 @@ def test_a_measure_agrees_with_scikit_learn():
     assert score("log_loss") == pytest.approx(-metrics.log_loss(y, p))
     assert score("roc_auc") == pytest.approx(metrics.roc_auc_score(y, p))
     assert score("roc_auc", positive="a") == pytest.approx(metrics.roc_auc_score(1 - y, 1 - p))
+    assert score("neg_log_loss") == score("log_loss")
+    assert score("precision") == pytest.approx(metrics.precision_score(y, p > 0.5))
+    assert score("recall", positive="a") == pytest.approx(metrics.recall_score(1 - y, p <= 0.5))
+
+
+@pytest.mark.parametrize("name", ["f1", "precision", "recall"])
+def test_a_score_of_one_class_is_the_mean_over_many_unless_one_is_named(name):
+    from sklearn import metrics
+
+    rng = np.random.default_rng(1)
+    y, proba, classes = rng.integers(0, 3, 90), rng.random((90, 3)), ["a", "b", "c"]
+    theirs = getattr(metrics, f"{name}_score")
+
+    each = theirs(y, proba.argmax(axis=1), average=None)
+
+    assert score_named(name, y, classes).score(proba) == pytest.approx(each.mean())
+    assert score_named(f"{name}_macro", y, classes).score(proba) == pytest.approx(each.mean())
+    assert score_named(name, y, classes, positive="b").score(proba) == pytest.approx(each[1])
+
+
+def test_every_score_that_is_offered_can_be_computed():
+    rng = np.random.default_rng(2)
+    y, p = rng.integers(0, 2, 60), rng.random(60)
+
+    for name in (*SUMS, *ONE_BY_ONE):
+        assert np.isfinite(score_named(name, y, ["a", "b"]).score(np.stack([1 - p, p], axis=1)))
+
+
+def test_a_larger_resample_weight_counts_a_row_as_often_as_it_is_drawn():
+    rng = np.random.default_rng(3)
+    y, proba = rng.integers(0, 3, 40), rng.random((40, 3))
+    scoring = score_named("f1_macro", y, ["a", "b", "c"])
+
+    drawn = [np.repeat(np.arange(40), times.astype(int)) for times in scoring.weights.T[:5]]
+
+    again = [score_named("f1_macro", y[r], ["a", "b", "c"]).score(proba[r]) for r in drawn]
+    np.testing.assert_allclose(scoring.scores(proba)[:5], again)
 
 
 def test_resampled_scores_spread_as_theory_says():
     y = np.zeros(400, dtype=int)
     proba = np.where(np.arange(400)[:, None] < 300, [[0.9, 0.1]], [[0.1, 0.9]])
 
-    spread = measure_named("accuracy", y, ["a", "b"]).scores(proba).std()
+    spread = score_named("accuracy", y, ["a", "b"]).scores(proba).std()
 
     # a share of 0.75 on 400 rows has a standard error of 0.0217; 200 resamples tell it within a tenth
     assert spread == pytest.approx(0.0217, abs=0.004)
@@ -212,11 +256,11 @@ def test_choosing_among_noise_is_expected_to_give_chance():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 100)
     guesses = [np.eye(2)[rng.integers(0, 2, 100)] for _ in range(60)]
-    measure = measure_named("accuracy", y, ["a", "b"])
+    scoring = score_named("accuracy", y, ["a", "b"])
 
-    expected, _ = measure.after_choosing(guesses)
+    expected, _ = scoring.after_choosing(guesses)
 
-    assert max(measure.score(each) for each in guesses) > 0.57
+    assert max(scoring.score(each) for each in guesses) > 0.57
     assert expected == pytest.approx(0.5, abs=0.06)
 
 
@@ -238,3 +282,43 @@ def test_without_dev_radii_come_from_agreement_and_the_report_says_so():
     assert "without any true label" in model.report(test).summary["radii"]
     with pytest.raises(ParameterError, match="MajorityVote does not"):
         epoxy.tune(TRAIN, label_model=epoxy.MajorityVote())
+
+
+def _scripted(monkeypatch, score_of):
+    """A search whose settings score what `score_of(steps)` says, whatever the data."""
+    evaluate = TrialEvaluator.evaluate
+
+    def scripted(self, steps, balance):
+        right = round(score_of(tuple(steps)) * len(self.known))
+        proba = evaluate(self, steps, balance)
+        truth = self.score.y
+        guess = np.where(np.arange(len(truth)) < right, truth, 1 - truth)
+        return np.eye(proba.shape[1])[guess]
+
+    monkeypatch.setattr(TrialEvaluator, "evaluate", scripted)
+
+
+def test_of_shared_radii_that_score_the_same_the_smallest_is_taken(monkeypatch):
+    _scripted(monkeypatch, lambda steps: 0.8 if any(steps) else 0.6)
+
+    model = epoxy.tune(TRAIN, DEV, shared=True)
+
+    extended = [t.radii for t in model.search_.trials if not np.isnan(t.radii).all()]
+    smallest = np.nanmin([np.nanmax(radii) for radii in extended])
+    assert len(extended) > 3
+    assert np.nanmax(model.search_.best.radii) == smallest
+
+
+def test_of_one_sources_radii_that_score_the_same_the_smallest_is_taken(monkeypatch):
+    _scripted(monkeypatch, lambda steps: 0.9 if steps[0] and not any(steps[1:]) else 0.5)
+
+    model = epoxy.tune(TRAIN, DEV, caution=0.0)
+
+    alone = [
+        t.radii[0]
+        for t in model.search_.trials
+        if not np.isnan(t.radii[0]) and np.isnan(t.radii[1:]).all()
+    ]
+    assert len(alone) > 3
+    assert model.search_.best.score == pytest.approx(0.9, abs=0.01)
+    assert model.search_.best.radii[0] == min(alone)

@@ -126,6 +126,23 @@ def test_vectors_must_be_finite(bad):
         epoxy.Split(epoxy.Votes(np.zeros((3, 1), int)), vectors)
 
 
+@pytest.mark.parametrize("large", [3e38, -3e38, 2e18])
+def test_vectors_whose_squares_overflow_are_refused_everywhere(large):
+    vectors = np.ones((3, 2), dtype=np.float32)
+    vectors[1, 1] = large
+    message = r"vectors must lie within ±1e\+18, got .* in row 1; divide all vectors by a constant"
+
+    for take in (
+        lambda: epoxy.Split(epoxy.Votes(np.zeros((3, 1), int)), vectors),
+        lambda: epoxy.neighbors.Space(vectors),
+        lambda: epoxy.encoders.Precomputed(vectors).encode(["a", "b", "c"]),
+        lambda: epoxy.heads.LinearHead().fit(vectors, [0, 1, 0]),
+        lambda: epoxy.theory.near_share(vectors, [0.1]),
+    ):
+        with pytest.raises(VectorError, match=message):
+            take()
+
+
 def test_vectors_must_be_a_table_of_numbers():
     votes = epoxy.Votes(np.zeros((2, 1), int))
 

@@ -9,26 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from . import neighbors
-from .errors import AlignmentError, RadiusError, UnknownName, VectorError, VoteError
+from .errors import RadiusError, UnknownName, VectorError, VoteError
+from .loans import NOBODY, Loans
+from .neighbors.knn_lists import exact_rows
 from .progress import Progress, silent
-from .votes import ABSTAIN, Split, Votes
+from .votes import ABSTAIN, Split, Votes, check_alike
 from .weighting import Nearest, Pairs, Weighting, resolve_weighting
 
-__all__ = ["Extended", "Radius", "Reach", "as_radii", "reach", "typical_distance"]
+__all__ = [
+    "AUTO",
+    "Extended",
+    "Radius",
+    "Reach",
+    "Setting",
+    "as_radii",
+    "as_setting",
+    "as_settings",
+    "reach",
+    "typical_distance",
+    "unextended",
+]
 
-Radius = float | Sequence[float | None] | np.ndarray | Mapping[str, float | None]
+AUTO: Literal["auto"] = "auto"
+"""In place of a radius: the model's own rule decides how far a source lends."""
+Setting = float | None | Literal["auto"]
+"""What an author may say about one source: a radius, None (lends nothing), or `AUTO`."""
+
+Radius = float | str | Sequence[Setting] | np.ndarray | Mapping[str, Setting]
 """One radius for all sources, one per source, or a {source: radius} mapping.
 
-None (NaN in arrays) leaves a source as it is; so does not naming it in a mapping.
+None (NaN in arrays) leaves a source as it is; so does not naming it in a mapping. "auto" leaves it to
+the model's own rule.
 """
-
-NOBODY = -1
-"""In `lender`: no train row lent this vote."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,44 +68,82 @@ class Reach:
     """
 
     votes: Votes
-    nearest: np.ndarray  # (n_rows, n_sources) vote of the nearest supporting row, −1 for none
-    distance: np.ndarray  # (n_rows, n_sources) float64
-    lender: np.ndarray  # (n_rows, n_sources) int32 train row, −1 for none
+    loans: tuple[Loans, ...] = field(repr=False)  # one per source
+    onto_train: bool = True
     weighting: Weighting = field(default_factory=Nearest)
     spaces: tuple[neighbors.Space, neighbors.Space] | None = field(default=None, repr=False)
     lent: Votes | None = field(default=None, repr=False)  # the train votes, for rules that ask many
-    certain: np.ndarray | None = field(default=None, repr=False)  # radii searched up to; None: all
+
+    @classmethod
+    def of(
+        cls, votes: Votes, nearest: np.ndarray, distance: np.ndarray, lender: np.ndarray
+    ) -> Reach:
+        """From tables of the nearest vote, its distance and its lender; (n_rows, n_sources) each."""
+        parts = zip(votes.matrix.T, lender.T, distance.T, nearest.T)
+        loans = tuple(Loans(own, who, far, said) for own, who, far, said in parts)
+        return cls(votes, loans, bool((lender[votes.cast] >= 0).any()))
+
+    def rows(self, index: Any) -> Reach:
+        """The reach onto a selection of its rows, as rows of another split than train."""
+        loans = tuple(
+            Loans(each.own[index], each.lender[index], each.distance[index], each.vote[index])
+            for each in self.loans
+        )
+        return Reach(self.votes.rows(index), loans, False, self.weighting)
+
+    @cached_property
+    def nearest(self) -> np.ndarray:
+        """The vote of the nearest supporting row, −1 for none; (n_rows, n_sources)."""
+        said = self._stack([np.where(each.lender >= 0, each.vote, ABSTAIN) for each in self.loans])
+        return np.where(self.votes.cast, self.votes.matrix, said)
+
+    @cached_property
+    def distance(self) -> np.ndarray:
+        """How far it is; (n_rows, n_sources) float64."""
+        return np.where(self.votes.cast, 0.0, self._stack([each.distance for each in self.loans]))
+
+    @cached_property
+    def lender(self) -> np.ndarray:
+        """The train row that lends, −1 for none; (n_rows, n_sources) int32."""
+        itself = np.arange(self.votes.n_rows, dtype=np.int32)[:, None]
+        own = itself if self.onto_train else np.int32(NOBODY)
+        return np.where(self.votes.cast, own, self._stack([each.lender for each in self.loans]))
+
+    def _stack(self, columns: list[np.ndarray]) -> np.ndarray:
+        return np.stack(columns).T if columns else np.empty((self.votes.n_rows, 0))
 
     def extend(self, radius: Radius) -> Votes:
         """Fill each abstention whose support lies within `radius`; votes are never overruled."""
-        return self.trace(radius).votes
+        radii = self._radii(radius)
+        if not isinstance(self.weighting, Nearest):
+            return self.trace(radius).votes
+        columns = [each.extend(far) for each, far in zip(self.loans, radii)]
+        return self.votes.with_matrix(self._stack(columns))
 
     def trace(self, radius: Radius) -> Extended:
         """Extend, and keep for every vote the row that lent it and its distance."""
-        radii = as_radii(radius, self.votes.sources)
-        self._check_searched(radii)
+        radii = self._radii(radius)
+        columns = self._stack([each.extend(far) for each, far in zip(self.loans, radii)])
         own = self.votes.cast
-        with np.errstate(invalid="ignore"):
-            within = ~own & (self.distance <= radii)
+        within = ~own & (columns != ABSTAIN)
         if isinstance(self.weighting, Nearest):
             lender = np.where(within | own, self.lender, NOBODY)
             distance = np.where(within | own, self.distance, np.inf)
-            matrix = np.where(within, self.nearest, self.votes.matrix)
         else:
-            matrix, lender, distance = self._ask_around(within, radii)
-        return Extended(self.votes.with_matrix(matrix), lender.astype(np.int32), distance)
+            columns, lender, distance = self._ask_around(within, radii)
+        return Extended(self.votes.with_matrix(columns), lender.astype(np.int32), distance)
 
-    def _check_searched(self, radii: np.ndarray) -> None:
-        if self.certain is None:
-            return
-        with np.errstate(invalid="ignore"):
-            beyond = np.flatnonzero(radii > self.certain)
-        if len(beyond):
-            at = beyond[0]
-            raise RadiusError(
-                f"source {self.votes.sources[at]!r} was searched up to {self.certain[at]:g}, "
-                f"not to {radii[at]:g}; use epoxy.reach(train), or set the radius in the session"
-            )
+    def _radii(self, radius: Radius) -> np.ndarray:
+        if radius is None:
+            raise RadiusError("extend needs a radius, got None; give 0 or more, or {} for nobody")
+        radii = as_radii(radius, self.votes.sources)
+        for name, far, each in zip(self.votes.sources, radii, self.loans):
+            if far > each.certain:
+                raise RadiusError(
+                    f"source {name!r} was searched up to {each.certain:g}, not to {far:g}; "
+                    "use epoxy.reach(train), or set the radius in the session"
+                )
+        return radii
 
     def _ask_around(
         self, within: np.ndarray, radii: np.ndarray
@@ -148,7 +204,7 @@ def reach(
     [0, 0, -1]
     """
     rows = train if onto is None else onto
-    _check_same_sources(train.votes, rows.votes)
+    check_alike(train, rows)
     _check_support(train.votes)
     space = neighbors.Space(_vectors_of(train, "train"), metric)
     asking = space if onto is None else neighbors.Space(_vectors_of(rows, "onto"), metric)
@@ -158,28 +214,31 @@ def reach(
     found = neighbors.nearest(
         space, support, None if onto is None else asking, wanted=~own, progress=progress
     )
-    said = np.take_along_axis(train.votes.matrix, np.maximum(found.row, 0).astype(np.intp), axis=0)
-    itself = np.arange(rows.n_rows, dtype=np.int32)[:, None] if onto is None else np.int32(NOBODY)
-    return Reach(
-        votes=rows.votes,
-        nearest=np.where(own, rows.votes.matrix, np.where(found.row >= 0, said, ABSTAIN)),
-        distance=np.where(own, 0.0, found.distance),
-        lender=np.where(own, itself, found.row),
-        weighting=resolve_weighting(weighting),
-        spaces=(space, asking),
-        lent=train.votes,
+    loans = tuple(
+        Loans(votes, lender, distance, lent.take(lender))
+        for votes, lender, distance, lent in zip(
+            rows.votes.matrix.T, found.row.T, found.distance.T, train.votes.matrix.T
+        )
     )
+    spaces = (space, asking)
+    return Reach(rows.votes, loans, onto is None, resolve_weighting(weighting), spaces, train.votes)
 
 
-def as_radii(radius: Radius, sources: Sequence[str]) -> np.ndarray:
-    """A radius in any accepted form as one number per source, NaN where it is not extended."""
+def unextended(split: Split) -> Reach:
+    """A reach of nobody: for models that extend no source and splits without vectors."""
+    loans = tuple(Loans.nobody(column) for column in split.votes.matrix.T)
+    return Reach(split.votes, loans, onto_train=False)
+
+
+def as_settings(radius: Radius | Setting, sources: Sequence[str]) -> list[Setting]:
+    """A radius in any accepted form as one setting per source; a mapping leaves out who lends nothing."""
     if isinstance(radius, Mapping):
         for name in radius:
             if name not in sources:
                 raise UnknownName.of("source", name, sources)
         given: Any = [radius.get(name) for name in sources]
-    elif isinstance(radius, int | float | np.number):
-        if radius != radius:
+    elif radius is None or isinstance(radius, str | int | float | np.number):
+        if radius is None or radius != radius:
             raise RadiusError("a radius is a distance of at least 0, got nan; give 0 or more")
         given = [radius] * len(sources)
     else:
@@ -189,35 +248,46 @@ def as_radii(radius: Radius, sources: Sequence[str]) -> np.ndarray:
             f"got {len(given)} radii for {len(sources)} sources; give one, one per source, "
             "or a {source: radius} mapping"
         )
-    radii = np.array([np.nan if each is None else float(each) for each in given])
-    wrong = np.flatnonzero(radii < 0)
-    if len(wrong):
+    return [as_setting(each, name) for each, name in zip(given, sources)]
+
+
+def as_setting(value: Any, source: str) -> Setting:
+    """Check what an author says about one source's radius; NaN, as arrays write it, is None."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, str) and value == AUTO:
+        return AUTO
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise RadiusError(
-            f"the radius of source {sources[wrong[0]]!r} is {radii[wrong[0]]:g}; "
+            f"the radius of source {source!r} is {value!r}; "
+            "give a distance of at least 0, None (it lends nothing) or 'auto'"
+        )
+    if value < 0:
+        raise RadiusError(
+            f"the radius of source {source!r} is {value:g}; "
             "a radius is a distance of at least 0; use None to leave a source as it is"
         )
-    return radii
+    return float(value)
 
 
-def typical_distance(split: Split, metric: str = "cosine", sample: int = 2000) -> float:
+def as_radii(radius: Radius, sources: Sequence[str], auto: float = np.nan) -> np.ndarray:
+    """One number per source, NaN where it is not extended; `auto` stands for settings of that name."""
+    settings = as_settings(radius, sources)
+    return np.array(
+        [np.nan if each is None else auto if each == AUTO else each for each in settings],
+        dtype=float,
+    )
+
+
+def typical_distance(space: neighbors.Space, sample: int = 2000) -> float:
     """The median distance from a row to its nearest other row (from at most `sample` rows)."""
-    if split.vectors is None:
-        raise VectorError(
-            "radius=None looks at how near rows are to each other, and the train split has no "
-            "vectors; embed the rows, or give radius={} to extend nothing"
-        )
-    space = neighbors.Space(split.vectors, metric)
     if space.n_nodes < 2:
         return 0.0
     rows = np.unique(np.linspace(0, len(space) - 1, min(sample, len(space))).astype(int))
     alone = np.bincount(space.node)[space.node[rows]] == 1  # a row with an equal twin is at 0
     nodes = np.unique(space.node[rows[alone]])
     distance = np.zeros(space.n_nodes)
-    for start in range(0, len(nodes), 256):
-        part = nodes[start : start + 256]
-        score = space.left[part] @ space.right.T
-        score[np.arange(len(part)), part] = -np.inf
-        distance[part] = space.node_distances(part, space, score.argmax(axis=1))
+    distance[nodes] = exact_rows(space, space, nodes, 2)[1][:, 1]  # the nearest but itself
     return float(np.median(distance[space.node[rows]]))
 
 
@@ -228,15 +298,6 @@ def _vectors_of(split: Split, who: str) -> np.ndarray:
             "embed the rows and pass Split(votes, vectors)"
         )
     return split.vectors
-
-
-def _check_same_sources(train: Votes, onto: Votes) -> None:
-    if train.sources != onto.sources or train.classes != onto.classes:
-        raise AlignmentError(
-            f"train and onto must have the same sources and classes, got "
-            f"{list(train.sources)[:5]} / {list(train.classes)[:5]} and "
-            f"{list(onto.sources)[:5]} / {list(onto.classes)[:5]}; apply the same labeling functions"
-        )
 
 
 def _check_support(train: Votes) -> None:

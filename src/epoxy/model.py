@@ -12,35 +12,52 @@ from sklearn.base import BaseEstimator, clone
 from . import persistence
 from .diagnostics import (
     SOURCE_COLUMNS,
+    Case,
     Explanation,
     Report,
-    Voice,
     diagnose,
+    explain_row,
     interval,
     scores,
     source_rows,
 )
-from .errors import AlignmentError, NotFitted, ParameterError, StoreError
-from .extension import Extended, Radius, Reach, as_radii, reach, typical_distance
-from .label_models import LabelModel, MajorityVote, Triplet
-from .persistence import State, nest, unnest
-from .votes import ABSTAIN, Split, Votes
+from .diagnostics.examination import decide
+from .engines import Engine, PaperEngine, Updatable
+from .errors import NotFitted, ParameterError, StoreError, VectorError
+from .extension import (
+    AUTO,
+    Extended,
+    Radius,
+    Reach,
+    as_radii,
+    as_settings,
+    reach,
+    typical_distance,
+    unextended,
+)
+from .label_models import LabelModel, MajorityVote, Triplet, balance_of
+from .label_models.base import balance_used, learned_accuracy
+from .neighbors import Space
+from .persistence import Savable, State, nest, unnest
+from .scoring import positive_index
+from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
 
 __all__ = ["Epoxy"]
 
 
-class Epoxy(BaseEstimator):  # type: ignore[misc]
+class Epoxy(BaseEstimator, Updatable):  # type: ignore[misc]
     """Extend each source's votes to near rows, then combine them with a label model.
 
     Parameters
     ----------
     label_model
-        Anything with `fit(votes)` and `predict_proba(votes)`; None for `Triplet()`.
+        Anything with `fit(votes)` and `predict_proba(votes)`; None for `Triplet` with the class
+        balance counted on hand labels, or equal shares without any.
     radius
         How far each source may speak: one distance, one per source, or a {source: radius} mapping.
-        None takes the distance at which a typical train row has its nearest neighbour;
-        `epoxy.tune` chooses better with a few true labels.
+        None (and "auto" for one source) takes the distance at which a typical train row has its
+        nearest neighbour; `epoxy.tune` chooses better with a few true labels.
     weighting
         Which supporting row lends its vote; see `epoxy.reach`.
     metric
@@ -83,24 +100,47 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         self.weighting = weighting
         self.metric = metric
 
-    def fit(self, train: Split, y: None = None, *, reach: Reach | None = None) -> Self:
-        """Extend the train votes and fit the label model on them; true labels are never read.
+    def fit(self, train: Split, dev: Split | None = None, *, reach: Reach | None = None) -> Self:
+        """Extend the train votes and fit the label model on them.
 
-        A `Reach` of the same split found earlier saves the search.
+        True labels of `train` are never read. Those of `dev` teach the class balance where no label
+        model was given: rows drawn at random, and rows whose choice is not known. A `Reach` of the
+        same split found earlier saves the search.
         """
         train = _as_split(train)
         found = self._reach(train) if reach is None else reach
-        radius, self.radius_origin_ = self.radius, "given"
+        radius, origin = self.radius, "given"
         if radius is None:
-            radius = typical_distance(train, self.metric)
-            self.radius_origin_ = "the typical distance between neighbours"
-        self.radius_ = as_radii(radius, train.votes.sources)
-        self.radius_[train.votes.cast.all(axis=0)] = np.nan
-        self.train_, self.reach_ = train, found
-        self.votes_ = found.extend(self.radius_)
-        model = Triplet() if self.label_model is None else clone(self.label_model, safe=False)
-        self.label_model_ = model.fit(self.votes_)
+            radius, origin = AUTO, "the typical distance between neighbours"
+        settings = as_settings(radius, train.votes.sources)
+        auto = _typical(train, self.metric) if AUTO in settings else np.nan
+        radii = as_radii(settings, train.votes.sources, auto)
+        votes = found.extend(radii)
+        model = self._label_model(dev).fit(votes)
+        self.with_parts(train, model, radii, found, votes)
+        self.radius_origin_ = origin
         return self
+
+    def with_parts(
+        self, train: Split, label_model: Any, radii: np.ndarray, reach: Reach, votes: Votes
+    ) -> Self:
+        """Become fitted from parts that were fitted before."""
+        self.train_, self.label_model_, self.reach_, self.votes_ = train, label_model, reach, votes
+        self.radius_ = np.where(train.votes.cast.all(axis=0), np.nan, radii)
+        self.radius_origin_ = "given"
+        return self
+
+    def engine(self) -> Engine:
+        """The incremental form of this pipeline, for a session."""
+        rule = resolve_weighting(self.weighting)
+        return PaperEngine(self.label_model, self.radius, rule, self.metric)
+
+    def _label_model(self, dev: Split | None) -> Any:
+        if self.label_model is not None:
+            return clone(self.label_model, safe=False)
+        if dev is None or not dev.representative.any():
+            return Triplet()
+        return Triplet(balance_of(dev).tolist())
 
     @property
     def classes_(self) -> np.ndarray:
@@ -136,18 +176,23 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
             raise ParameterError("score needs true labels, and none are known; give y to the Split")
         return found["accuracy"]
 
-    def report(self, split: Split, *, positive: str | None = None) -> Report:
-        """What each source does before and after extension, and how good the labels are."""
+    def report(
+        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
+    ) -> Report:
+        """What each source does before and after extension, and how good the labels are.
+
+        `traced` is `self.trace(split)`, where it is already known.
+        """
         split = _as_split(split)
-        traced = self.trace(split)
+        traced = self.trace(split) if traced is None else traced
         extended = traced.votes
         proba = self.label_model_.predict_proba(extended)
         votes = extended if split.votes is extended else split.votes
-        majority = MajorityVote(getattr(self.label_model_, "class_balance_", None)).fit(extended)
+        majority = MajorityVote(balance_used(self.label_model_)).fit(extended)
         summary: dict[str, Any] = {
             "rows": split.n_rows,
             "label model": type(self.label_model_).__name__,
-            "radii": getattr(self, "radius_origin_", "given"),
+            "radii": self.radius_origin_,
             "covered before": float(votes.covered.mean()),
             "covered after": float(extended.covered.mean()),
         }
@@ -162,19 +207,45 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
             votes,
             extended,
             split.y,
-            learned=_learned(self.label_model_),
+            learned=learned_accuracy(self.label_model_),
             radii=self.radius_,
         )
         findings = diagnose(self, split, positive=positive, traced=traced)
         return Report("Epoxy", summary, SOURCE_COLUMNS, tuple(rows), findings)
 
+    def case(
+        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
+    ) -> Case:
+        """What the doctor looks at: this model's votes and labels on a split, and the label model."""
+        traced = self.trace(split) if traced is None else traced
+        balance = balance_used(self.label_model_)
+        known = np.flatnonzero(split.labelled)
+        labels = np.empty(0, dtype=np.int64)
+        if len(known):
+            even = np.zeros(len(split.classes))
+            votes = traced.votes.rows(known)
+            labels = decide(self.label_model_, votes, even if balance is None else balance)
+        return Case(
+            model=type(self.label_model_).__name__,
+            train=self.train_,
+            extended_train=self.votes_,
+            split=split,
+            extended=traced.votes,
+            labels=labels,
+            label_model=self.label_model_,
+            balance=balance,
+            distance=traced.distance,
+            metric=self.metric,
+            positive=None if positive is None else positive_index(positive, split.classes),
+        )
+
     def explain(self, split: Split, row: Any) -> Explanation:
         """Why one row has its label; `row` is an id of the split, or a position if no id matches."""
         split = _as_split(split)
-        at = position_of(split, row)
+        at = split.position_of(row)
         traced = self.trace(split)
         proba = self.label_model_.predict_proba(traced.votes)[at]
-        return explain_row(self, split, at, traced, proba)
+        return explain_row(self.label_model_, self.train_, split, at, traced, proba)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder of JSON and arrays; see `epoxy.load`."""
@@ -184,7 +255,7 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         """Describe the fitted model for `epoxy.persistence`."""
         train = self._fitted()
         model = self.label_model_
-        if not hasattr(model, "to_state"):
+        if not isinstance(model, Savable):
             raise StoreError(
                 f"{type(model).__name__} cannot be saved; use Triplet, MajorityVote or DawidSkene"
             )
@@ -218,13 +289,10 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
             sequences=arrays.get("sequences"),
         )
         train = Split(votes, arrays.get("vectors"), ids=arrays["ids"])
-        inner = unnest(state, "label_model")
-        model = cls(inner, arrays["radius"], rule, metric=values["metric"])
-        model.radius_ = arrays["radius"]
-        model.train_, model.label_model_ = train, inner
-        model.reach_ = model._reach(train)
-        model.votes_ = model.reach_.extend(model.radius_)
-        return model
+        inner, radii = unnest(state, "label_model"), arrays["radius"]
+        model = cls(inner, radii, rule, metric=values["metric"])
+        reach = model._reach(train)
+        return model.with_parts(train, inner, radii, reach, reach.extend(radii))
 
     def _reach(self, train: Split) -> Reach:
         if (
@@ -241,124 +309,20 @@ class Epoxy(BaseEstimator):  # type: ignore[misc]
         return self.train_
 
 
+def _typical(train: Split, metric: str) -> float:
+    if train.vectors is None:
+        raise VectorError(
+            "radius=None looks at how near rows are to each other, and the train split has no "
+            "vectors; embed the rows, or give radius={} to extend nothing"
+        )
+    return typical_distance(Space(train.vectors, metric))
+
+
 def reach_onto(train: Split, split: Split, model: Epoxy) -> Reach:
     """The reach of a fitted model's train support onto another split."""
     if train.vectors is None:
         return unextended(split)
     return reach(train, split, metric=model.metric, weighting=model.reach_.weighting)
-
-
-def unextended(split: Split) -> Reach:
-    """A reach of nobody: for models that extend no source and splits without vectors."""
-    own = split.votes.cast
-    return Reach(
-        split.votes,
-        np.asarray(split.votes.matrix),
-        np.where(own, 0.0, np.inf),
-        np.full(own.shape, -1, dtype=np.int32),
-    )
-
-
-def explain_row(
-    model: Any, split: Split, at: int, traced: Extended, proba: np.ndarray
-) -> Explanation:
-    """Put one row's voices together; models without a table of evidence are probed instead."""
-    label_model, classes = model.label_model_, split.classes
-    order = np.argsort(-proba, kind="stable")
-    label, other = int(order[0]), int(order[1])
-    floor = np.maximum(proba, 1e-300)
-    log_odds = float(np.log(floor[label]) - np.log(floor[other]))
-    one = traced.votes.rows([at])
-    additive = hasattr(label_model, "evidence") or hasattr(label_model, "contributions")
-    if additive:
-        evidence, before = _evidence(label_model, traced.votes, at)
-        weights = evidence[:, label] - evidence[:, other]
-        start = float(before[label] - before[other])
-        log_odds = start + float(weights.sum())
-    else:
-        weights = _weights_by_silence(label_model, traced.votes, at, label, other, log_odds)
-        start = 0.0
-    majority = MajorityVote().fit(traced.votes).predict_proba(one)[0]
-    return Explanation(
-        row=_plain_id(split.ids, at),
-        label=classes[label],
-        against=classes[other],
-        probabilities={name: float(p) for name, p in zip(classes, proba)},
-        majority={name: float(p) for name, p in zip(classes, majority)},
-        start=start,
-        log_odds=log_odds,
-        voices=tuple(_voices(model.train_, split, at, traced, weights)),
-        truth=None if split.y is None or split.y[at] == ABSTAIN else classes[split.y[at]],
-        additive=additive,
-    )
-
-
-def _evidence(model: Any, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each source adds to each class on one row, and what the row starts with.
-
-    In a sequence a row starts with more than the class balance: what its neighbours say.
-    """
-    if hasattr(model, "contributions"):
-        return model.contributions(votes)[at], model.context(votes)[at]
-    return model.evidence(votes.rows([at]))[0], model.log_prior()
-
-
-def _voices(
-    train: Split, split: Split, at: int, traced: Extended, weights: np.ndarray
-) -> list[Voice]:
-    found = []
-    for index, source in enumerate(split.votes.sources):
-        vote = int(traced.votes.matrix[at, index])
-        if vote == ABSTAIN:
-            found.append(Voice(source, None, "abstains", weight=float(weights[index])))
-            continue
-        own = split.votes.matrix[at, index] != ABSTAIN
-        lender = None if own else _plain_id(train.ids, int(traced.lender[at, index]))
-        distance = None if own else float(traced.distance[at, index])
-        origin = "own" if own else "lent"
-        name = split.classes[vote]
-        found.append(Voice(source, name, origin, lender, distance, float(weights[index])))
-    return sorted(found, key=lambda voice: (voice.vote is None, -abs(voice.weight)))
-
-
-def _weights_by_silence(
-    model: LabelModel, votes: Votes, at: int, label: int, other: int, log_odds: float
-) -> np.ndarray:
-    """How much the log-odds fall when each source alone abstains on this row."""
-    weights = np.zeros(votes.n_sources)
-    for index in np.flatnonzero(votes.matrix[at] != ABSTAIN):
-        matrix = votes.matrix.copy()
-        matrix[at, index] = ABSTAIN
-        proba = np.maximum(model.predict_proba(votes.with_matrix(matrix))[at], 1e-300)
-        weights[index] = log_odds - float(np.log(proba[label]) - np.log(proba[other]))
-    return weights
-
-
-def position_of(split: Split, row: Any) -> int:
-    """Where a row is: by its id, or by position when ids are not what was given."""
-    assert split.ids is not None  # Split always fills ids
-    found = np.flatnonzero(split.ids.astype(str) == str(row))
-    if len(found):
-        return int(found[0])
-    if isinstance(row, int | np.integer) and 0 <= row < split.n_rows:
-        return int(row)
-    raise AlignmentError(
-        f"no row {row!r} in this split of {split.n_rows} rows; "
-        f"give one of its ids (the first is {split.ids[0] if split.n_rows else '–'!r}) or a position"
-    )
-
-
-def _plain_id(ids: np.ndarray | None, at: int) -> Any:
-    value = at if ids is None else ids[at]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _learned(model: LabelModel) -> np.ndarray | None:
-    """What the label model thinks of each source, NaN where it could not tell."""
-    accuracy = getattr(model, "accuracy_", None)
-    if accuracy is None or not hasattr(model, "identified_"):
-        return accuracy
-    return np.where(model.identified_, accuracy, np.nan)
 
 
 def _ids_as_array(ids: np.ndarray | None) -> np.ndarray:

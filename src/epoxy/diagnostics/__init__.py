@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from .doctor import diagnose
-from .examination import Finding
+from .doctor import diagnose, diagnose_case
+from .examination import Case
+from .experts import expert_table, reliability_table
+from .explaining import explain_row
 from .explanation import Explanation, Voice
-from .report import Column, Report
+from .report import Column, Finding, Report, Table
 from .scores import calibration_error, scores
 from .sources import SOURCE_COLUMNS, interval, source_rows
 
 __all__ = [
     "SOURCE_COLUMNS",
+    "Case",
     "Column",
     "Explanation",
     "Finding",
     "Report",
+    "Table",
     "Voice",
     "calibration_error",
     "diagnose",
+    "diagnose_case",
+    "expert_table",
+    "explain_row",
     "interval",
+    "reliability_table",
     "scores",
     "source_rows",
 ]

@@ -8,24 +8,23 @@ what the votes alone can show, or keep silent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from ..errors import NotFitted, NotIdentifiable, UnknownName
+from ..errors import NotIdentifiable
 from ..extension import Extended
 from ..label_models import Triplet
 from ..label_models.balance import learn_balance
+from ..label_models.base import AdditiveModel
 from ..label_models.moments import Moments, moments
 from ..label_models.solvers import SOLVERS
 from ..votes import Split, Votes
-from .examination import ERROR, MOST_SOURCES, Case, Finding, evenly, limits, names_of, thinned
+from .examination import ERROR, MOST_SOURCES, Case, evenly, limits, names_of, thinned
 from .outcomes import OUTCOME_CHECKS, tally
+from .report import Finding
 
-if TYPE_CHECKING:
-    from ..model import Epoxy
-
-__all__ = ["Finding", "diagnose"]
+__all__ = ["Examinable", "Finding", "diagnose", "diagnose_case"]
 
 _SAME_ROWS, _SAME_VOTES, _SURELY = (
     0.9,
@@ -40,15 +39,28 @@ _FEWEST_LABELS = 20
 _ODDS = 1.5  # class balances whose odds differ by less move no label that was not on the edge
 
 
+class Examinable(Protocol):
+    """A fitted model that can be looked at."""
+
+    def case(
+        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
+    ) -> Case:
+        """What the model made of its train votes and of these rows."""
+
+
 def diagnose(
-    model: Epoxy, split: Split, *, positive: str | None = None, traced: Extended | None = None
+    model: Examinable,
+    split: Split,
+    *,
+    positive: str | None = None,
+    traced: Extended | None = None,
 ) -> tuple[Finding, ...]:
     """Say what is wrong with a fitted model's sources, labels and vectors; warnings come first.
 
     Parameters
     ----------
     model
-        A fitted `Epoxy`.
+        A fitted `Epoxy`; for other models see `diagnose_case`.
     split
         Rows of the same sources, usually dev. Without true labels fewer questions can be asked.
     positive
@@ -69,16 +81,11 @@ def diagnose(
     >>> [(each.kind, each.sources) for each in diagnose(Epoxy(radius=0.02).fit(data.train), data.dev)]
     [('worse-than-random', ('source_4',))]
     """
-    if not hasattr(model, "label_model_"):
-        raise NotFitted.of(model)
-    if positive is not None and positive not in split.classes:
-        raise UnknownName.of("class", positive, split.classes)
-    case = Case(
-        model,
-        split,
-        model.trace(split) if traced is None else traced,
-        None if positive is None else split.classes.index(positive),
-    )
+    return diagnose_case(model.case(split, positive=positive, traced=traced))
+
+
+def diagnose_case(case: Case) -> tuple[Finding, ...]:
+    """As `diagnose`, for whatever a model made of some votes."""
     checks = (
         _worse_than_random,
         _reversed,
@@ -117,7 +124,7 @@ def _reversed(case: Case) -> Iterator[Finding]:
     And its learned accuracy is at least five points below chance, so that it matters. Where true
     labels already settled that the source is worse than random, nothing is said twice.
     """
-    model = case.model.label_model_
+    model = case.label_model
     if not isinstance(model, Triplet) or model.compat is not None:
         return
     table = model.log_likelihood_[:, 1:, :]
@@ -158,17 +165,19 @@ def _agreeing_too_much(case: Case) -> Iterator[Finding]:
         yield _duplicates(case, group, both, agree)
     if votes.n_sources < 3:
         return
-    given = {frozenset(pair) for pair in getattr(case.model.label_model_, "dependencies", ())}
+    model = case.label_model
+    told = model.dependencies_ if isinstance(model, AdditiveModel) else ()
+    given = set(map(frozenset, told))
     if votes.n_sources > MOST_SOURCES:
         votes = votes.only([votes.sources[at] for at in _suspects(summary, agree)])
-    found = learn_dependencies(votes, class_balance=case.balance)
+    found = learn_dependencies(votes, class_balance=case.prior)
     twin = {frozenset((case.sources[a], case.sources[b])) for a, b in np.argwhere(twins)}
     rows = [
         row for row in found.rows() if frozenset((row["source"], row["with"])) not in given | twin
     ]
     if not rows:
         return
-    told = [f"{row['source']!r} and {row['with']!r} ({row['excess']:.2f})" for row in rows[:5]]
+    shown = [f"{row['source']!r} and {row['with']!r} ({row['excess']:.2f})" for row in rows[:5]]
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     pairs = "pair of sources agrees" if len(rows) == 1 else "pairs of sources agree"
     yield Finding(
@@ -176,7 +185,7 @@ def _agreeing_too_much(case: Case) -> Iterator[Finding]:
         tuple(dict.fromkeys(name for row in rows for name in (row["source"], row["with"]))),
         "note",
         f"{len(rows)} {pairs} more than the class explains (excess correlation): "
-        f"{', '.join(told)}{more}.",
+        f"{', '.join(shown)}{more}.",
         f"Merge them, or tell the label model: Triplet(dependencies=[{_pair(rows[0])}, …]).",
     )
 
@@ -239,7 +248,7 @@ def _suspects(summary: Moments, agree: np.ndarray) -> np.ndarray:
 def _one_sided(case: Case) -> Iterator[Finding]:
     """A class nobody names, though so many covered rows would miss it by chance less than 1 %."""
     votes, rows = case.own, int(case.own.covered.sum())
-    share = case.share if len(case.y) else case.balance
+    share = case.counts / case.counts.sum() if case.counts.any() else case.prior
     named = np.array([(votes.matrix == k).any() for k in range(votes.n_classes)])
     missed = ~named & (rows * np.log1p(-np.minimum(share, 1 - 1e-9)) < np.log(ERROR))
     if not rows or not missed.any():
@@ -281,11 +290,11 @@ def _overlapping_too_little(case: Case) -> Iterator[Finding]:
             f"{names_of(never)}.",
             "Check their conditions, or remove them.",
         )
-    model = case.model.label_model_
+    model = case.label_model
     if not isinstance(model, Triplet) or model.compat is not None:
         return
     lost = tuple(np.asarray(case.sources)[voting & ~model.identified_].tolist())
-    both, _ = _together(moments(thinned(case.model.votes_)))
+    both, _ = _together(moments(thinned(case.extended_train)))
     first, second = np.triu_indices(int(voting.sum()), 1)
     apart = (both[np.ix_(voting, voting)][first, second] == 0).mean() if len(first) else 0.0
     if not lost and apart < 0.5:
@@ -308,24 +317,24 @@ def _overlapping_too_little(case: Case) -> Iterator[Finding]:
 def _balance_against_truth(case: Case) -> Iterator[Finding]:
     """A class's share as used lies outside Wilson's limits of the true labels, odds ×1.5 off.
 
-    Fewer than 20 labels are not asked.
+    Fewer than 20 labels of rows drawn at random are not asked.
     """
-    if len(case.y) < _FEWEST_LABELS:
+    counts, used = case.counts, case.balance
+    total = int(counts.sum())
+    if used is None or total < _FEWEST_LABELS:
         return
-    counts = np.bincount(case.y, minlength=case.own.n_classes)
-    low, high = limits(counts, len(case.y), 2 * len(counts))
-    used = case.balance
+    low, high = limits(counts, total, 2 * len(counts))
     off = (used < low) | (used > high)
-    off &= _odds_apart(used, (counts + 0.5) / (len(case.y) + 1)) > np.log(_ODDS)
+    off &= _odds_apart(used, (counts + 0.5) / (total + 1)) > np.log(_ODDS)
     if not off.any():
         return
-    at = int(np.where(off, np.abs(used - case.share), -1).argmax())
+    at = int(np.where(off, np.abs(used - counts / total), -1).argmax())
     yield Finding(
         "class-balance",
         (),
         "warning",
         f"The class balance in use says {used[at]:.0%} {case.own.classes[at]!r}, the true labels say "
-        f"{case.share[at]:.0%} ({counts[at]} of {len(case.y)}, {low[at]:.0%} to {high[at]:.0%}).",
+        f"{counts[at] / total:.0%} ({counts[at]} of {total}, {low[at]:.0%} to {high[at]:.0%}).",
         "Give the label model class_balance=dev, or the shares you know.",
     )
 
@@ -342,9 +351,9 @@ def _balance_against_votes(case: Case) -> Iterator[Finding]:
 
     And its odds are twice the ones in use. A balance counted on true labels is not doubted.
     """
-    model = case.model.label_model_
+    model, used = case.label_model, case.prior
     if (
-        len(case.y)
+        case.counts.any()
         or not isinstance(model, Triplet)
         or isinstance(model.class_balance, str | Split)
     ):
@@ -359,17 +368,16 @@ def _balance_against_votes(case: Case) -> Iterator[Finding]:
         return
     learned = left_out.mean(axis=0)
     error = np.sqrt(7 / 8 * ((left_out - learned) ** 2).sum(axis=0))
-    off = (np.abs(learned - case.balance) > 3 * error) & (
-        _odds_apart(case.balance, learned) > np.log(_SELF_ODDS)
-    )
+    off = np.abs(learned - used) > 3 * error
+    off &= _odds_apart(used, learned) > np.log(_SELF_ODDS)
     if not off.any():
         return
-    at = int(np.where(off, np.abs(learned - case.balance), -1).argmax())
+    at = int(np.where(off, np.abs(learned - used), -1).argmax())
     yield Finding(
         "class-balance",
         (),
         "note",
-        f"The class balance in use says {case.balance[at]:.0%} {votes.classes[at]!r}, the votes "
+        f"The class balance in use says {used[at]:.0%} {votes.classes[at]!r}, the votes "
         f"themselves suggest {learned[at]:.0%} ± {error[at]:.0%}.",
         "Label a few rows to see which is right, and give class_balance.",
     )

@@ -9,28 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 
-from ..extension import Extended
 from ..label_models.base import LabelModel
 from ..label_models.majority import MajorityVote
 from ..neighbors import Space
-from ..votes import Split, Votes
-
-if TYPE_CHECKING:
-    from ..model import Epoxy
+from ..numerics import wilson
+from ..scoring import precision_recall_f1
+from ..votes import ABSTAIN, Split, Votes
 
 __all__ = [
     "ERROR",
     "MOST_SOURCES",
     "Case",
     "Comparison",
-    "Finding",
     "Likeness",
     "certainty",
     "compare",
+    "decide",
     "evenly",
     "likeness",
     "limits",
@@ -47,49 +45,39 @@ _SEEN = 50  # rows asked for their neighbour below which nothing is said to be a
 _ASKED, _POOL, _SHUFFLES = 500, 4000, 100  # rows asked for their neighbour, rows searched, shuffles
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something a person should look at: a fact with its numbers, and what to do about it.
-
-    Examples
-    --------
-    >>> print(Finding("never-votes", ("short",), "note", "'short' never votes.", "Remove it."))
-    'short' never votes. Remove it.
-    """
-
-    kind: str
-    """A short name of the kind of finding, for programs."""
-    sources: tuple[str, ...]
-    """The sources it is about; empty when it is about all of them."""
-    severity: Literal["warning", "note"]
-    """A warning costs accuracy; a note may."""
-    text: str
-    """One sentence of fact."""
-    cure: str
-    """One sentence of what to do."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain strings and lists."""
-        return {**vars(self), "sources": list(self.sources)}
-
-    def __str__(self) -> str:
-        return f"{self.text} {self.cure}"
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A fitted model and a split, with everything that more than one check reads."""
+    """What a model made of some votes, as plain values that any model can give.
 
-    model: Epoxy
+    Checks that look inside a label model run where `label_model` is of a kind they know; what is left
+    out is not asked about.
+    """
+
+    model: str
+    """What the model is called in a sentence."""
+    train: Split
+    """The train rows, with the sources' own votes."""
+    extended_train: Votes
     split: Split
-    traced: Extended
+    """The rows looked at, with own votes and true labels; the very `train` where they are the same."""
+    extended: Votes
+    labels: np.ndarray
+    """What the model says of the labelled rows of `split`, by a fit that did not learn from the row;
+    −1 where there is none; (n_labelled,)."""
+    label_model: LabelModel | None = None
+    """Fitted on `extended_train`."""
+    balance: np.ndarray | None = None
+    """The class balance the model uses."""
+    distance: np.ndarray | None = None
+    """How far away the row is that lent each vote of `extended`; (n_rows, n_sources)."""
+    metric: str = "cosine"
     positive: int | None = None
     """The class F1 is of, where labelings are compared by F1 and not by accuracy."""
 
     @property
     def own(self) -> Votes:
         """The train votes before extension."""
-        return self.model.train_.votes
+        return self.train.votes
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -104,7 +92,17 @@ class Case:
     @cached_property
     def y(self) -> np.ndarray:
         """The true labels of the known rows."""
-        return np.empty(0, dtype=np.int64) if self.split.y is None else self.split.y[self.known]
+        return np.asarray(self.split.truth[self.known])
+
+    @cached_property
+    def drawn(self) -> np.ndarray:
+        """Which of the known rows were drawn at random, as far as is known; (n_known,) bool."""
+        return np.asarray(self.split.representative[self.known])
+
+    @cached_property
+    def judged(self) -> np.ndarray:
+        """Which of the known rows the model can be judged by; (n_known,) bool."""
+        return np.asarray(self.drawn & (self.labels != ABSTAIN))
 
     @cached_property
     def before(self) -> Votes:
@@ -114,12 +112,7 @@ class Case:
     @cached_property
     def after(self) -> Votes:
         """The votes on the known rows after extension."""
-        return self.traced.votes.rows(self.known)
-
-    @cached_property
-    def labels(self) -> np.ndarray:
-        """What the model answers on the known rows."""
-        return self.labels_of(self.model.label_model_, self.after)
+        return self.extended.rows(self.known)
 
     @cached_property
     def share(self) -> np.ndarray:
@@ -128,16 +121,31 @@ class Case:
         return np.asarray(counts / max(1, len(self.y)))
 
     @cached_property
-    def balance(self) -> np.ndarray:
-        """The class balance the label model uses, even where it knows none."""
+    def counts(self) -> np.ndarray:
+        """How often each class occurs among true labels of rows drawn at random."""
+        return np.bincount(self.y[self.drawn], minlength=self.own.n_classes)
+
+    @cached_property
+    def prior(self) -> np.ndarray:
+        """The class balance the model uses, even shares where it has none."""
         even = np.full(self.own.n_classes, 1 / self.own.n_classes)
-        return np.asarray(getattr(self.model.label_model_, "class_balance_", even))
+        return even if self.balance is None else self.balance
 
     def labels_of(self, model: LabelModel, votes: Votes) -> np.ndarray:
         """The most probable class of each row; ties go to the more frequent class."""
-        proba = model.predict_proba(votes)
-        tie = 1e-9 * self.balance if isinstance(model, MajorityVote) else 0.0
-        return np.asarray((proba + tie).argmax(axis=1))
+        return decide(model, votes, self.prior)
+
+    def against(self, labels: np.ndarray, where: np.ndarray | None = None) -> Comparison:
+        """Whether another labeling of the known rows is better than the model's."""
+        rows = self.judged if where is None else self.judged & where
+        return compare(self.labels[rows], labels[rows], self.y[rows], self.positive)
+
+
+def decide(model: LabelModel, votes: Votes, balance: np.ndarray) -> np.ndarray:
+    """A label model's most probable class of each row; ties of a majority go to the frequent class."""
+    proba = model.predict_proba(votes)
+    tie = 1e-9 * balance if isinstance(model, MajorityVote) else 0.0
+    return np.asarray((proba + tie).argmax(axis=1))
 
 
 def certainty(questions: int = 1) -> float:
@@ -149,15 +157,7 @@ def certainty(questions: int = 1) -> float:
 
 def limits(right: Any, total: Any, questions: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's lower and upper limits of shares, shared among questions; 0 and 1 for no rows."""
-    z2 = certainty(questions) ** 2
-    n = np.asarray(total, dtype=float)
-    safe = np.maximum(n, 1.0)
-    p = np.asarray(right) / safe
-    scale = 1 + z2 / safe
-    middle = (p + z2 / (2 * safe)) / scale
-    half = np.sqrt(z2) / scale * np.sqrt(p * (1 - p) / safe + z2 / (4 * safe**2))
-    seen = n > 0
-    return np.where(seen, middle - half, 0.0), np.where(seen, middle + half, 1.0)
+    return wilson(np.asarray(right) / np.maximum(total, 1), total, certainty(questions))
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Comparison:
     second: float
     p_value: float
     """Probability of so large a lead of the second if both were equally good."""
-    metric: str
+    scoring: str
 
     def second_wins(self, questions: int = 1) -> bool:
         """Whether the second is better beyond chance."""
@@ -199,10 +199,9 @@ def compare(
 
 
 def _f1(named: np.ndarray, real: np.ndarray) -> tuple[float, np.ndarray]:
-    total = max(1, int(named.sum() + real.sum()))
-    score = float(2 * (named & real).sum() / total)
-    move = (2.0 * (named & real) - score * (1.0 * named + real)) / total
-    return score, np.asarray(move)
+    score = precision_recall_f1(named, real, 1, 2)[2]
+    move = 2.0 * (named & real) - score * (1.0 * named + real)
+    return score, np.asarray(move / max(1, int(named.sum() + real.sum())))
 
 
 def _mean(values: np.ndarray) -> float:

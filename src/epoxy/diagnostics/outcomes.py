@@ -10,19 +10,19 @@ from sklearn.base import clone
 from ..errors import NotIdentifiable
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
 from ..label_models.base import TableModel
+from ..shares import shares_of_counts
 from ..votes import ABSTAIN, Split, Votes
 from .examination import (
     MOST_SOURCES,
     Case,
-    Finding,
     Likeness,
     certainty,
-    compare,
     evenly,
     likeness,
     limits,
     thinned,
 )
+from .report import Finding
 
 __all__ = ["OUTCOME_CHECKS", "tally"]
 
@@ -57,13 +57,14 @@ def drowning(case: Case) -> Iterator[Finding]:
     overrules the others on most rows where they differ (Wilson's lower limit), though it is
     learned to be less accurate.
     """
-    coverage = case.model.votes_.coverage
+    coverage = case.extended_train.coverage
     if len(coverage) < 3:
         return
     median = np.array([np.median(np.delete(coverage, at)) for at in range(len(coverage))])
     broad = np.flatnonzero((coverage >= _BROAD) & (coverage >= _TIMES * median))
     for at in broad.tolist():
-        found = _misleads(case, at, len(broad)) if len(case.y) else _overrules(case, at, len(broad))
+        find = _misleads if len(case.y) else _overrules
+        found = find(case, at, len(broad))
         if found is None:
             continue
         name = case.sources[at]
@@ -78,26 +79,27 @@ def drowning(case: Case) -> Iterator[Finding]:
 
 
 def _misleads(case: Case, at: int, questions: int) -> str | None:
+    if case.label_model is None:
+        return None
     # where it alone speaks there is nobody to drown
-    shared = np.delete(case.after.cast, at, axis=1).any(axis=1)
-    without = _labels_without(case, case.after, at)
-    found = compare(case.labels[shared], without[shared], case.y[shared], case.positive)
+    shared = case.judged & np.delete(case.after.cast, at, axis=1).any(axis=1)
+    found = case.against(_labels_without(case, case.label_model, case.after, at), shared)
     if not found.second_wins(questions):
         return None
     right, total, _ = tally(case, case.after)
     return (
         f"its votes are right on {right[at]} of {total[at]} labelled rows, and without it "
-        f"{found.metric} on the {int(shared.sum())} where others vote would be {found.second:.1%}, "
+        f"{found.scoring} on the {int(shared.sum())} where others vote would be {found.second:.1%}, "
         f"not {found.first:.1%} (p = {found.p_value:.1g})"
     )
 
 
 def _overrules(case: Case, at: int, questions: int) -> str | None:
-    model = case.model.label_model_
+    model = case.label_model
     if not isinstance(model, TableModel):
         return None
-    votes = case.model.votes_.rows(evenly(case.model.votes_.n_rows, _CONTESTED))
-    rest, said = _labels_without(case, votes, at), votes.matrix[:, at]
+    votes = case.extended_train.rows(evenly(case.extended_train.n_rows, _CONTESTED))
+    rest, said = _labels_without(case, model, votes, at), votes.matrix[:, at]
     contested = (votes.cast.sum(axis=1) > 1) & (said != ABSTAIN) & (said != rest)
     followed = int((case.labels_of(model, votes) == said)[contested].sum())
     low, _ = limits(followed, contested.sum(), questions)
@@ -110,9 +112,8 @@ def _overrules(case: Case, at: int, questions: int) -> str | None:
     )
 
 
-def _labels_without(case: Case, votes: Votes, at: int) -> np.ndarray:
+def _labels_without(case: Case, model: LabelModel, votes: Votes, at: int) -> np.ndarray:
     """The labels if one source had nothing to say; nothing is fitted again."""
-    model = case.model.label_model_
     if not isinstance(model, TableModel):
         matrix = votes.matrix.copy()
         matrix[:, at] = ABSTAIN
@@ -147,24 +148,29 @@ def lent_votes(case: Case) -> Iterator[Finding]:
         ]
         more = f" and {len(at) - _SHOWN} more sources" if len(at) > _SHOWN else ""
         floor = limits(own_right, own)[0]
-        better = {case.sources[i]: _nearer_radius(case, i, float(floor[i])) for i in at}
+        names = tuple(case.sources[i] for i in at)
+        cure = "Set smaller radii for them, or None for no extension."
+        if case.distance is not None:
+            far = case.distance[case.known]
+            better = {n: _nearer_radius(case, far, i, float(floor[i])) for n, i in zip(names, at)}
+            cure = f"Set their radii to what held up here, None for no extension: {better}."
         yield Finding(
             "lent-votes",
-            tuple(better),
+            names,
             "warning" if guess else "note",
             f"Lent votes are clearly less accurate than own ones{guess}: {', '.join(told)}{more}.",
-            f"Set their radii to what held up here, None for no extension: {better}.",
+            cure,
         )
 
 
-def _nearer_radius(case: Case, at: int, floor: float) -> float | None:
+def _nearer_radius(case: Case, distance: np.ndarray, at: int, floor: float) -> float | None:
     """Where lent votes stop being right as often as `floor`, None if they never are.
 
     The radius with the largest sum of (right − floor): a rise of the mean alone would let a long
     good stretch pay for the bad one behind it.
     """
     lent = np.flatnonzero(case.after.cast[:, at] & ~case.before.cast[:, at])
-    far = case.traced.distance[case.known[lent], at]
+    far = distance[lent, at]
     order = np.argsort(far, kind="stable")
     right = np.cumsum((case.after.matrix[lent, at] == case.y[lent])[order])
     count = np.arange(1, len(lent) + 1)
@@ -177,18 +183,18 @@ def _nearer_radius(case: Case, at: int, floor: float) -> float | None:
 def extension(case: Case) -> Iterator[Finding]:
     """The same label model on the votes as they were is better on the true labels, paired."""
     lent = case.after.cast & ~case.before.cast
-    if not lent.any():
+    if case.label_model is None or not lent.any():
         return
-    plain = _fitted(clone(case.model.label_model_, safe=False), case.own)
+    plain = _fitted(clone(case.label_model, safe=False), case.own)
     if plain is None:
         return
-    found = compare(case.labels, case.labels_of(plain, case.before), case.y, case.positive)
+    found = case.against(case.labels_of(plain, case.before))
     if found.second_wins():
         yield Finding(
             "extension-hurts",
             _names(case, lent.any(axis=0)),
             "warning",
-            f"Extension lowers {found.metric} on {len(case.y)} labelled rows from "
+            f"Extension lowers {found.scoring} on {case.judged.sum()} labelled rows from "
             f"{found.second:.1%} to {found.first:.1%} (p = {found.p_value:.1g}).",
             "Choose smaller radii with epoxy.tune, or extend nothing: radius={}.",
         )
@@ -200,11 +206,11 @@ def new_rows(case: Case) -> Iterator[Finding]:
     At least 30 such rows; that class's share is above Wilson's lower limit, and a fifth of what it
     leaves is not reached by the upper one. Not asked where F1 counts: there the class is worthless.
     """
-    new = case.after.covered & ~case.before.covered
+    new = case.judged & case.after.covered & ~case.before.covered
     total = int(new.sum())
     if total < _MANY or case.positive is not None:
         return
-    usual = int(case.share.argmax())
+    usual = int(case.counts.argmax())
     right, base = int((case.labels == case.y)[new].sum()), float((case.y[new] == usual).mean())
     low, high = map(float, limits(right, total))
     if low > base or high >= base + 0.2 * (1 - base):
@@ -235,12 +241,13 @@ def _fitted(model: LabelModel, votes: Votes) -> LabelModel | None:
 
 def losing_to_majority(case: Case) -> Iterator[Finding]:
     """Majority vote over the same extended votes is better on the true labels, paired."""
-    model = case.model.label_model_
-    if isinstance(model, MajorityVote) or not len(case.y):
+    if isinstance(case.label_model, MajorityVote) or not case.judged.any():
         return
-    votes = case.model.votes_
-    majority = case.labels_of(MajorityVote(case.balance).fit(votes), case.after)
-    found = compare(case.labels, majority, case.y, case.positive)
+    votes = case.extended_train
+    majority = _fitted(MajorityVote(case.prior), votes)
+    if majority is None:
+        return
+    found = case.against(case.labels_of(majority, case.after))
     if not found.second_wins():
         return
     best, score = "MajorityVote()", found.second
@@ -248,23 +255,23 @@ def losing_to_majority(case: Case) -> Iterator[Finding]:
         fitted = _fitted(rival, votes)
         if fitted is None:
             continue
-        labels = case.labels_of(fitted, case.after)
-        reached = compare(case.labels, labels, case.y, case.positive).second
+        reached = case.against(case.labels_of(fitted, case.after)).second
         if reached > score:
             best, score = name, reached
+    use = f"Epoxy({best})" if case.label_model is None else f"label_model={best}"
     yield Finding(
         "loses-to-majority",
         (),
         "warning",
-        f"{type(model).__name__} reaches {found.metric} {found.first:.1%} on {len(case.y)} labelled "
+        f"{case.model} reaches {found.scoring} {found.first:.1%} on {case.judged.sum()} labelled "
         f"rows, majority vote over the same votes {found.second:.1%} (p = {found.p_value:.1g}).",
-        f"Use label_model={best} ({found.metric} {score:.1%} here).",
+        f"Use {use} ({found.scoring} {score:.1%} here).",
     )
 
 
 def _rivals(case: Case) -> Iterator[tuple[str, LabelModel]]:
     """What else to try, with the code that makes it."""
-    counted = (case.share * len(case.y) + 1) / (len(case.y) + len(case.share))
+    counted = shares_of_counts(case.counts, pseudo=len(case.counts))
     yield f"Triplet(class_balance={_shares(counted)})", Triplet(counted)
     votes = thinned(case.own)
     if 3 <= votes.n_sources <= MOST_SOURCES:
@@ -290,7 +297,7 @@ def misaligned(case: Case) -> Iterator[Finding]:
     labels are asked where known. Otherwise both who votes what and the majority's label must be
     no more alike than chance: crowds vote on rows handed out at random, rules may abstain anywhere.
     """
-    train, split, metric = case.model.train_, case.split, case.model.metric
+    train, split, metric = case.train, case.split, case.metric
     if train.vectors is not None:
         yield from _judge("train", *_likeness_of_votes(train, metric), None)
     if split is not train and split.vectors is not None:

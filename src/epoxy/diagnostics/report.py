@@ -1,14 +1,14 @@
-"""A table of numbers that prints, renders as HTML, and turns into a dict."""
+"""Tables of numbers, and findings in words, that print, render as HTML, and turn into a dict."""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["Column", "Report"]
+__all__ = ["Column", "Finding", "Report", "Table"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Column:
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "–"
+        if isinstance(value, str):
+            return value
         if self.form == "interval":
             return f"{value['value']:.0%} ({value['low']:.0%}–{value['high']:.0%}, n={value['n']})"
         if self.form == "share":
@@ -36,18 +38,89 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows of numbers under a title."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain numbers, strings and lists."""
+        return {"title": self.title, "rows": [dict(row) for row in self.rows]}
+
+    def lines(self) -> list[str]:
+        """The columns in text, without the title."""
+        cells = [[column.title for column in self.columns]]
+        cells += [[column.write(row) for column in self.columns] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        lines = []
+        for line in cells:
+            padded = [
+                text.ljust(width) if column.form == "text" else text.rjust(width)
+                for text, width, column in zip(line, widths, self.columns)
+            ]
+            lines.append("  ".join(padded).rstrip())
+        lines.insert(1, "  ".join("─" * width for width in widths))
+        return lines
+
+    def _repr_html_(self) -> str:
+        cell = html.escape
+        head = "".join(f"<th scope='col'>{cell(column.title)}</th>" for column in self.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{cell(column.write(row))}</td>" for column in self.columns)
+            + "</tr>"
+            for row in self.rows
+        )
+        title = f"<caption>{cell(self.title)}</caption>" if self.title else ""
+        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should look at: a fact with its numbers, and what to do about it.
+
+    Examples
+    --------
+    >>> print(Finding("never-votes", ("short",), "note", "'short' never votes.", "Remove it."))
+    'short' never votes. Remove it.
+    """
+
+    kind: str
+    """A short name of the kind of finding, for programs."""
+    sources: tuple[str, ...]
+    """The sources it is about; empty when it is about all of them."""
+    severity: Literal["warning", "note"]
+    """A warning costs accuracy; a note may."""
+    text: str
+    """One sentence of fact."""
+    cure: str
+    """One sentence of what to do."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain strings and lists."""
+        return {**vars(self), "sources": list(self.sources)}
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.cure}"
+
+
+@dataclass(frozen=True)
 class Report:
     """Numbers about a model or a session, for a person and for a program.
 
-    `summary` holds the headline numbers, `rows` one entry per source, `findings` sentences a person
-    should read. `print(report)`, a notebook cell and `to_dict()` show the same.
+    `summary` holds the headline numbers, `rows` one entry per source, `findings` what a person should
+    look at, `tables` whatever else the model has to show. `print(report)`, a notebook cell and
+    `to_dict()` show the same.
     """
 
     title: str
     summary: dict[str, Any] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     rows: tuple[dict[str, Any], ...] = ()
-    findings: tuple[Any, ...] = ()
+    findings: tuple[Finding | str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -56,17 +129,20 @@ class Report:
             "summary": dict(self.summary),
             "sources": [dict(row) for row in self.rows],
             "findings": [
-                each.to_dict() if hasattr(each, "to_dict") else {"text": str(each)}
+                each.to_dict() if isinstance(each, Finding) else {"text": each}
                 for each in self.findings
             ],
+            "tables": [table.to_dict() for table in self.tables],
         }
 
     def __str__(self) -> str:
         parts = [self.title, *(f"  {key}: {_plain(value)}" for key, value in self.summary.items())]
         if self.rows:
-            parts += ["", *_text_table(self.columns, self.rows)]
+            parts += ["", *self._sources.lines()]
         if self.findings:
             parts += ["", *(f"! {each}" for each in self.findings)]
+        for table in self.tables:
+            parts += ["", table.title, *table.lines()]
         return "\n".join(parts)
 
     def __repr__(self) -> str:
@@ -78,21 +154,18 @@ class Report:
             f"<dt>{cell(key)}</dt><dd>{cell(_plain(value))}</dd>"
             for key, value in self.summary.items()
         )
-        head = "".join(f"<th scope='col'>{cell(column.title)}</th>" for column in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{cell(column.write(row))}</td>" for column in self.columns)
-            + "</tr>"
-            for row in self.rows
-        )
         notes = "".join(f"<li>{cell(str(each))}</li>" for each in self.findings)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return (
             f"<section class='epoxy-report'><h3>{cell(self.title)}</h3><dl>{items}</dl>"
-            + (table if self.rows else "")
+            + (self._sources._repr_html_() if self.rows else "")
             + (f"<ul>{notes}</ul>" if notes else "")
+            + "".join(table._repr_html_() for table in self.tables)
             + "</section>"
         )
+
+    @property
+    def _sources(self) -> Table:
+        return Table("", self.columns, self.rows)
 
 
 def _plain(value: Any) -> str:
@@ -103,20 +176,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_plain(each) for each in value)
     return str(value)
-
-
-def _text_table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    cells = [
-        [column.title for column in columns],
-        *([c.write(row) for c in columns] for row in rows),
-    ]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-    lines = []
-    for line in cells:
-        padded = [
-            text.ljust(width) if column.form == "text" else text.rjust(width)
-            for text, width, column in zip(line, widths, columns)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    lines.insert(1, "  ".join("─" * width for width in widths))
-    return lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import UnknownName
+from ..scoring import positive_index, precision_recall_f1
 from ..votes import ABSTAIN
 
 __all__ = ["calibration_error", "scores"]
@@ -31,8 +31,7 @@ def scores(
     known = y != ABSTAIN
     if not known.any():
         return {}
-    if positive is not None and positive not in classes:
-        raise UnknownName.of("class", positive, classes)
+    one = positive_index(positive, classes)
     if not known.all():
         y, proba = y[known], proba[known]
         decided = None if decided is None else decided[known]
@@ -42,10 +41,7 @@ def scores(
     rows = np.arange(len(truth))
     sure = proba[rows, guess], guess == truth  # of the most probable class
     guess = guess if decided is None else decided
-    named = positive if positive is not None else (classes[1] if len(classes) == 2 else None)
-    which = range(len(classes)) if named is None else [list(classes).index(named)]
-    parts = [_precision_recall_f1(guess == k, truth == k) for k in which]
-    precision, recall, f1 = (sum(each) / len(parts) for each in zip(*parts))
+    precision, recall, f1 = precision_recall_f1(guess, truth, one, len(classes))
     right = guess == truth
     said = np.maximum(proba[rows, truth], 1e-15)
     return {
@@ -69,12 +65,3 @@ def _gap(sure: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
     at = np.minimum((sure * bins).astype(np.intp), bins - 1)
     gap = np.abs(np.bincount(at, right - sure, bins))
     return float(gap.sum() / len(sure))
-
-
-def _precision_recall_f1(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
-    both, said, is_so = map(np.count_nonzero, (guess & truth, guess, truth))
-    return (
-        float(both / said) if said else 0.0,
-        float(both / is_so) if is_so else 0.0,
-        float(2 * both / (said + is_so)) if said + is_so else 0.0,
-    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics import wilson
 from ..votes import ABSTAIN, Votes
 from .report import Column
 
@@ -31,15 +32,8 @@ def interval(right: int, total: int, confidence: float = 0.95) -> dict[str, Any]
         return None
     z = {0.9: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.5758293035489004}[confidence]
     share = right / total
-    scale = 1 + z * z / total
-    middle = (share + z * z / (2 * total)) / scale
-    half = z / scale * np.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return {
-        "value": share,
-        "low": float(max(0.0, middle - half)),
-        "high": float(min(1.0, middle + half)),
-        "n": int(total),
-    }
+    low, high = wilson(share, total, z)
+    return {"value": share, "low": float(low), "high": float(high), "n": int(total)}
 
 
 def source_rows(

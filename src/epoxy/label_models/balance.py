@@ -61,6 +61,10 @@ def _from_detectors(
 ) -> np.ndarray:
     n_classes = votes.n_classes
     found = np.full(n_classes, np.nan)
+    patterns = votes.patterns  # rows that vote alike have the same moments
+    matrix = votes.matrix if patterns is None else patterns.votes.T
+    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    share = times / max(1, votes.n_rows)
     for named in range(n_classes):
         unit = readings.named == named
         sign = np.ones(len(theta))
@@ -68,9 +72,9 @@ def _from_detectors(
             unit = readings.named != VOTER
             sign = np.where(readings.named == named, 1.0, -1.0)
         if unit.sum() >= 3 and theta[unit].any():
-            x = (votes.matrix[:, readings.source[unit]] == readings.named[unit]) * 1.0
-            x = (x - x.mean(axis=0)) * sign[unit]
-            found[named] = _share_from_skewness(x, theta[unit])
+            x = (matrix[:, readings.source[unit]] == readings.named[unit]) * 1.0
+            x = (x - share @ x) * sign[unit]
+            found[named] = _share_from_skewness(x, share, theta[unit])
     if np.isnan(found).all():
         raise NotIdentifiable(
             "the class balance cannot be learned from these votes: no class has three sources that "
@@ -84,8 +88,8 @@ def _from_detectors(
     return found
 
 
-def _share_from_skewness(x: np.ndarray, theta: np.ndarray) -> float:
-    observed = _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)).mean()
+def _share_from_skewness(x: np.ndarray, share: np.ndarray, theta: np.ndarray) -> float:
+    observed = share @ _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1))
     unit = _triples(theta.sum(), (theta**2).sum(), (theta**3).sum())
     if unit <= 0:
         return float("nan")

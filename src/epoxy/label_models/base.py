@@ -6,23 +6,35 @@ nothing more; whatever else it needs is a constructor parameter, so that all are
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
+from ..numerics import softmax
 from ..persistence import State
+from ..shares import checked_shares, counted_shares
 from ..votes import ABSTAIN, Split, Votes
 from .kernels import from_log_odds, sum_log_odds
 
+if TYPE_CHECKING:
+    from .moments import Moments
+
 __all__ = [
+    "AdditiveModel",
+    "BalancedModel",
     "LabelModel",
+    "SavedModel",
     "TableModel",
     "as_votes",
     "balance_of",
+    "balance_used",
     "check_speaks",
+    "known_labels",
+    "learned_accuracy",
     "plain_params",
     "posterior",
     "resolve_balance",
@@ -43,12 +55,8 @@ class LabelModel(Protocol):
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
 
 
-class TableModel(BaseEstimator):  # type: ignore[misc]
-    """A label model whose sources speak independently given the class.
-
-    Subclasses learn `log_likelihood_`, log Pr(source says v | class), and `class_balance_`; the
-    posterior is then one sum of look-ups per row, and each look-up is that source's evidence.
-    """
+class BalancedModel(BaseEstimator):  # type: ignore[misc]
+    """A label model that uses a class balance, given or learned."""
 
     classes_: tuple[str, ...]
     """The classes of the votes it was fitted on."""
@@ -56,16 +64,84 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     """The sources it was fitted on."""
     class_balance_: np.ndarray
     """Pr(class) as used; (n_classes,)."""
-    log_likelihood_: np.ndarray
-    """log Pr(vote | class); (n_sources, 1 + n_classes, n_classes), entry 0 is abstain."""
-    accuracy_: np.ndarray
-    """Pr(the vote is right | the source votes), NaN-free; (n_sources,)."""
+
+
+class SavedModel(BalancedModel):
+    """A label model that is its parameters and some arrays, and so can be saved."""
+
     findings_: list[str]
     """What the model could not learn and how it answered instead."""
+    dependencies_: tuple[tuple[str, str], ...] = ()
+    """Pairs of sources the model does not take for independent, given or learned."""
+    _stored: ClassVar[tuple[str, ...]] = ("class_balance_",)
+
+    def to_state(self) -> State:
+        """Describe the fitted model for `epoxy.persistence`."""
+        if not hasattr(self, self._stored[-1]):
+            raise NotFitted.of(self)
+        values = {
+            "params": plain_params(self),
+            "classes": list(self.classes_),
+            "sources": list(self.sources_),
+            "findings": list(self.findings_),
+            "dependencies": [list(pair) for pair in self.dependencies_],
+        }
+        return State(values, {name: getattr(self, name) for name in self._stored})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted model again."""
+        model = cls(**state.values["params"])
+        model.classes_ = tuple(state.values["classes"])
+        model.sources_ = tuple(state.values["sources"])
+        model.findings_ = list(state.values["findings"])
+        model.dependencies_ = tuple((a, b) for a, b in state.values.get("dependencies", ()))
+        for name, value in state.arrays.items():
+            setattr(model, name, value)
+        return model
+
+
+class AdditiveModel(SavedModel, ABC):
+    """A label model that learns how accurate sources are and adds up what each has to say of a row."""
+
+    accuracy_: np.ndarray
+    """Pr(the vote is right | the source votes), NaN-free; (n_sources,)."""
+
+    @abstractmethod
+    def row_evidence(self, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:
+        """What each source adds to each class's log probability on one row, and what that row starts with.
+
+        Shapes (n_sources, n_classes) and (n_classes,).
+        """
+
+    def learned_accuracy(self) -> np.ndarray:
+        """`accuracy_`, with NaN where the votes could not tell; (n_sources,)."""
+        return self.accuracy_
+
+
+class TableModel(AdditiveModel):
+    """A label model whose sources speak independently given the class.
+
+    Subclasses learn `log_likelihood_`, log Pr(source says v | class), and `class_balance_`; the
+    posterior is then one sum of look-ups per row, and each look-up is that source's evidence.
+    """
+
+    log_likelihood_: np.ndarray
+    """log Pr(vote | class); (n_sources, 1 + n_classes, n_classes), entry 0 is abstain."""
+    _stored: ClassVar[tuple[str, ...]] = ("class_balance_", "log_likelihood_", "accuracy_")
 
     def fit(self, votes: Votes) -> Self:
         """Learn from the votes alone."""
         raise ParameterError(f"{type(self).__name__} does not learn; use one of its subclasses")
+
+    @property
+    def fits_moments(self) -> bool:
+        """Whether `fit_moments` learns the same as `fit`, from sums over rows alone."""
+        return False
+
+    def fit_moments(self, summary: Moments) -> Self:
+        """Learn from summed moments instead of rows."""
+        raise ParameterError(f"{type(self).__name__} needs the rows, not only their moments")
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
@@ -87,6 +163,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         table = self.log_likelihood_ - self.log_likelihood_.mean(axis=2, keepdims=True)
         return np.asarray(table[sources, votes.matrix.astype(np.intp) + 1])
 
+    def row_evidence(self, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:
+        """What each source adds on one row, and the class balance it starts with."""
+        return self.evidence(votes.rows([at]))[0], self.log_prior()
+
     def log_prior(self) -> np.ndarray:
         """What a row starts with before any source speaks; (n_classes,)."""
         return np.asarray(np.log(self.class_balance_))
@@ -96,32 +176,6 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         return made
-
-    def to_state(self) -> State:
-        """Describe the fitted model for `epoxy.persistence`."""
-        if not hasattr(self, "log_likelihood_"):
-            raise NotFitted.of(self)
-        arrays = ("class_balance_", "log_likelihood_", "accuracy_", "identified_")
-        return State(
-            {
-                "params": plain_params(self),
-                "classes": list(self.classes_),
-                "sources": list(self.sources_),
-                "findings": list(self.findings_),
-            },
-            {name: getattr(self, name) for name in arrays if hasattr(self, name)},
-        )
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Make the same fitted model again."""
-        model = cls(**state.values["params"])
-        model.classes_ = tuple(state.values["classes"])
-        model.sources_ = tuple(state.values["sources"])
-        model.findings_ = list(state.values["findings"])
-        for name, value in state.arrays.items():
-            setattr(model, name, value)
-        return model
 
     def _check(self, votes: Votes) -> Votes:
         return votes_for(self, votes, "log_likelihood_")
@@ -167,19 +221,35 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     score = np.tile(log_prior, (len(matrix), 1))
     for column, table in zip(matrix.T, log_likelihood):
         score += table.take(column.astype(np.intp) + 1, axis=0)
-    score -= score.max(axis=1, keepdims=True)
-    np.exp(score, out=score)
-    score /= score.sum(axis=1, keepdims=True)
-    return score
+    return softmax(score)
+
+
+def balance_used(model: LabelModel | None) -> np.ndarray | None:
+    """The class balance a fitted label model uses; None where it has none of its own."""
+    return model.class_balance_ if isinstance(model, BalancedModel) else None
+
+
+def learned_accuracy(model: LabelModel | None) -> np.ndarray | None:
+    """What a fitted label model learned of each source, NaN where it could not tell; None for nothing."""
+    return model.learned_accuracy() if isinstance(model, AdditiveModel) else None
 
 
 def balance_of(split: Split) -> np.ndarray:
-    """Class frequencies of a split's true labels, with one pseudo-row per class."""
-    known = split.y[split.labelled] if split.y is not None else np.empty(0, int)
+    """Class frequencies of a split's true labels, with one pseudo-row per class.
+
+    Rows that are known not to have been drawn at random say nothing about frequencies and are left out.
+    """
+    known = split.truth[split.representative]
     if not len(known):
         raise LabelError("class balance from a split needs true labels in it, got none; give y")
-    counts = np.bincount(known, minlength=len(split.classes)) + 1.0
-    return np.asarray(counts / counts.sum())
+    return counted_shares(known, len(split.classes), pseudo=len(split.classes))
+
+
+def known_labels(split: Split) -> np.ndarray:
+    """A split's true labels as indices, or an error if it has none."""
+    if split.y is None or not split.labelled.any():
+        raise LabelError("class balance from a split needs true labels in it, got none; give y")
+    return split.y
 
 
 def resolve_balance(balance: ClassBalance, n_classes: int, who: str) -> np.ndarray:
@@ -188,18 +258,7 @@ def resolve_balance(balance: ClassBalance, n_classes: int, who: str) -> np.ndarr
         return np.full(n_classes, 1 / n_classes)
     if isinstance(balance, Split):
         return balance_of(balance)
-    given = np.asarray(balance, dtype=float)
-    if given.shape != (n_classes,) or not np.isfinite(given).all() or (given <= 0).any():
-        raise ParameterError(
-            f"{who} got class_balance={given.tolist()}; "
-            f"expected {n_classes} positive shares, one per class"
-        )
-    total = float(given.sum())
-    if abs(total - 1) > 1e-3:
-        raise ParameterError(
-            f"{who} got a class_balance that sums to {total:g}; shares must sum to 1"
-        )
-    return np.asarray(given / total)
+    return checked_shares(balance, n_classes, who)
 
 
 def check_speaks(votes: Votes, who: str) -> None:

@@ -1,7 +1,6 @@
 """Sources read class by class: how any two of them compare, and what each says about the class.
 
-Every edit waits for these two steps, so they are loops compiled like those in `kernels`, with the
-same bits in numpy. `readings` has the model behind them.
+Every edit waits for these two steps, so they are compiled loops. `readings` has the model behind them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import either
+from ..compiling import compiled
 
 __all__ = ["compare", "tabulate", "warm"]
 
@@ -20,23 +19,8 @@ def compare(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """M of two detectors from all rows, its error, and the co-firing expected if they knew nothing."""
     found = np.empty_like(joint), np.empty_like(joint), np.empty_like(joint)
-    either(_compare_loop, _compare_numpy)(joint, n, balance[named], named, found)
+    _compare(joint, n, balance[named], named, found)
     return found
-
-
-def tabulate(
-    units: tuple[np.ndarray, np.ndarray],
-    seen: tuple[np.ndarray, np.ndarray, np.ndarray],
-    balance: np.ndarray,
-    n_rows: int,
-    found: tuple[np.ndarray, np.ndarray],
-) -> None:
-    """Write Pr(vote | class) of detectors, and how often each of their sources is right.
-
-    `units` are (source, class) of each, `seen` its (θ, firing rate, firings); `found` are the tables
-    (n_sources, 1 + n_classes, n_classes), one where nothing is written, and (n_sources,).
-    """
-    either(_tabulate_loop, _tabulate_numpy)(units, seen, balance, max(1, n_rows), found)
 
 
 def warm() -> None:
@@ -47,7 +31,8 @@ def warm() -> None:
     tabulate((first, first), (one, one, one), half, 1, (np.ones((1, 3, 2)), np.ones(1)))
 
 
-def _compare_loop(joint: Any, n: int, share: Any, named: Any, found: Any) -> None:
+@compiled
+def _compare(joint: Any, n: int, share: Any, named: Any, found: Any) -> None:
     moment, spread, expected = found
     rate, sd = np.diag(joint) / n, np.sqrt(share * (1 - share))
     for i in range(joint.shape[0]):
@@ -62,20 +47,13 @@ def _compare_loop(joint: Any, n: int, share: Any, named: Any, found: Any) -> Non
             expected[i, j] = chance * n
 
 
-def _compare_numpy(joint: Any, n: int, share: Any, named: Any, found: Any) -> None:
-    moment, spread, expected = found
-    rate, sd = np.diagonal(joint) / n, np.sqrt(share * (1 - share))
-    alike = named[:, None] == named
-    below = np.where(alike, (share * (1 - share))[:, None], -np.outer(share, share))
-    scale = np.outer(sd, sd) / below
-    chance, together = np.outer(rate, rate), joint / n
-    variance = np.maximum(chance * np.outer(1 - rate, 1 - rate), together / n) / n
-    moment[:] = (together - chance) * scale
-    spread[:] = np.where(chance > 0, np.sqrt(variance) * np.abs(scale), np.inf)
-    expected[:] = chance * n
+@compiled
+def tabulate(units: Any, seen: Any, balance: Any, n: int, found: Any) -> None:
+    """Write Pr(vote | class) of detectors, and how often each of their sources is right.
 
-
-def _tabulate_loop(units: Any, seen: Any, balance: Any, n: int, found: Any) -> None:
+    `units` are (source, class) of each, `seen` its (θ, firing rate, firings) on `n` rows; `found` are
+    the tables (n_sources, 1 + n_classes, n_classes), one where nothing is written, and (n_sources,).
+    """
     (source, named), (theta, rate, fires), (prob, right) = units, seen, found
     edge = 0.5 / (n + 1)  # half a row: nothing seen is certain, nothing is impossible
     said = np.zeros((prob.shape[0], prob.shape[2]))
@@ -98,22 +76,3 @@ def _tabulate_loop(units: Any, seen: Any, balance: Any, n: int, found: Any) -> N
             prob[at, 0, true] = max(1 - said[at, true], 1 / (n + 2))
         if total[at] > 0:
             right[at] = mean[at] / max(total[at], 1.0)
-
-
-def _tabulate_numpy(units: Any, seen: Any, balance: Any, n: int, found: Any) -> None:
-    (source, named), (theta, rate, fires), (prob, right) = units, seen, found
-    edge = 0.5 / (n + 1)
-    share = balance[named]
-    alpha = theta / np.sqrt(share * (1 - share))
-    alpha = np.minimum(alpha, np.minimum(rate / share, (1 - rate) / (1 - share)))
-    hit = np.minimum(np.maximum(rate + (1 - share) * alpha, edge), 1 - edge)
-    false = np.minimum(np.maximum(rate - share * alpha, np.minimum(edge, rate / 2)), 1 - edge)
-    said = np.zeros((len(prob), len(balance), len(balance)))
-    said[source, named] = false[:, None]
-    said[source, named, named] = hit
-    prob[source, 1 + named] = said[source, named]
-    prob[:, 0] = np.maximum(1 - said.sum(axis=1), 1 / (n + 2))
-    precision = hit * share / (hit * share + false * (1 - share))
-    total = np.bincount(source, fires, len(prob))
-    mean = np.bincount(source, precision * fires, len(prob))
-    right[:] = np.where(total > 0, mean / np.maximum(total, 1), right)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import AlignmentError
 from ..votes import Votes
+from . import kernels
 
 __all__ = ["Moments", "moments"]
 
@@ -29,9 +30,8 @@ class Moments:
     classes: tuple[str, ...]
     source: np.ndarray  # (n_detectors,) index of the source
     named: np.ndarray  # (n_detectors,) index of the class
-    joint: (
-        np.ndarray
-    )  # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
+    # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
+    joint: np.ndarray
 
     @classmethod
     def of_pairs(
@@ -79,7 +79,7 @@ def moments(votes: Votes) -> Moments:
     """Summarise votes for a triplet model: by pattern where there are few, else rows × detectors²."""
     alike = votes.patterns
     if alike is not None:
-        met = alike.joint(votes.n_classes)
+        met = kernels.meet(alike.counts, votes.n_sources, votes.n_classes)
         return Moments.of_pairs(votes.n_rows, votes.sources, votes.classes, met)
     columns = votes.matrix.T  # contiguous one by one
     source, named = _detectors(columns, votes.n_classes)

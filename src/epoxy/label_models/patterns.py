@@ -39,10 +39,6 @@ class Patterns:
         table[self.code] = answers
         return np.asarray(table.take(self.codes, axis=0))
 
-    def joint(self, n_classes: int) -> np.ndarray:
-        """How often each two (source, class) pairs meet in a row; (m·k, m·k) whole numbers."""
-        return kernels.meet(self.counts, len(self.votes), n_classes)
-
 
 def fits(n_sources: int, n_classes: int, n_rows: int) -> bool:
     """Whether so many sources and classes have few enough combinations for so many rows."""

@@ -21,7 +21,7 @@ Rejected: the reference implementation's unconditional moments. They mix quality
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,9 +33,8 @@ __all__ = ["VOTER", "Readings", "read"]
 VOTER = -1
 """In `Readings.named`: the unit is a whole source, not one class of it."""
 
-_RARE = (
-    0.1  # a class named in under a tenth of an even share of a source's votes counts as not named
-)
+# a class named in under a tenth of an even share of a source's votes counts as not named
+_RARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +58,12 @@ class Readings:
         for a, b in pairs:
             linked[a, b] = linked[b, a] = True
         keep = self.observed & ~linked[np.ix_(self.source, self.source)]
-        return Readings(
-            self.source,
-            self.named,
-            np.where(keep, self.moment, 0.0),
-            keep,
-            np.where(keep, self.overlap, 0.0),
-            np.where(keep, self.spread, np.inf),
-            self.rate,
-            self.votes,
+        return replace(
+            self,
+            moment=np.where(keep, self.moment, 0.0),
+            observed=keep,
+            overlap=np.where(keep, self.overlap, 0.0),
+            spread=np.where(keep, self.spread, np.inf),
         )
 
 

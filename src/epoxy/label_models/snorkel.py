@@ -6,16 +6,15 @@ import importlib
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..errors import MissingExtra, NotFitted
 from ..votes import Votes
-from .base import ClassBalance, as_votes, check_speaks, resolve_balance
+from .base import BalancedModel, ClassBalance, as_votes, check_speaks, resolve_balance
 
 __all__ = ["Snorkel"]
 
 
-class Snorkel(BaseEstimator):  # type: ignore[misc]
+class Snorkel(BalancedModel):
     """Snorkel's LabelModel behind our protocol; needs the `snorkel` extra.
 
     Parameters

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .kernels import median_of_triplets
+from . import kernels
 from .readings import Readings
 
 __all__ = ["SOLVERS", "Solver", "pooled"]
@@ -27,7 +27,8 @@ def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.nda
 
 def by_median(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """The median over all triplets: one near-zero denominator would dominate a mean."""
-    return median_of_triplets(readings.moment, readings.observed, wanted)
+    found: np.ndarray = kernels.median_of_triplets(readings.moment, readings.observed, wanted)
+    return found
 
 
 def by_mean(readings: Readings, wanted: np.ndarray) -> np.ndarray:
@@ -77,8 +78,4 @@ def pooled(readings: Readings) -> np.ndarray:
 Solver = Callable[[Readings, np.ndarray], np.ndarray]
 """From readings and a mask of units to their θ ≥ 0, NaN where no triplet answers."""
 
-SOLVERS: dict[str, Solver] = {
-    "median": by_median,
-    "mean": by_mean,
-    "overlap": by_overlap,
-}
+SOLVERS: dict[str, Solver] = {"median": by_median, "mean": by_mean, "overlap": by_overlap}

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..votes import Votes
-from . import flyingsquid
+from . import detectors, flyingsquid
 from .balance import learn_balance
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
-from .detectors import tabulate
 from .moments import Moments, moments
 from .readings import VOTER, Readings, read
 from .solvers import SOLVERS, Solver, pooled
@@ -65,11 +64,10 @@ class Triplet(TableModel):
     ['1', '1', '0', '0']
     """
 
-    dependencies_: tuple[tuple[str, str], ...]
-    """Pairs that shared no triplet, given or learned."""
     _findings: list[str] | Callable[[], list[str]]
     identified_: np.ndarray
     """Whether triplets answered for each source; where not, its votes carry no weight."""
+    _stored = (*TableModel._stored, "identified_")
 
     def __init__(
         self,
@@ -85,9 +83,9 @@ class Triplet(TableModel):
         self.compat = compat
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether something is to be learned that moments alone cannot tell."""
-        return isinstance(self.class_balance, str) or isinstance(self.dependencies, str)
+    def fits_moments(self) -> bool:
+        """Whether nothing is to be learned that moments alone cannot tell."""
+        return not (isinstance(self.class_balance, str) or isinstance(self.dependencies, str))
 
     def fit(self, votes: Votes) -> Self:
         """Learn accuracies (and, if asked, balance and dependencies) from the votes alone."""
@@ -112,7 +110,7 @@ class Triplet(TableModel):
 
     def fit_moments(self, summary: Moments) -> Self:
         """Learn from summed moments (shards of a cluster, an edited session) instead of rows."""
-        if self.needs_rows:
+        if not self.fits_moments:
             raise ParameterError(
                 "learning the class balance or dependencies needs the rows, not only their moments; "
                 "give them, or call fit(votes)"
@@ -122,6 +120,10 @@ class Triplet(TableModel):
         assert not isinstance(self.dependencies, str)
         shares = resolve_balance(balance, len(summary.classes), "Triplet")
         return self._finish(summary, shares, self.dependencies)
+
+    def learned_accuracy(self) -> np.ndarray:
+        """`accuracy_`, with NaN for sources no triplet answered for; (n_sources,)."""
+        return np.where(self.identified_, self.accuracy_, np.nan)
 
     def log_prior(self) -> np.ndarray:
         """What a row starts with before any source speaks; (n_classes,)."""
@@ -182,7 +184,7 @@ class Triplet(TableModel):
             right[source] = accuracy
         units = readings.source[rest], readings.named[rest]
         seen = known[rest], readings.rate[rest], readings.votes[rest]
-        tabulate(units, seen, self.class_balance_, summary.n_rows, (prob, right))
+        detectors.tabulate(units, seen, self.class_balance_, max(1, summary.n_rows), (prob, right))
         self.log_likelihood_ = np.log(prob)
         self.accuracy_ = right
 

@@ -19,16 +19,16 @@ from typing import Literal
 import numpy as np
 from sklearn.base import clone
 
-from .desk import Desk
-from .errors import LabelError, NotIdentifiable, ParameterError
-from .extension import Reach, reach
-from .label_models import LabelModel, Triplet, balance_of
-from .measures import Measure, Metric, measure_named
-from .model import Epoxy, unextended
-from .progress import Progress, silent
-from .session.steps import check_same
-from .votes import Split
-from .weighting import Weighting
+from ..errors import NotIdentifiable, ParameterError
+from ..extension import Reach, reach, unextended
+from ..label_models import LabelModel, Triplet, balance_of
+from ..label_models.base import AdditiveModel
+from ..model import Epoxy
+from ..progress import Progress, silent
+from ..scoring import Score, Scoring, score_named
+from ..votes import Split, check_alike
+from ..weighting import Weighting
+from .trials import TrialEvaluator
 
 __all__ = ["Search", "Trial", "tune"]
 
@@ -53,7 +53,7 @@ class Trial:
 class Search:
     """What was tried, what won, and how far the winning score can be trusted."""
 
-    metric: str
+    scoring: str
     trials: tuple[Trial, ...]
     best: Trial
     expected: float
@@ -68,7 +68,7 @@ class Search:
     def __str__(self) -> str:
         tail = "" if self.complete else "; interrupted, best so far"
         return (
-            f"{self.metric} {self.best.score:.3f} on dev, {self.expected:.3f} ± {self.spread:.3f} "
+            f"{self.scoring} {self.best.score:.3f} on dev, {self.expected:.3f} ± {self.spread:.3f} "
             f"expected after choosing among {len(self.trials)} settings; "
             f"{self.without:.3f} without extension{tail}"
         )
@@ -77,7 +77,7 @@ class Search:
 def tune(
     train: Split,
     dev: Split | None = None,
-    metric: Metric = "accuracy",
+    scoring: Scoring = "accuracy",
     label_model: LabelModel | None = None,
     *,
     positive: str | None = None,
@@ -85,7 +85,7 @@ def tune(
     shared: bool = False,
     caution: float = 1.0,
     simplest: bool = False,
-    distance: str = "cosine",
+    metric: str = "cosine",
     weighting: str | Weighting | None = None,
     reaches: tuple[Reach, Reach] | None = None,
     progress: Progress = silent,
@@ -98,7 +98,7 @@ def tune(
         dev's true labels choose the radii; train's are never read. Without dev, radii are chosen by
         how well lent votes agree with the other sources (`epoxy.theory.choose_radius`), and
         `search_` is that choice.
-    metric
+    scoring
         `"accuracy"`, `"f1"` (of `positive`), `"log_loss"`, any scikit-learn scorer's name, or a
         function of (true indices, probabilities); larger is better.
     label_model
@@ -111,7 +111,7 @@ def tune(
         How many standard errors a change of one source's radius must gain to be taken.
     simplest
         Prefer the smallest shared radius within one standard error of the best.
-    distance, weighting
+    metric, weighting
         How nearness is measured and who lends a vote; see `epoxy.reach`.
     reaches
         The reach onto train and onto dev, where they were found before.
@@ -119,14 +119,14 @@ def tune(
         Called with (settings tried, settings planned). Ctrl-C returns the best setting so far.
     """
     if dev is None:
-        return _without_labels(train, label_model, distance, weighting)
-    measure, known = _measure(dev, metric, positive)
+        return _without_labels(train, label_model, metric, weighting)
+    score, known = _score(dev, scoring, positive)
     if reaches is None:
-        reaches = _reaches(train, dev, distance, weighting)
+        reaches = _reaches(train, dev, metric, weighting)
     if label_model is None:
         label_model = Triplet(balance_of(dev).tolist())
-    desk = Desk(train, dev, reaches, label_model, measure, known)
-    plan = _Plan(desk, caution=caution, simplest=simplest, progress=progress)
+    evaluator = TrialEvaluator((train, dev), reaches, label_model, score, known)
+    plan = _Plan(evaluator, caution=caution, simplest=simplest, progress=progress)
     complete = True
     try:
         plan.shared_radius()
@@ -142,32 +142,30 @@ def tune(
     model = clone(label_model, safe=False)
     if search.best.balance is not None:
         model.set_params(class_balance=list(search.best.balance))
-    made = Epoxy(model, search.best.radii, weighting, metric=distance).fit(train, reach=reaches[0])
-    made.search_, made.radius_origin_ = search, f"{measure.name} on {len(known)} dev rows"
+    made = Epoxy(model, search.best.radii, weighting, metric=metric).fit(train, reach=reaches[0])
+    made.search_, made.radius_origin_ = search, f"{score.name} on {len(known)} dev rows"
     return made
 
 
 def _without_labels(
     train: Split,
     label_model: LabelModel | None,
-    distance: str,
+    metric: str,
     weighting: str | Weighting | None,
 ) -> Epoxy:
     """Radii from the votes and vectors alone."""
-    from .theory import choose_radius
+    from ..theory import choose_radius
 
     model = Triplet() if label_model is None else label_model
-    found = reach(train, metric=distance, weighting=weighting)
+    found = reach(train, metric=metric, weighting=weighting)
     fitted = clone(model, safe=False).fit(train.votes)
-    accuracy = getattr(fitted, "accuracy_", None)
-    if accuracy is None:
+    if not isinstance(fitted, AdditiveModel):
         raise ParameterError(
             f"choosing radii without dev needs a label model that learns accuracies, and "
             f"{type(model).__name__} does not; use Triplet or DawidSkene, or give dev"
         )
-    balance = getattr(fitted, "class_balance_", None)
-    choice = choose_radius(found, accuracy, balance=balance)
-    made = Epoxy(model, choice.radius, weighting, metric=distance).fit(train, reach=found)
+    choice = choose_radius(found, fitted.accuracy_, balance=fitted.class_balance_)
+    made = Epoxy(model, choice.radius, weighting, metric=metric).fit(train, reach=found)
     made.search_ = choice
     made.radius_origin_ = "agreement of lent votes with the other sources, without any true label"
     return made
@@ -176,25 +174,36 @@ def _without_labels(
 class _Plan:
     """The two steps of the search, and the bookkeeping of what was tried."""
 
-    def __init__(self, desk: Desk, *, caution: float, simplest: bool, progress: Progress) -> None:
+    def __init__(
+        self, evaluator: TrialEvaluator, *, caution: float, simplest: bool, progress: Progress
+    ) -> None:
         if not caution >= 0:
             raise ParameterError(f"tune got caution={caution}; expected at least 0")
-        self.desk, self.caution, self.simplest, self.progress = desk, caution, simplest, progress
+        self.evaluator, self.caution, self.simplest, self.progress = (
+            evaluator,
+            caution,
+            simplest,
+            progress,
+        )
         self.trials: list[Trial] = []
         self.best: tuple[tuple[int, ...], Trial] | None = None
         self.seen: dict[tuple[tuple[int, ...], tuple[float, ...] | None], Trial] = {}
-        self.free = [source for source in range(len(desk.sources)) if len(desk.steps[source])]
+        self.free = [
+            source for source in range(len(evaluator.sources)) if len(evaluator.breakpoints[source])
+        ]
         single = min(len(self.free), _SINGLE)
         self.planned = 1 + len(_LEVELS) + single * (1 + len(_COARSE))
 
     def shared_radius(self) -> None:
         """One radius for all: quantiles of how far abstaining rows are from support."""
-        desk = self.desk
-        nothing = (0,) * len(desk.sources)
+        evaluator = self.evaluator
+        nothing = (0,) * len(evaluator.sources)
         tried = [(nothing, self._try(nothing, None, "shared"))]
         self.best = tried[0]
         for radius in self._shared_radii():
-            steps = tuple(desk.snap(source, radius) for source in range(len(desk.sources)))
+            steps = tuple(
+                evaluator.snap(source, radius) for source in range(len(evaluator.sources))
+            )
             if steps != tried[-1][0]:
                 tried.append((steps, self._try(steps, None, "shared")))
                 if tried[-1][1].score > self.best[1].score + 1e-12:  # ties: the smaller radius
@@ -204,7 +213,7 @@ class _Plan:
 
     def balance(self) -> None:
         """Other class balances, at the radii found so far."""
-        if len(self.desk.classes) != 2:
+        if len(self.evaluator.classes) != 2:
             raise ParameterError("class_balance='tune' knows two classes; give the label model one")
         assert self.best is not None
         steps = self.best[0]
@@ -214,13 +223,15 @@ class _Plan:
 
     def each_source(self) -> None:
         """One source at a time, those with the most to gain in coverage first."""
-        desk = self.desk
+        evaluator = self.evaluator
         assert self.best is not None
-        for source in sorted(self.free, key=lambda each: -len(desk.steps[each]))[:_SINGLE]:
+        for source in sorted(self.free, key=lambda each: -len(evaluator.breakpoints[each]))[
+            :_SINGLE
+        ]:
             found: tuple[tuple[int, ...], Trial] | None = None
             for step in self._source_steps(source):
                 steps = (*self.best[0][:source], step, *self.best[0][source + 1 :])
-                trial = self._try(steps, self.best[1].balance, desk.sources[source])
+                trial = self._try(steps, self.best[1].balance, evaluator.sources[source])
                 if found is None or trial.score > found[1].score + 1e-12:
                     found = (steps, trial)
             if found is not None:
@@ -229,15 +240,15 @@ class _Plan:
     def result(self, complete: bool) -> Search:
         """Sum up what was tried."""
         assert self.best is not None
-        measure = self.desk.measure
+        scoring = self.evaluator.score
         if self.best[1].score == -np.inf:
             raise NotIdentifiable(
                 "no setting gives votes a label model can combine; add labeling functions that overlap"
             )
         probas = [t.proba for t in self.trials if t is not self.best[1] and t.score > -np.inf]
-        expected, spread = measure.after_choosing([*probas, self.best[1].proba])
+        expected, spread = scoring.after_choosing([*probas, self.best[1].proba])
         return Search(
-            measure.name,
+            scoring.name,
             tuple(self.trials),
             self.best[1],
             expected,
@@ -250,11 +261,13 @@ class _Plan:
         key = (steps, balance)
         if key not in self.seen:
             try:
-                proba = self.desk.evaluate(steps, balance)
-                score = self.desk.measure.score(proba)
+                proba = self.evaluator.evaluate(steps, balance)
+                score = self.evaluator.score.score(proba)
             except NotIdentifiable:  # so far extended that sources no longer agree: not a setting
                 proba, score = np.empty((0, 0)), -np.inf
-            radii = np.array([self.desk.radius(source, step) for source, step in enumerate(steps)])
+            radii = np.array(
+                [self.evaluator.radius(source, step) for source, step in enumerate(steps)]
+            )
             self.seen[key] = Trial(radii, balance, score, what, proba)
             self.trials.append(self.seen[key])
             self.progress(min(len(self.trials), self.planned), self.planned)
@@ -262,10 +275,10 @@ class _Plan:
 
     def _take_if_surely_better(self, steps: tuple[int, ...], trial: Trial) -> None:
         assert self.best is not None
-        measure, best = self.desk.measure, self.best[1]
+        scoring, best = self.evaluator.score, self.best[1]
         if trial.score <= best.score + 1e-12:
             return
-        error = float((measure.scores(trial.proba) - measure.scores(best.proba)).std())
+        error = float((scoring.scores(trial.proba) - scoring.scores(best.proba)).std())
         if trial.score - best.score > self.caution * error:
             self.best = (steps, trial)
 
@@ -274,37 +287,35 @@ class _Plan:
     ) -> tuple[tuple[int, ...], Trial]:
         assert self.best is not None
         best = self.best[1]
-        error = float(self.desk.measure.scores(best.proba).std())
+        error = float(self.evaluator.score.scores(best.proba).std())
         return next(pair for pair in tried if pair[1].score >= best.score - error)
 
     def _shared_radii(self) -> np.ndarray:
-        every = [self.desk.steps[source] for source in self.free]
+        every = [self.evaluator.breakpoints[source] for source in self.free]
         if not every:
             return np.empty(0)
         return np.unique(np.quantile(np.concatenate(every), _LEVELS))
 
     def _source_steps(self, source: int) -> list[int]:
-        count = len(self.desk.steps[source])
+        count = len(self.evaluator.breakpoints[source])
         assert self.best is not None
         at = {0, *(max(1, round(level * count)) for level in _COARSE)} - {self.best[0][source]}
         return sorted(at)
 
 
-def _measure(dev: Split, metric: Metric, positive: str | None) -> tuple[Measure, np.ndarray]:
+def _score(dev: Split, scoring: Scoring, positive: str | None) -> tuple[Score, np.ndarray]:
     known = np.flatnonzero(dev.labelled)
-    if not len(known):
-        raise LabelError("tuning needs true labels, and the dev split has none; give it y")
-    assert dev.y is not None
-    return measure_named(metric, dev.y[known], dev.classes, positive=positive), known
+    y = np.empty(0, int) if dev.y is None else dev.y[known]
+    return score_named(scoring, y, dev.classes, positive=positive), known
 
 
 def _reaches(
-    train: Split, dev: Split, distance: str, weighting: str | Weighting | None
+    train: Split, dev: Split, metric: str, weighting: str | Weighting | None
 ) -> tuple[Reach, Reach]:
-    check_same([train, dev])
+    check_alike(train, dev)
     if train.vectors is None or dev.vectors is None:
         return unextended(train), unextended(dev)
     return (
-        reach(train, metric=distance, weighting=weighting),
-        reach(train, dev, metric=distance, weighting=weighting),
+        reach(train, metric=metric, weighting=weighting),
+        reach(train, dev, metric=metric, weighting=weighting),
     )

@@ -1,0 +1,92 @@
+"""What a session asks of a model: bring yourself in step with this workspace, and say what follows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..diagnostics import Explanation, Report
+from ..extension import Setting
+from ..label_models.runner import Columns
+from ..votes import Votes
+from ..workspace import Workspace
+
+__all__ = ["Engine", "Outcome", "Updatable", "most_probable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a model makes of a workspace; `problem` says why where it makes nothing of it."""
+
+    workspace: Workspace
+    make: Callable[[], Any]  # the fitted model, made when it is asked for
+    radii: np.ndarray  # (n_active,) how far each active source lends; NaN: not at all
+    extended: tuple[Columns, ...]  # votes of the active sources after extension, on every split
+    proba: tuple[np.ndarray, ...] = ()  # of every split, (n_rows, n_classes)
+    labels: tuple[np.ndarray, ...] = ()  # by the model's own decision rule; (n_rows,) class indices
+    held_out: np.ndarray | None = None
+    """Probabilities of the labelled rows (in the order of `HandLabels.labels`) by models that did not
+    learn from that row; rows of NaN where there is no such model."""
+    held_out_labels: np.ndarray | None = None  # and their labels, by the model's own rule
+    problem: str = ""
+
+    @cached_property
+    def model(self) -> Any:
+        """The fitted model, to predict on other rows and to save."""
+        return self.make()
+
+    @cached_property
+    def decided(self) -> tuple[np.ndarray, ...]:
+        """The labels of every split, with trusted hand labels in their place."""
+        known = self.workspace.labels
+        return tuple(known.settled(at, labels) for at, labels in enumerate(self.labels))
+
+    def votes(self, at: int) -> Votes:
+        """The active sources' votes on split `at`, after extension."""
+        return self.extended[at].as_votes(self.workspace.names, self.workspace.classes)
+
+
+class Engine(Protocol):
+    """A model in a session; it may keep what it likes from one `update` to the next."""
+
+    name: str
+    """What the model is called where it stands beside others."""
+    metric: str
+    """The distance it measures nearness by."""
+    apart: bool
+    """Whether rows without a direction are near nobody; where not, they are refused."""
+
+    def settings(self, sources: Sequence[str]) -> list[Setting]:
+        """The radius each source starts with."""
+
+    def certain(self, radius: Setting, workspace: Workspace) -> float:
+        """How far loans must be known for a source with this setting."""
+
+    def update(self, workspace: Workspace) -> Outcome:
+        """What the model makes of a workspace; it equals what a new engine would make of it."""
+
+    def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
+        """Why a row of split `at` has its label; the probabilities are those of the outcome."""
+
+    def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
+        """What each source does on split `at`, and how good the labels are."""
+
+
+class Updatable(ABC):
+    """A model that brings its own engine, and so need not be refitted whole."""
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """A new engine with this model's parameters."""
+
+
+def most_probable(proba: np.ndarray) -> np.ndarray:
+    """The class with the largest probability, the first of equals."""
+    if proba.shape[1] == 2:  # many times as fast as argmax over pairs
+        return np.asarray(proba[:, 1] > proba[:, 0]).view(np.int8)
+    return np.asarray(proba.argmax(axis=1))

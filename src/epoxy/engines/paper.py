@@ -1,0 +1,215 @@
+"""The paper's pipeline in a session: extended columns, pair counts and posteriors, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..diagnostics import Explanation, Report, explain_row
+from ..errors import NotIdentifiable
+from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
+from ..label_models import LabelModel, Triplet
+from ..label_models.runner import Columns, LabelModelRunner
+from ..loans import Loans
+from ..shares import shares_of_counts
+from ..votes import Votes
+from ..weighting import Nearest, Weighting
+from ..workspace import TRAIN, Source, Workspace
+from .base import Outcome, most_probable
+from .reporting import Details, report_of
+
+__all__ = ["PaperEngine"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Extended:
+    """One source's columns after extension, and what they were made from."""
+
+    loans: tuple[Loans, ...]
+    radius: float
+    columns: tuple[np.ndarray, ...]
+
+
+class PaperEngine:
+    """Extension and one label model, kept in step with a workspace.
+
+    Without a label model of its own the engine takes `Triplet` with the class balance counted on the
+    hand labels. Its labelled rows are then scored by models with that very row left out of the
+    count: one more fit for each class.
+    """
+
+    name, apart = "epoxy", False
+
+    def __init__(
+        self,
+        label_model: LabelModel | None,
+        radius: Radius | None,
+        weighting: Weighting,
+        metric: str,
+    ) -> None:
+        self.label_model, self.radius = label_model, radius
+        self.weighting, self.metric = weighting, metric
+        self._runner: LabelModelRunner | None = None
+        self._extended: dict[str, _Extended] = {}
+        self._typical: tuple[Any, float] = (None, 0.0)  # of which neighbourhood, and the distance
+
+    def settings(self, sources: Sequence[str]) -> list[Setting]:
+        """The radii of the constructor."""
+        return as_settings(AUTO if self.radius is None else self.radius, sources)
+
+    def certain(self, radius: Setting, workspace: Workspace) -> float:
+        """As far as the radius."""
+        return self._resolved(radius, workspace)
+
+    def update(self, workspace: Workspace) -> Outcome:
+        """Extend what changed, fit the label model, read every probability."""
+        if self._runner is None or self._runner.classes != workspace.classes:
+            model = Triplet() if self.label_model is None else self.label_model
+            self._runner = LabelModelRunner(model, workspace.classes)
+        radii = np.array([self._resolved(each.radius, workspace) for each in workspace.active])
+        made = [self._extend(workspace, *pair) for pair in zip(workspace.active, radii)]
+        self._extended = {each.name: found for each, found in zip(workspace.active, made)}
+        extended = tuple(
+            workspace.columns(at, [each.columns[at] for each in made])
+            for at in range(len(workspace.splits))
+        )
+        with self._runner.one_thread(len(made)):
+            try:
+                return self._outcome(workspace, radii, extended)
+            except NotIdentifiable as error:
+                return Outcome(workspace, _refuse(error), radii, extended, problem=str(error))
+
+    def _outcome(
+        self, workspace: Workspace, radii: np.ndarray, extended: tuple[Columns, ...]
+    ) -> Outcome:
+        assert self._runner is not None
+        names, runner = workspace.names, self._runner
+        counts = self._counts(workspace)
+        balance: Any = workspace.balance
+        if counts is not None:
+            balance = shares_of_counts(counts, pseudo=len(counts))
+        model = runner.fit(names, extended[TRAIN], balance)
+        proba = tuple(
+            runner.predict(model, names, each, counted=at == TRAIN)
+            for at, each in enumerate(extended)
+        )
+        held = workspace.labels.gather(proba)
+        if counts is not None:
+            self._leave_one_out(workspace, extended, counts, held)
+        labels = tuple(map(most_probable, proba))
+
+        def fitted() -> Any:
+            from ..model import Epoxy
+
+            own = Epoxy(self.label_model, radii, self.weighting, metric=self.metric)
+            votes = extended[TRAIN].as_votes(names, workspace.classes)
+            reach = self.reach(workspace, TRAIN)
+            return own.with_parts(workspace.split(TRAIN), model, radii, reach, votes)
+
+        return Outcome(workspace, fitted, radii, extended, proba, labels, held, most_probable(held))
+
+    def _counts(self, workspace: Workspace) -> np.ndarray | None:
+        """How often each class occurs among the hand labels; None where the balance is not counted."""
+        labels = workspace.labels
+        told = self.label_model is not None or workspace.balance is not None
+        if told or not labels.representative.any():
+            return None
+        return np.bincount(labels.labels[labels.representative], minlength=len(workspace.classes))
+
+    def _leave_one_out(
+        self,
+        workspace: Workspace,
+        extended: tuple[Columns, ...],
+        counts: np.ndarray,
+        held: np.ndarray,
+    ) -> None:
+        """Replace probabilities of counted rows by those of models that did not count them."""
+        assert self._runner is not None
+        labels, runner = workspace.labels, self._runner
+        per_split = [each.stacked().T for each in extended]
+        matrix = labels.gather(per_split)
+        for label in np.unique(labels.labels[labels.representative]):
+            rows = np.flatnonzero(labels.representative & (labels.labels == label))
+            fewer = counts - (np.arange(len(counts)) == label)
+            balance = shares_of_counts(fewer, pseudo=len(counts))
+            model = runner.fit(workspace.names, extended[TRAIN], balance)
+            columns = tuple(np.ascontiguousarray(matrix[rows].T))
+            held[rows] = runner.predict(model, workspace.names, Columns(columns, len(rows)))
+
+    def reach(self, workspace: Workspace, at: int) -> Reach:
+        """The reach of the active sources onto split `at`."""
+        votes = workspace.own(at)
+        loans = tuple(source.loans[at] for source in workspace.active)
+        spaces = workspace.near.spaces
+        pair = None if spaces is None else (spaces[TRAIN], spaces[at])
+        lent = votes if at == TRAIN else workspace.own(TRAIN)
+        return Reach(votes, loans, at == TRAIN, self.weighting, pair, lent)
+
+    def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
+        """Every source's part in one row's probabilities."""
+        workspace = outcome.workspace
+        traced = self.reach(workspace, at).trace(outcome.radii)
+        split = workspace.split(at)
+        train = workspace.split(TRAIN)
+        model = outcome.model.label_model_
+        decided = int(outcome.decided[at][row])
+        return explain_row(model, train, split, row, traced, outcome.proba[at][row], decided)
+
+    def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
+        """The report of a split, with findings about the label model."""
+        model = outcome.model.label_model_
+        far = self.reach(outcome.workspace, at).trace(outcome.radii).distance
+        lines = {"label model": type(model).__name__}
+        return report_of(outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines))
+
+    def _resolved(self, radius: Setting, workspace: Workspace) -> float:
+        if radius is None:
+            return float("nan")
+        return self._auto(workspace) if radius == AUTO else float(radius)
+
+    def _auto(self, workspace: Workspace) -> float:
+        """The typical distance between neighbours; sources are not extended without vectors."""
+        near = workspace.near
+        if near.spaces is None:
+            return float("nan")
+        if self._typical[0] is not near:
+            self._typical = (near, typical_distance(near.spaces[TRAIN]))
+        return self._typical[1]
+
+    def _extend(self, workspace: Workspace, source: Source, radius: float) -> _Extended:
+        old = self._extended.get(source.name)
+        if old is not None and old.loans is source.loans and _same(old.radius, radius):
+            return old
+        loans = source.loans
+        if radius > min(each.certain for each in loans):
+            loans = workspace.near.reaching(loans, radius)
+        if isinstance(self.weighting, Nearest):
+            columns = tuple(each.extend(radius) for each in loans)
+        else:
+            columns = tuple(
+                self._by_rule(workspace, source, at, radius) for at in range(len(loans))
+            )
+        return _Extended(source.loans, radius, columns)
+
+    def _by_rule(self, workspace: Workspace, source: Source, at: int, radius: float) -> np.ndarray:
+        """One source's extended votes where another rule than the nearest row decides."""
+        spaces = workspace.near.spaces
+        own = Votes.of_checked(source.own[at][:, None], (source.name,), workspace.classes)
+        lent = Votes.of_checked(source.own[TRAIN][:, None], (source.name,), workspace.classes)
+        pair = None if spaces is None else (spaces[TRAIN], spaces[at])
+        reach = Reach(own, (source.loans[at],), at == TRAIN, self.weighting, pair, lent)
+        return np.ascontiguousarray(reach.extend([radius]).matrix[:, 0])
+
+
+def _same(first: float, second: float) -> bool:
+    return first == second or (first != first and second != second)
+
+
+def _refuse(error: NotIdentifiable) -> Any:
+    def raise_again() -> Any:
+        raise error
+
+    return raise_again

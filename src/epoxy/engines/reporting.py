@@ -1,0 +1,147 @@
+"""One report for every model in a session: held-out scores, the table of sources, the doctor's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..diagnostics import (
+    SOURCE_COLUMNS,
+    Case,
+    Finding,
+    Report,
+    Table,
+    diagnose_case,
+    interval,
+    reliability_table,
+    source_rows,
+)
+from ..extension import AUTO
+from ..label_models import LabelModel
+from ..label_models.base import balance_used, learned_accuracy
+from ..scoring import positive_index
+from ..votes import ABSTAIN, RANDOM
+from ..workspace import TRAIN, HandLabels
+from .base import Outcome
+from .scores import Scores, majority_scores, scored_rows, scores_of
+
+__all__ = ["Details", "case_of", "held_out_reliability", "report_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Details:
+    """What only an engine can say of its model."""
+
+    title: str
+    label_model: LabelModel | None = None
+    """Fitted on the extended train votes; None where the model is of another kind."""
+    balance: np.ndarray | None = None
+    """The class balance in use, where it is not the label model's; (n_classes,)."""
+    distance: np.ndarray | None = None
+    """How far away the row is that lent each vote of the split; (n_rows, n_active)."""
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    """Headline numbers of this kind of model."""
+    notes: tuple[str, ...] = ()
+    """Sentences after the doctor's findings."""
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def balance_used(self) -> np.ndarray | None:
+        """The class balance in use, wherever it is known from."""
+        return balance_used(self.label_model) if self.balance is None else self.balance
+
+
+def report_of(outcome: Outcome, at: int, positive: str | None, details: Details) -> Report:
+    """The report of split `at`; scores are of all labelled rows that were held out, as in the session."""
+    case = case_of(outcome, at, positive, details)
+    split, extended = case.split, case.extended
+    summary: dict[str, Any] = {"model": details.title, "rows": split.n_rows, **details.lines}
+    summary["hand labels"] = _hand_labels(outcome.workspace.labels)
+    summary["covered before"] = _mean(split.votes.covered)
+    summary["covered after"] = _mean(extended.covered)
+    if case.balance is not None:
+        summary["class balance"] = dict(zip(split.classes, case.balance.tolist(), strict=True))
+    summary |= _scored(scores_of(outcome, positive), majority_scores(outcome, positive))
+    learned = learned_accuracy(details.label_model)
+    rows = source_rows(split.votes, extended, split.y, learned=learned, radii=outcome.radii)
+    for row, each in zip(rows, _auto(outcome), strict=True):
+        row["radius"] = AUTO if each else row["radius"]
+    findings: tuple[Finding | str, ...] = (*diagnose_case(case), *details.notes)
+    return Report(details.title, summary, SOURCE_COLUMNS, tuple(rows), findings, details.tables)
+
+
+def case_of(outcome: Outcome, at: int, positive: str | None, details: Details) -> Case:
+    """What the doctor looks at; labels are those of models that did not learn from the row."""
+    workspace, model = outcome.workspace, details.label_model
+    train = workspace.split(TRAIN)
+    return Case(
+        model=details.title if model is None else type(model).__name__,
+        train=train,
+        extended_train=outcome.votes(TRAIN),
+        split=train if at == TRAIN else workspace.split(at),
+        extended=outcome.votes(at),
+        labels=_held_out_labels(outcome, at),
+        label_model=model,
+        balance=details.balance_used,
+        distance=details.distance,
+        metric=workspace.near.metric,
+        positive=None if positive is None else positive_index(positive, workspace.classes),
+    )
+
+
+def held_out_reliability(outcome: Outcome) -> tuple[Table, ...]:
+    """The reliability curve of the rows that are scored; none where nothing is."""
+    labels, held = outcome.workspace.labels, outcome.held_out
+    rows = np.zeros(0, dtype=bool) if held is None else scored_rows(labels, held)
+    if held is None or not rows.any():
+        return ()
+    return (reliability_table(held[rows], labels.labels[rows]),)
+
+
+def _held_out_labels(outcome: Outcome, at: int) -> np.ndarray:
+    """Labels of the labelled rows of split `at`, −1 where every model learned from the row."""
+    labels, held, decided = outcome.workspace.labels, outcome.held_out, outcome.held_out_labels
+    found = np.full(labels.count, ABSTAIN)
+    if held is not None and decided is not None:
+        found = np.where(np.isfinite(held).all(axis=1), decided, ABSTAIN)
+    earlier = labels.order[: labels.order.index(at)]
+    start = sum(len(labels.rows[each]) for each in earlier)
+    return np.asarray(found[start : start + len(labels.rows[at])])
+
+
+def _hand_labels(labels: HandLabels) -> dict[str, int]:
+    """How many rows are labelled, and how they were chosen."""
+    words = labels.words.tolist()
+    random, unknown = words.count(RANDOM), words.count(None)
+    chosen = len(words) - random - unknown
+    return {"labelled": len(words), "random": random, "chosen": chosen, "unknown": unknown}
+
+
+def _scored(own: Scores, majority: Scores) -> dict[str, Any]:
+    """Scores with their basis, the interval of the accuracy, and majority vote beside them."""
+    found: dict[str, Any] = {}
+    if own:
+        right = interval(round(own["accuracy"] * own["rows"]), int(own["rows"]))
+        assert right is not None  # there are scores, so there are rows
+        found["scores"] = dict(own)
+        found["accuracy interval"] = {"low": right["low"], "high": right["high"]}
+        if majority:
+            found["majority vote"] = {"accuracy": majority["accuracy"]}
+    found["basis"] = own.basis
+    return found | ({"why": own.why} if own.why else {})
+
+
+def _auto(outcome: Outcome) -> list[bool]:
+    """Which active sources lend as far as the model sees fit, without a radius anybody could name."""
+    workspace = outcome.workspace
+    return [
+        each.radius == AUTO and bool(np.isnan(far)) and workspace.near.spaces is not None
+        for each, far in zip(workspace.active, outcome.radii, strict=True)
+    ]
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0

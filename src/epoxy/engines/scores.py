@@ -1,0 +1,82 @@
+"""How good an outcome's labels are, by what models say that did not learn from the row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..diagnostics import scores
+from ..errors import NotIdentifiable
+from ..label_models import MajorityVote
+from ..votes import RANDOM
+from ..workspace import TRAIN, HandLabels
+from .base import Outcome
+
+__all__ = ["Scores", "majority_scores", "scored_rows", "scores_of"]
+
+
+class Scores(dict[str, float]):
+    """How good the labels are on rows labelled at random, by models that did not learn from them.
+
+    `basis` is "random" where every scored row was drawn at random, "unknown" where the choice of some
+    is not known, and "none" where nothing can be scored; `why` says so in words.
+    """
+
+    def __init__(self, values: dict[str, float], basis: str, why: str = "") -> None:
+        super().__init__(values)
+        self.basis, self.why = basis, why
+
+
+def scores_of(outcome: Outcome, positive: str | None) -> Scores:
+    """Scores of an outcome's labelled rows, by what was said of them by models that did not see them."""
+    if outcome.problem or outcome.held_out is None:
+        return Scores({}, "none", outcome.problem)
+    return _scores(outcome, outcome.held_out, outcome.held_out_labels, positive)
+
+
+def majority_scores(outcome: Outcome, positive: str | None) -> Scores:
+    """Scores of a majority vote over the sources' own votes, on the rows the outcome is scored on."""
+    workspace = outcome.workspace
+    labelled = workspace.hand_labelled()
+    if labelled is None or outcome.held_out is None or not workspace.active:
+        return Scores({}, "none", outcome.problem or "no row is labelled")
+    try:
+        majority = MajorityVote().fit(workspace.own(TRAIN))
+    except NotIdentifiable as error:
+        return Scores({}, "none", str(error))
+    held = majority.predict_proba(labelled.votes)
+    held[np.isnan(outcome.held_out).any(axis=1)] = np.nan
+    return _scores(outcome, held, None, positive)
+
+
+def scored_rows(labels: HandLabels, held_out: np.ndarray) -> np.ndarray:
+    """Labelled rows drawn at random for which there is a model that did not learn from them."""
+    return np.asarray(labels.representative & np.isfinite(held_out).all(axis=1))
+
+
+def _scores(
+    outcome: Outcome, proba: np.ndarray, decided: np.ndarray | None, positive: str | None
+) -> Scores:
+    labels = outcome.workspace.labels
+    if not labels.count:
+        return Scores({}, "none", "no row is labelled; label some that were drawn at random")
+    rows = scored_rows(labels, proba)
+    if not rows.any():
+        return Scores({}, "none", _why(labels))
+    every = bool(rows.all())
+    found = scores(
+        proba if every else proba[rows],
+        labels.labels if every else labels.labels[rows],
+        outcome.workspace.classes,
+        positive=positive,
+        decided=decided if every or decided is None else decided[rows],
+    )
+    if all(word == RANDOM for word in labels.words[rows].tolist()):
+        return Scores(found, "random")
+    why = "how the labelled rows were chosen is not known; if a tool showed them, scores mislead"
+    return Scores(found, "unknown", why)
+
+
+def _why(labels: HandLabels) -> str:
+    if not labels.representative.any():
+        return "every labelled row was chosen, none drawn at random; label rows drawn at random"
+    return f"{labels.count} labelled rows are too few to hold some out and score the rest; label 10 or more"

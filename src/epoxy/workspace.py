@@ -1,0 +1,258 @@
+"""What a model reads: the current votes, who lends them, and the hand labels, as one frozen value.
+
+A session edits a `Workspace` by making the next one; whatever an edit leaves alone is the same object
+in both, so a model that keeps something from one to the next compares by identity and recomputes
+what is new. Nothing else has to be told what happened, and a step back is a step like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .extension import AUTO, Setting, as_settings
+from .label_models.runner import Columns
+from .loans import Loans, Neighbourhood
+from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
+
+__all__ = ["DEV", "TRAIN", "HandLabels", "Source", "Workspace"]
+
+TRAIN, DEV = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One source over all splits."""
+
+    name: str
+    loans: tuple[Loans, ...]  # its votes, and who lends them, on each split; train first
+    radius: Setting = AUTO
+    is_on: bool = True
+
+    @property
+    def own(self) -> tuple[np.ndarray, ...]:
+        """Its votes on each split."""
+        return tuple(each.own for each in self.loans)
+
+
+@dataclass(frozen=True, eq=False)
+class HandLabels:
+    """The rows a person labelled, on every split: what each is, and how it was chosen."""
+
+    y: tuple[np.ndarray, ...]  # per split, (n_rows,) class index, −1 unknown
+    chosen: tuple[np.ndarray, ...]  # per split, (n_rows,) object: a word, or None for not known
+    wrong: tuple[
+        np.ndarray, ...
+    ]  # per split, (n_rows,) how often such a label is wrong; 0: trusted
+
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> HandLabels:
+        """The true labels the splits came with; those of train are never looked at."""
+        y = tuple(
+            np.full(split.n_rows, ABSTAIN) if at == TRAIN else split.truth
+            for at, split in enumerate(splits)
+        )
+        chosen = tuple(
+            np.full(split.n_rows, None, dtype=object)
+            if at == TRAIN or split.chosen is None
+            else split.chosen
+            for at, split in enumerate(splits)
+        )
+        return cls(y, chosen, tuple(np.zeros(len(each)) for each in y))
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, ...]:
+        """The labelled rows of each split, ascending."""
+        return tuple(np.flatnonzero(each != ABSTAIN) for each in self.y)
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows are labelled."""
+        return sum(map(len, self.rows))
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Their classes, one split after the other, dev first; (count,)."""
+        return self.gather(self.y)
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        """How each was chosen, in the same order; (count,) object."""
+        return self.gather(self.chosen)
+
+    @cached_property
+    def representative(self) -> np.ndarray:
+        """Those drawn at random, as far as is known, in the same order; (count,) bool."""
+        words = self.words.tolist()
+        return np.array([word is None or word == RANDOM for word in words], dtype=bool)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The splits in the order in which labelled rows are listed: dev rows, then train rows."""
+        return (*range(1, len(self.y)), TRAIN)
+
+    def gather(self, per_split: Sequence[np.ndarray]) -> np.ndarray:
+        """What `per_split` says of the labelled rows, in the order of `labels`."""
+        return np.concatenate([per_split[at][self.rows[at]] for at in self.order])
+
+    @cached_property
+    def noise(self) -> np.ndarray:
+        """How often each label is wrong, as far as was told, in the same order; (count,)."""
+        return self.gather(self.wrong)
+
+    def settled(self, at: int, labels: np.ndarray) -> np.ndarray:
+        """Labels of split `at` with trusted hand labels in their place."""
+        given = (self.y[at] != ABSTAIN) & (self.wrong[at] == 0)
+        return np.where(given, self.y[at], labels) if given.any() else labels
+
+    def with_label(
+        self, at: int, row: int, label: int, chosen: str | None, wrong: float
+    ) -> HandLabels:
+        """The same with one row's label given, or with −1 taken back."""
+
+        def changed(arrays: tuple[np.ndarray, ...], value: Any) -> tuple[np.ndarray, ...]:
+            copy = arrays[at].copy()
+            copy[row] = value
+            return (*arrays[:at], copy, *arrays[at + 1 :])
+
+        return HandLabels(
+            changed(self.y, label), changed(self.chosen, chosen), changed(self.wrong, wrong)
+        )
+
+    def with_train(self, train: Split) -> HandLabels:
+        """The same with hand labels on train rows, which their author gave as such."""
+        words = train.chosen
+        chosen = np.full(train.n_rows, None, dtype=object) if words is None else words
+        y = train.truth
+        return HandLabels(
+            (y, *self.y[1:]), (chosen, *self.chosen[1:]), (np.zeros(len(y)), *self.wrong[1:])
+        )
+
+    def grown(self, n_rows: int) -> HandLabels:
+        """The same with so many unlabelled rows at the end of train."""
+        more = (
+            np.full(n_rows, ABSTAIN),
+            np.full(n_rows, None, dtype=object),
+            np.zeros(n_rows),
+        )
+        parts = (self.y, self.chosen, self.wrong)
+        return HandLabels(
+            *((np.concatenate([each[TRAIN], new]), *each[1:]) for each, new in zip(parts, more))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Votes, vectors and hand labels of a train split and, where there is one, a dev split."""
+
+    splits: tuple[Split, ...]  # for vectors, ids and sequences; their votes are not kept up to date
+    sources: tuple[Source, ...]
+    labels: HandLabels
+    near: Neighbourhood
+    balance: tuple[float, ...] | None = (
+        None  # class shares that tuning chose for the paper's pipeline
+    )
+
+    @classmethod
+    def over(
+        cls,
+        train: Split,
+        dev: Split | None,
+        near: Neighbourhood,
+        settings: Sequence[Setting] | None = None,
+    ) -> Workspace:
+        """Take up splits as they are, with one radius setting per source (None: all `AUTO`)."""
+        splits = (train,) if dev is None else (train, dev)
+        check_alike(*splits)
+        names = train.votes.sources
+        radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)
+        own = [[column_of(split, at) for split in splits] for at in range(len(names))]
+        sources = tuple(map(Source, names, near.lend_all(own), radii))
+        return cls(splits, sources, HandLabels.of(splits), near)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes."""
+        return self.splits[TRAIN].classes
+
+    @cached_property
+    def active(self) -> tuple[Source, ...]:
+        """The sources that are switched on."""
+        return tuple(source for source in self.sources if source.is_on)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the active sources."""
+        return tuple(source.name for source in self.active)
+
+    def source(self, name: str) -> Source | None:
+        """A source by name, None if there is none."""
+        return next((source for source in self.sources if source.name == name), None)
+
+    def with_source(self, source: Source) -> Workspace:
+        """The same with one source replaced, or added at the end."""
+        if self.source(source.name) is None:
+            return replace(self, sources=(*self.sources, source))
+        kept = (source if each.name == source.name else each for each in self.sources)
+        return replace(self, sources=tuple(kept))
+
+    def columns(self, at: int, columns: Sequence[np.ndarray]) -> Columns:
+        """Columns about the rows of split `at`."""
+        split = self.splits[at]
+        return Columns(tuple(columns), split.n_rows, split.votes.sequences)
+
+    def own(self, at: int, *, every: bool = False) -> Votes:
+        """The active sources' own votes on split `at`; `every` includes those switched off."""
+        used = self.sources if every else self.active
+        stacked = self.columns(at, [source.loans[at].own for source in used])
+        return stacked.as_votes(tuple(source.name for source in used), self.classes)
+
+    def split(self, at: int, *, every: bool = False) -> Split:
+        """Split `at` with its current votes and hand labels."""
+        now = self.splits[at]
+        labels = self.labels
+        told = any(word is not None for word in labels.words.tolist())
+        given = labels.chosen[at] if told else None
+        return Split.of_checked(
+            self.own(at, every=every), now.vectors, labels.y[at], now.ids, given
+        )
+
+    def hand_labelled(self) -> Split | None:
+        """All labelled rows, dev rows first: what `Fusion().fit(train, …)` learns from."""
+        parts = [self.split(at).rows(self.labels.rows[at]) for at in self._labelled]
+        parts = [part.without_sequences() for part in parts]
+        if not parts:
+            return None
+        return parts[0] if len(parts) == 1 else parts[0].followed_by(parts[1])
+
+    @cached_property
+    def label_groups(self) -> np.ndarray:
+        """Labelled rows that must be held out together: those of one sequence share a number; (count,)."""
+        places: list[tuple[int, Any]] = []
+        for at in self.labels.order:
+            ids = self.splits[at].votes.sequences
+            rows = self.labels.rows[at].tolist()
+            places += [(at, row if ids is None else str(ids[row])) for row in rows]
+        numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        return np.array([numbers[place] for place in places], dtype=np.intp)
+
+    def hand_loans(self) -> tuple[Loans, ...]:
+        """Who lends to the labelled rows, for each active source."""
+        return tuple(
+            Loans.joined([each.loans[at].rows(self.labels.rows[at]) for at in self._labelled])
+            for each in self.active
+        )
+
+    @property
+    def _labelled(self) -> list[int]:
+        """The splits with labelled rows, in the order in which these are listed."""
+        return [at for at in self.labels.order if len(self.labels.rows[at])]
+
+
+def column_of(split: Split, at: int) -> np.ndarray:
+    """One source's votes as an array of its own."""
+    return np.ascontiguousarray(split.votes.matrix[:, at])
