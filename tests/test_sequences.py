@@ -332,6 +332,16 @@ def test_votes_impossible_under_the_prior_give_equal_shares():
     assert found.marginals.tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
+def test_trust_is_the_power_that_evidence_is_raised_to():
+    votes, _ = film(500)
+    whole, half = (Chain(1, trust=trust).fit(votes).predict_proba(votes) for trust in (1.0, 0.5))
+
+    odds = [np.log(each[:, 1] / each[:, 0]) for each in (whole, half)]
+
+    assert np.abs(odds[0]).max() > 0.5
+    np.testing.assert_allclose(odds[1], odds[0] / 2, atol=1e-9)  # shares are equal: no prior
+
+
 def test_less_trust_means_less_certainty_and_the_same_side_without_neighbours():
     votes, _ = film(500)
 

@@ -1,24 +1,8 @@
-"""The default model: named experts give evidence, one pool weighs it."""
+"""The default model: experts that need no hand label, weighed and corrected by those there are."""
 
 from __future__ import annotations
 
-from .experts import Echo, Expert, Head, Lesson, Majority, Neighbours, Pupil, Reach, Reason, Speaker
-from .geometry import Geometry
+from .fitted import EXPERTS, Fitted
 from .model import Fusion
-from .pool import Pool
 
-__all__ = [
-    "Echo",
-    "Expert",
-    "Fusion",
-    "Geometry",
-    "Head",
-    "Lesson",
-    "Majority",
-    "Neighbours",
-    "Pool",
-    "Pupil",
-    "Reach",
-    "Reason",
-    "Speaker",
-]
+__all__ = ["EXPERTS", "Fitted", "Fusion"]

@@ -1,36 +1,28 @@
-"""The class balance the posterior starts from, and the threshold a decision ends with."""
+"""The class balance the posterior starts from, and the rule a decision ends with."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..errors import NotIdentifiable
+from ..scoring import ratios
 from ..votes import Votes
 
-__all__ = [
-    "METRICS",
-    "at_threshold",
-    "checked_balance",
-    "counted",
-    "f1_threshold",
-    "positive_index",
-    "voted",
-]
+__all__ = ["SCORINGS", "Rule", "f1_rule", "f1_threshold", "macro_rule", "voted"]
 
-METRICS = ("accuracy", "f1")
-ADDED = 4.0
+SCORINGS = ("accuracy", "f1", "f1_macro")
 ENOUGH = 100
-"""So many positive dev rows say as much about a threshold as the probabilities themselves."""
-
-
-def counted(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Class shares of true labels, with a few rows in equal shares added: no class is impossible."""
-    counts = np.bincount(y, minlength=n_classes) + ADDED / n_classes
-    return np.asarray(counts / counts.sum())
+"""So many positive labelled rows say as much about a threshold as the probabilities themselves."""
+ENOUGH_RANDOM = 100
+"""Random labels from which held-out rows take part in the F1 threshold."""
+HALF = 10.0
+"""Random positives that weigh as much as the square-root rule."""
+ENOUGH_MACRO = 50
+"""Random labels from which macro F1 evens out the classes."""
 
 
 def voted(votes: Votes) -> np.ndarray:
@@ -43,61 +35,93 @@ def voted(votes: Votes) -> np.ndarray:
 
     n_classes = votes.n_classes
     equal = np.full(n_classes, 1 / n_classes)
-    counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(n_classes)], axis=1)
-    counts = counts[votes.covered]
-    if not len(counts):
+    if not votes.n_sources or not votes.cast.any():
         return equal
-    witnesses = [equal, (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)]
+    patterns = votes.patterns
+    matrix = votes.matrix.T if patterns is None else patterns.votes
+    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
+    cast = counts.sum(axis=1)
+    spoken = cast > 0
+    shares = counts[spoken] / cast[spoken, None]
+    witnesses = [equal, times[spoken] @ shares / times[spoken].sum()]
     with warnings.catch_warnings(), suppress(NotIdentifiable):
         warnings.simplefilter("ignore")
         witnesses.append(np.asarray(Triplet(class_balance="learn").fit(votes).class_balance_))
     return np.asarray(np.mean(witnesses, axis=0))
 
 
-def checked_balance(
-    given: Mapping[str, float] | Sequence[float], classes: Sequence[str]
-) -> np.ndarray:
-    """Shares given by class name or in order, checked and normalised."""
-    if isinstance(given, Mapping):
-        for name in given:
-            if name not in classes:
-                raise UnknownName.of("class", name, classes)
-        given = [given.get(name, 0.0) for name in classes]
-    found = np.asarray(given, dtype=float)
-    if found.shape != (len(classes),) or not np.isfinite(found).all() or (found <= 0).any():
-        raise ParameterError(
-            f"class_balance must give a share above 0 to each of {list(classes)[:10]}, "
-            f"got {np.asarray(given).tolist()}; give shares that sum to 1"
-        )
-    return np.asarray(found / found.sum())
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """From probabilities to class indices; without anything set, the most probable class."""
+
+    positive: int | None = None
+    threshold: float | None = None  # rows at least this probable are called `positive`
+    divisors: np.ndarray | None = None  # (n_classes,) for macro F1: rare classes need less
+
+    def __call__(self, proba: np.ndarray) -> np.ndarray:
+        """Class indices; (n_rows,)."""
+        if self.divisors is not None:
+            return np.asarray((proba / self.divisors).argmax(axis=1))
+        if self.positive is None or self.threshold is None:
+            if proba.shape[1] == 2:  # many times as fast as argmax over pairs
+                return np.asarray(proba[:, 1] > proba[:, 0]).view(np.int8)
+            return np.asarray(proba.argmax(axis=1))
+        others = proba.copy()
+        others[:, self.positive] = -np.inf
+        called = proba[:, self.positive] >= self.threshold
+        return np.where(called, self.positive, others.argmax(axis=1))
 
 
-def positive_index(positive: str | None, classes: Sequence[str]) -> int:
-    """The class whose F1 counts."""
-    if positive is None:
-        return len(classes) - 1
-    if positive not in classes:
-        raise UnknownName.of("class", positive, classes)
-    return list(classes).index(positive)
+def macro_rule(proba: np.ndarray, n_random: int) -> Rule:
+    """Divide by the fourth root of the classes' mean probability, once enough labels are random."""
+    return Rule(divisors=proba.mean(axis=0) ** 0.25) if n_random >= ENOUGH_MACRO else Rule()
+
+
+def f1_rule(
+    proba: np.ndarray, before: np.ndarray, positive: int, shown: np.ndarray, right: np.ndarray
+) -> Rule:
+    """Call as many train rows positive as the geometric mean of two models at one half does.
+
+    Labels correct the class balance, and then few rows of a rare class reach one half: `before`, the
+    model without labels, calls too many and `proba`, with them, too few. From a hundred random labels
+    on their held-out probabilities (`shown`, and whether each is `right`) take part.
+    """
+    own = proba[:, positive]
+    least = 1 / max(1, len(own))
+    share = float(np.sqrt(_called(before, positive) * _called(proba, positive)))
+    if len(right) >= ENOUGH_RANDOM and right.any():
+        cut = f1_threshold(own, shown, right)
+        trust = right.sum() / (right.sum() + HALF)
+        share = max(share, least) ** (1 - trust) * max(float((own >= cut).mean()), least) ** trust
+    called = round(share * len(own))
+    if not called:
+        return Rule()
+    falling = np.append(np.sort(own)[::-1], 0.0)
+    return Rule(positive, float(falling[called - 1 : called + 1].mean()))  # halfway to the next row
+
+
+def _called(proba: np.ndarray, positive: int) -> float:
+    return float((proba.argmax(axis=1) == positive).mean())
 
 
 def f1_threshold(
     promised: np.ndarray, shown: np.ndarray | None = None, right: np.ndarray | None = None
 ) -> float:
-    """The threshold with the best F1, as the probabilities promise it and as dev rows show it.
+    """The threshold with the best F1, as the probabilities promise it and as labelled rows show it.
 
     Calling rows positive from t on has expected true positives Σ p over them, which needs no true label
-    and is steady. Dev rows show what probabilities that are off would hide. The two curves are averaged,
-    and dev rows weigh as much as promises once a hundred of them are positive.
+    and is steady. Labelled rows show what probabilities that are off would hide. The two curves are
+    averaged, and labelled rows weigh as much as promises once a hundred of them are positive.
 
     Parameters
     ----------
     promised
         Probabilities of the positive class on rows without a label.
     shown
-        Those of dev rows, by models that did not learn from them.
+        Those of labelled rows, by models that did not learn from them.
     right
-        Whether each dev row is positive.
+        Whether each labelled row is positive.
     """
     known = np.empty(0) if shown is None or right is None else shown
     values = np.unique(np.r_[promised, known])
@@ -117,11 +141,4 @@ def _f1_from(places: np.ndarray, proba: np.ndarray, positive: np.ndarray) -> np.
     below = np.searchsorted(proba[order], places)
     before = np.r_[0.0, np.cumsum(positive[order])]
     found = before[-1] - before[below]
-    return np.asarray(2 * found / np.maximum(len(proba) - below + before[-1], 1e-12))
-
-
-def at_threshold(proba: np.ndarray, positive: int, threshold: float) -> np.ndarray:
-    """The positive class where it is probable enough, else the most probable other class."""
-    others = proba.copy()
-    others[:, positive] = -np.inf
-    return np.where(proba[:, positive] >= threshold, positive, others.argmax(axis=1))
+    return ratios(found, len(proba) - below, before[-1])[2]

@@ -1,30 +1,51 @@
-"""Evidence: what something adds to the log-odds of the classes, on top of the prior.
+"""Evidence: what an expert adds to the log-odds of the classes, on top of the prior.
 
 An expert never returns a posterior. It returns evidence, an (n_rows, n_classes) matrix whose rows
-have mean zero, so that the prior enters once, in the pool, however many experts speak.
+have mean zero, so that the prior enters once, however many experts speak. The four experts here learn
+from no hand label: each is a fixed function of votes and vectors, so labelled rows may judge them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-__all__ = ["LOUDEST", "centre", "from_shares", "loudness", "softmax"]
+from ..compiling import compiled
+from ..numerics import row_sums, softmax
+
+__all__ = [
+    "GRADES",
+    "LIFT",
+    "centred",
+    "from_shares",
+    "grade_edges",
+    "loudness",
+    "majority",
+    "reach",
+    "shares_of_votes",
+    "vote_counts",
+]
 
 LOUDEST = 4.0
 """No expert may say more than this many nats for or against a class."""
-
 FAINTEST = 0.02
 """Regressions answer with numbers below zero; shares are read as at least this."""
+LIFT = 1.0
+"""A vote for a class multiplies its odds by exp of this."""
+GRADES = (0.8, 0.4, 0.1, 0.0)
+"""Lifts of lent votes, by quarters of the distances to the lender: beyond the third nothing is lent."""
 
 
-def centre(scores: np.ndarray) -> np.ndarray:
+def centred(scores: np.ndarray) -> np.ndarray:
     """Subtract each row's mean: only differences between classes mean anything."""
-    return np.asarray(scores - scores.mean(axis=1, keepdims=True))
+    return np.asarray(scores - (row_sums(scores) / scores.shape[1])[:, None])
 
 
 def loudness(scores: np.ndarray) -> np.ndarray:
     """Centre, and keep one sure expert from silencing all others."""
-    return centre(np.clip(centre(scores), -LOUDEST, LOUDEST))
+    return centred(np.clip(centred(scores), -LOUDEST, LOUDEST))
 
 
 def from_shares(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
@@ -32,7 +53,7 @@ def from_shares(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
 
     Regressions answer below 0 and above 1 too, so shares are first pulled inside.
     """
-    return np.asarray(_logit(shares) - _logit(base))
+    return loudness(_logit(shares) - _logit(base))
 
 
 def _logit(shares: np.ndarray) -> np.ndarray:
@@ -40,7 +61,117 @@ def _logit(shares: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities of logits, row by row."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+def vote_counts(votes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Votes for each class; `votes` (n_sources, n_rows) → (n_rows, n_classes) float64."""
+    counts = np.zeros((votes.shape[1], n_classes))
+    _count(votes, counts)
+    return counts
+
+
+def majority(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Shares of the votes, with one further vote cast by the prior.
+
+    Nothing is learned, so nothing can be learned wrong: the expert of last resort.
+    """
+    shares = (counts + prior) / (row_sums(counts) + 1)[:, None]
+    return loudness(np.log(shares) - np.log(prior))
+
+
+def shares_of_votes(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """What the votes alone make of each row, every vote at the same lift: what `pupil` learns."""
+    return softmax(np.log(prior) + LIFT * counts)
+
+
+def reach(
+    votes: np.ndarray,
+    lent: np.ndarray,
+    distance: np.ndarray,
+    radii: np.ndarray,
+    edges: np.ndarray,
+    n_classes: int,
+) -> np.ndarray:
+    """Lifts of own votes, and of votes lent by the nearest supporting row, graded by its distance.
+
+    Lent votes of one grade repeat each other, so their sum grows like the square root of their number.
+    `votes`, `lent` and `distance` are (n_sources, n_rows); a source lends up to its radius.
+    """
+    raw = np.zeros((votes.shape[1], n_classes))
+    _reach(votes, lent, distance, radii, edges, np.array(GRADES), raw)
+    return loudness(raw)
+
+
+def grade_edges(ascending: Sequence[np.ndarray]) -> np.ndarray:
+    """The distances that cut all loans into grades of equal size, from each source's in order."""
+    total = sum(map(len, ascending))
+    if not total:
+        return np.zeros(len(GRADES) - 1)
+    flat = np.concatenate(ascending)
+    start = np.concatenate([[0], np.cumsum([len(each) for each in ascending])])
+    found = []
+    for quarter in range(1, len(GRADES)):
+        at = quarter / len(GRADES) * (total - 1)
+        low = int(at)
+        first = _ranked(flat, start, low)
+        second = first if at == low else _ranked(flat, start, low + 1)
+        found.append(first + (second - first) * (at - low))
+    return np.array(found)
+
+
+@compiled
+def _ranked(flat: Any, start: Any, rank: int) -> float:
+    """The value of that rank among stretches of numbers, each ascending, without joining them."""
+    parts = len(start) - 1
+    low, high = start[:-1].copy(), start[1:].copy()
+    while True:
+        widest = 0
+        for part in range(1, parts):
+            if high[part] - low[part] > high[widest] - low[widest]:
+                widest = part
+        pivot = flat[(low[widest] + high[widest]) // 2]
+        below, within = 0, 0
+        left, right = low.copy(), high.copy()
+        for part in range(parts):
+            stretch = flat[start[part] : start[part + 1]]
+            left[part] = start[part] + np.searchsorted(stretch, pivot)
+            right[part] = start[part] + np.searchsorted(stretch, pivot, "right")
+            below += left[part] - start[part]
+            within += right[part] - start[part]
+        if below > rank:
+            high = np.minimum(high, left)
+        elif within <= rank:
+            low = np.maximum(low, right)
+        else:
+            return float(pivot)
+
+
+@compiled
+def _count(votes: Any, counts: Any) -> None:
+    for source in range(votes.shape[0]):
+        for row in range(votes.shape[1]):
+            said = votes[source, row]
+            if said >= 0:
+                counts[row, said] += 1.0
+
+
+@compiled
+def _reach(
+    votes: Any, lent: Any, distance: Any, radii: Any, edges: Any, lifts: Any, raw: Any
+) -> None:
+    n_grades, n_classes = len(lifts), raw.shape[1]
+    seen = np.zeros((n_grades, n_classes))
+    for row in range(raw.shape[0]):
+        seen[:] = 0.0
+        for source in range(votes.shape[0]):
+            said = votes[source, row]
+            far = distance[source, row]
+            if said >= 0:
+                raw[row, said] += LIFT
+            elif far <= radii[source] and far < np.inf:
+                grade = 0
+                while grade < n_grades - 1 and edges[grade] < far:
+                    grade += 1
+                seen[grade, lent[source, row]] += 1.0
+        for grade in range(n_grades):
+            for label in range(n_classes):
+                if seen[grade, label] > 0:
+                    raw[row, label] += lifts[grade] * np.sqrt(seen[grade, label])

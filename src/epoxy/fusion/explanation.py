@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..diagnostics import Explanation, Voice
+from ..engines.base import Outcome
 from ..votes import ABSTAIN, Split
-from .experts import Reason
-from .rows import Rows
+from . import evidence as ev
+from .fitted import FEATURE_SCALE, VOTE_SCALE, Fitted, Rows, neighbour_shares
 
 if TYPE_CHECKING:
     from .model import Fusion
 
-__all__ = ["FusionExplanation", "explain_row"]
+__all__ = ["FusionExplanation", "explain_one", "explain_row"]
+
+_REST = {
+    "pupil": "what sources call rows with such vectors",
+    "echo": "what votes and vectors together say of rows like it",
+    "hand labels": "all the other hand-labelled rows",
+}
+SHOWN = 5
+"""Rows named behind what was learned from many."""
 
 
 @dataclass(frozen=True)
@@ -39,77 +48,199 @@ class FusionExplanation(Explanation):
         return "\n".join([*lines, f"  by expert: {parts}"])
 
 
-def explain_row(model: Fusion, split: Split, at: int, rows: Rows) -> FusionExplanation:
-    """Take one row's log-odds apart, exactly."""
-    row = rows.take([at])
-    pool = model.pool_
-    evidence = model.evidence_of(row)
-    logits = pool.logits(evidence)[0]
-    proba = pool.probabilities(evidence)[0]
-    label = int(model.decide(proba[None])[0])
-    other = int(np.argsort(np.where(np.arange(len(logits)) == label, -np.inf, logits))[-1])
-    parts = pool.weights * (evidence[:, 0, label] - evidence[:, 0, other])
-    material = _Material(None if model.geometry_ is None else model.geometry_.smoother)
+def explain_row(outcome: Outcome, rows: Rows, at: int, row: int) -> FusionExplanation:
+    """Take one row's log-odds apart; the probabilities are those of the outcome."""
+    split = outcome.workspace.split(at)
+    label = int(outcome.decided[at][row])
+    return explain_one(outcome.model, split, row, rows, outcome.proba[at][row], label)
+
+
+def explain_one(
+    model: Fusion,
+    split: Split,
+    at: int,
+    rows: Rows,
+    proba: np.ndarray,
+    decided: int | None = None,
+) -> FusionExplanation:
+    """Put one row's voices together: what is not named one by one is the rest of its expert."""
+    fitted, row = model.fitted_, rows.take(np.array([at]))
+    label = int(fitted.rule(proba[None])[0]) if decided is None else decided
+    floor = np.log(np.maximum(proba, 1e-300))
+    other = int(np.argsort(np.where(np.arange(len(proba)) == label, -np.inf, proba))[-1])
+    said = {name: each[0] for name, each in fitted.evidence(row).items()}
+    parts = {
+        name: float(weight * (said[name][label] - said[name][other]))
+        for name, weight in zip(fitted.experts, fitted.weights)
+    }
     voices: list[Voice] = []
-    for (name, speaker), weight, total in zip(
-        model.speakers_.items(), pool.weights, parts, strict=True
-    ):
-        found = speaker.reasons(row, material)
-        said = [float(weight * (each.weights[label] - each.weights[other])) for each in found]
-        voices += [_voice(model, name, each, part) for each, part in zip(found, said, strict=True)]
-        if abs(rest := float(total) - sum(said)) > 1e-9:
-            voices.append(
-                Voice(name, None, "rest", weight=rest, detail="all the rest it has learned")
-            )
+    named = _named(model, row, said)
+    for name, weight in zip(fitted.experts, fitted.weights):
+        found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
+        voices += [_weighted(voice, part) for voice, part in found]
+        _add_rest(voices, name, parts[name] - sum(part for _, part in found))
+    start = float(fitted.start[label] - fitted.start[other])
+    log_odds = float(floor[label] - floor[other])
+    if fitted.corrected is not None:
+        learned = _learned(fitted, row)
+        parts["hand labels"] = float(learned[label] - learned[other])
+        behind = _behind_correction(model, row, label, other)
+        voices += behind
+        rest = parts["hand labels"] - sum(voice.weight for voice in behind)
+        _add_rest(voices, "hand labels", rest)
+    rounding = log_odds - start - sum(parts.values())
+    start += rounding  # of the order of 1e-7: products of one row and of many rows differ in the last bits
     names = split.classes
-    counts = np.bincount(row.votes[0][row.votes[0] != ABSTAIN], minlength=len(names))
-    truth = None if split.y is None or split.y[at] == ABSTAIN else names[split.y[at]]
+    own = split.votes.matrix[at]
+    counts = np.bincount(own[own != ABSTAIN], minlength=len(names))
+    truth = int(split.truth[at])
     return FusionExplanation(
-        row=_plain(split.ids, at),
+        row=split.id_of(at),
         label=names[label],
         against=names[other],
         probabilities=dict(zip(names, proba.tolist(), strict=True)),
         majority={name: float(n / max(1, counts.sum())) for name, n in zip(names, counts)},
-        start=float(pool.start[label] - pool.start[other]),
-        log_odds=float(logits[label] - logits[other]),
+        start=start,
+        log_odds=log_odds,
         voices=tuple(sorted(voices, key=lambda voice: -abs(voice.weight))),
-        truth=truth,
-        experts=dict(zip(model.speakers_, parts.tolist(), strict=True)),
-        known=bool((np.abs(evidence) > 1e-9).any()),
+        truth=None if truth == ABSTAIN else names[truth],
+        experts=parts,
+        known=any(bool((np.abs(each) > 1e-9).any()) for each in said.values()),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Material:
-    smoother: Any
+Named = list[tuple[Voice, np.ndarray]]
+"""Voices without their weight yet, and what each adds to the evidence of its expert."""
 
 
-def _voice(model: Fusion, expert: str, reason: Reason, weight: float) -> Voice:
-    """Put a reason into the words all explanations share."""
-    train = model.train_
-    if reason.hand is not None:
-        dev = model.dev_
-        assert dev is not None  # hand labels come from dev rows
-        assert dev.y is not None
-        at = int(np.flatnonzero(dev.labelled)[reason.hand])
-        name, row = dev.classes[dev.y[at]], _plain(dev.ids, at)
-        far = "" if reason.distance is None else f", at distance {reason.distance:.3f}"
-        detail = f"hand-labelled row {row} is {name!r}{far}"
-        return Voice(expert, name, "hand", row, reason.distance, weight, detail)
-    if reason.row is not None:
-        row = _plain(train.ids, reason.row)
-        return Voice(expert, None, "row", row, weight=weight, detail=f"train row {row} is like it")
-    assert reason.source is not None  # all other reasons are votes
-    assert reason.vote is not None
-    source, name = train.votes.sources[reason.source], train.classes[reason.vote]
-    if reason.lender is None:
-        detail = f"votes {name!r} ({expert})"
-        return Voice(source, name, "own", weight=weight, detail=detail)
-    row = _plain(train.ids, reason.lender)
-    detail = f"votes {name!r}, lent by row {row} at distance {reason.distance:.3f} ({expert})"
-    return Voice(source, name, "lent", row, reason.distance, weight, detail)
+def _named(model: Fusion, row: Rows, said: dict[str, np.ndarray]) -> dict[str, Named]:
+    fitted = model.fitted_
+    found = {"majority": _votes(model, row, said["majority"]), "reach": _loans(model, row, said)}
+    if fitted.hears_neighbours and row.nearby is not None:
+        found["neighbours"] = _neighbours(model, row, said["neighbours"])
+    return found
 
 
-def _plain(ids: np.ndarray | None, at: int) -> Any:
-    value = at if ids is None else ids[at]
-    return value.item() if isinstance(value, np.generic) else value
+def _votes(model: Fusion, row: Rows, said: np.ndarray) -> Named:
+    """Votes for one class are interchangeable, so they share what the class gained."""
+    votes = row.votes[:, 0]
+    counts = np.bincount(votes[votes != ABSTAIN], minlength=len(said))
+    found = []
+    for source in np.flatnonzero(votes != ABSTAIN):
+        label = int(votes[source])
+        part = np.zeros(len(said))
+        part[label] = said[label] / counts[label]
+        name = model.train_.classes[label]
+        voice = Voice(_source(model, source), name, "own", detail=f"votes {name!r} (majority)")
+        found.append((voice, part))
+    return found
+
+
+def _loans(model: Fusion, row: Rows, said: dict[str, np.ndarray]) -> Named:
+    """Each vote's lift, own or lent."""
+    fitted, train = model.fitted_, model.train_
+    votes, lent, far = row.votes[:, 0], row.lent[:, 0], row.distance[:, 0]
+    grade = np.searchsorted(fitted.edges, far)
+    borrows = (votes == ABSTAIN) & np.isfinite(far) & (far <= fitted.radii)
+    n_classes = len(fitted.prior)
+    parts: Named = []
+    for source, label in enumerate(votes.tolist()):
+        part = np.zeros(n_classes)
+        if label != ABSTAIN:
+            part[label] = ev.LIFT
+            name = train.classes[label]
+            voice = Voice(_source(model, source), name, "own", detail=f"votes {name!r} (reach)")
+        elif borrows[source]:
+            label = int(lent[source])
+            alike = int((borrows & (grade == grade[source]) & (lent == label)).sum())
+            lift = ev.GRADES[grade[source]]
+            if not lift:
+                continue
+            part[label] = lift / np.sqrt(alike)
+            name, distance = train.classes[label], float(far[source])
+            lender = train.id_of(int(row.lender[source, 0]))
+            detail = f"votes {name!r}, lent by row {lender} at distance {distance:.3f} (reach)"
+            voice = Voice(_source(model, source), name, "lent", lender, distance, detail=detail)
+        else:
+            continue
+        parts.append((voice, part))
+    raw = sum((part for _, part in parts), np.zeros(n_classes))
+    spread = float(np.ptp(raw))
+    scale = float(np.ptp(said["reach"])) / spread if spread > 0 else 0.0
+    return [(voice, part * scale) for voice, part in parts]
+
+
+def _neighbours(model: Fusion, row: Rows, said: np.ndarray) -> Named:
+    """Each labelled row's part, with its distance (1 − likeness of features)."""
+    fitted = model.fitted_
+    assert fitted.corrected is not None
+    assert row.nearby is not None
+    taught = fitted.corrected
+    _, weight = neighbour_shares(row.nearby, taught.y, fitted.prior)
+    parts, voices = [], []
+    for number, heavy, like in zip(row.nearby.number[0], weight[0], row.nearby.likeness[0]):
+        if number < 0:
+            continue
+        label = int(taught.y[number])
+        part = heavy * (np.eye(len(fitted.prior))[label] - fitted.prior)
+        parts.append(part - part.mean())
+        voices.append(_hand_voice(model, "neighbours", int(number), 1 - float(like)))
+    total = np.sum(parts, axis=0) if parts else np.zeros(len(said))
+    spread = float(np.ptp(total))
+    scale = float(np.ptp(said)) / spread if spread > 1e-12 else 0.0
+    return [(voice, part * scale) for voice, part in zip(voices, parts)]
+
+
+def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list[Voice]:
+    """The hand-labelled rows that moved the answer most: φ(x)·φ_i times what row i taught."""
+    fitted = model.fitted_
+    taught = fitted.corrected
+    assert taught is not None
+    likeness = np.zeros(len(taught.y))
+    if taught.labelled is not None and row.features is not None:
+        rows = taught.labelled.features.astype(np.float64)
+        likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
+    likeness += _spread(model.hand_votes, fitted) @ _spread(row.votes, fitted)[0]
+    pulls = likeness * (taught.dual[:, label] - taught.dual[:, other])
+    strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
+    return [
+        _weighted(_hand_voice(model, "hand labels", int(at)), float(pulls[at])) for at in strongest
+    ]
+
+
+def _learned(fitted: Fitted, row: Rows) -> np.ndarray:
+    """What the hand labels add to one row beyond weights and bias."""
+    return np.asarray(fitted.second(row)[1][0])
+
+
+def _spread(votes: np.ndarray, fitted: Fitted) -> np.ndarray:
+    kinds = range(len(fitted.prior))
+    return np.asarray(
+        VOTE_SCALE * (np.hstack([label == votes.T for label in kinds]) - fitted.vote_mean)
+    )
+
+
+def _hand_voice(model: Fusion, expert: str, number: int, distance: float | None = None) -> Voice:
+    hand = model.hand_
+    assert hand is not None
+    at = model.hand_position(number)
+    name, row = hand.classes[int(hand.truth[at])], hand.id_of(at)
+    far = "" if distance is None else f", at distance {distance:.3f}"
+    return Voice(
+        expert, name, "hand", row, distance, detail=f"hand-labelled row {row} is {name!r}{far}"
+    )
+
+
+def _add_rest(voices: list[Voice], expert: str, rest: float) -> None:
+    if abs(rest) > 1e-9:
+        voices.append(
+            Voice(expert, None, "rest", weight=rest, detail=_REST.get(expert, "the rest"))
+        )
+
+
+def _weighted(voice: Voice, weight: float) -> Voice:
+    return replace(voice, weight=weight)
+
+
+def _source(model: Fusion, column: Any) -> str:
+    return model.train_.votes.sources[int(model.fitted_.columns[column])]

@@ -12,45 +12,58 @@ from sklearn.base import BaseEstimator
 
 from .. import persistence
 from ..diagnostics import Report
-from ..errors import AlignmentError, NotFitted, ParameterError, UnknownName
-from ..model import position_of
+from ..engines import Engine, Updatable
+from ..errors import NotFitted, ParameterError, UnknownName
+from ..extension import AUTO, Radius, as_setting
+from ..loans import Neighbourhood
+from ..neighbors.metrics import metric_named
 from ..persistence import State
-from ..votes import Split
-from . import decision, training
-from .experts import Expert, Speaker, default
-from .explanation import FusionExplanation, explain_row
-from .geometry import Geometry
-from .pool import Pool
-from .report import write_report
-from .rows import Lent, Rows
-from .store import from_state, to_state
+from ..scoring import positive_index
+from ..sequences.layout import layout_of
+from ..shares import checked_shares
+from ..votes import Split, check_alike
+from ..workspace import DEV, TRAIN, Workspace
+from .decision import SCORINGS
+from .explanation import FusionExplanation
+from .features import Features
+from .fitted import Fitted, Rows
+from .labelled import Nearby
+from .sequence import LabelChain, smoothed
+from .sequence_engine import SequenceEngine, with_sequence
 
 __all__ = ["Fusion"]
 
 
-class Fusion(BaseEstimator):  # type: ignore[misc]
-    """Pool what every expert says about a row into one calibrated posterior.
+class Fusion(BaseEstimator, Updatable):  # type: ignore[misc]
+    """Experts that need no hand label, weighed and corrected by the hand labels there are.
 
-    Each expert (see `epoxy.fusion.experts`) reads one kind of material: votes, votes lent by near
-    rows, hand labels, unlabelled rows. It returns evidence, and a pool with one weight per expert adds
-    it to the prior. Weights come from dev rows the experts did not learn from. Without dev rows the
-    experts that need them are silent and the weights are typical ones; without vectors only the votes
-    are left.
+        logit(x) = log π0 + b + Σ_e w_e E_e(x) + θᵀφ(x)
+
+    Four experts read votes, votes lent by near rows, and vectors taught by both; without hand labels
+    they and their typical weights are the whole model. Hand labels move the weights, add a bias and a
+    correction θ on vectors and votes, and (from five on) bring an expert of their own, the likest
+    labelled rows. All of that is drawn to the model without labels, so that labels add to it and
+    cannot replace it: a person who labels only what a tool shows is not punished for it. Where the votes
+    name sequences, the rest of its sequence adds to each row's logit (see `sequence`).
 
     Parameters
     ----------
-    experts
-        The experts, in the order in which they are asked; None for `epoxy.fusion.experts.default()`.
-    metric
-        `"accuracy"`, or `"f1"` of `positive`: it moves the threshold of `predict`, never a probability.
+    scoring
+        `"accuracy"`, `"f1"` (of `positive`) or `"f1_macro"`: it moves the rule of `predict`, never a
+        probability.
     positive
-        The class whose F1 counts; the last class unless told otherwise.
+        The class whose F1 counts; the second of two unless told otherwise.
+    metric
+        The distance by which rows are near: `"cosine"` or `"euclidean"`.
+    radius
+        How far sources may lend: `"auto"` grades loans by distance, without a radius; a number binds
+        all sources, a {source: radius} mapping those it names; None lends nothing.
     class_balance
-        Shares of the classes; None counts the dev rows, or the votes where there are none.
-    abstain
-        What `predict` answers for rows nothing is known about; None for the most probable class of all.
+        Shares of the classes, in order or by name; None estimates them from the votes.
+    noise
+        How often hand labels are wrong, where that is known.
     seed
-        For the random features and the folds.
+        For the random features.
 
     Examples
     --------
@@ -62,130 +75,186 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
     ['spam', 'ham', 'spam']
     """
 
-    speakers_: dict[str, Speaker]
-    """The fitted experts that had something to learn from, by name."""
-    pool_: Pool
-    """Their weights, the bias and the prior."""
+    fitted_: Fitted
+    """The experts, their weights, the correction and the rule of decision."""
     train_: Split
     """Where loans come from."""
-    geometry_: Geometry | None
-    """What depends on the vectors alone; a refit on the same vectors takes it up again."""
-    dev_: Split | None
-    """The hand-labelled rows, for explanations."""
-    dev_proba_: np.ndarray | None
-    """Probabilities of the dev rows by models that did not see their label; NaN where none is known."""
-    threshold_: float | None
-    """For F1: rows at least this probable are called `positive`; None for the most probable class."""
+    hand_: Split | None
+    """The hand-labelled rows."""
+    held_out_: np.ndarray | None
+    """Probabilities of the hand-labelled rows by models that did not learn from them."""
+    chain_: LabelChain | None = None
+    """How labels follow each other; None where the rows of train are not in sequences."""
 
     def __init__(
         self,
-        experts: Sequence[Expert] | None = None,
         *,
-        metric: str = "accuracy",
+        scoring: str = "accuracy",
         positive: str | None = None,
+        metric: str = "cosine",
+        radius: Radius | None = AUTO,
         class_balance: Mapping[str, float] | Sequence[float] | None = None,
-        abstain: str | None = None,
+        noise: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.experts = experts
-        self.metric = metric
+        self.scoring = scoring
         self.positive = positive
+        self.metric = metric
+        self.radius = radius
         self.class_balance = class_balance
-        self.abstain = abstain
+        self.noise = noise
         self.seed = seed
 
-    def fit(
-        self, train: Split, dev: Split | None = None, *, geometry: Geometry | None = None
-    ) -> Self:
+    def checked(self, classes: Sequence[str]) -> Self:
+        """Refuse parameters that could not be used with these classes; returns the model itself."""
+        metric_named(self.metric)
+        if self.scoring not in SCORINGS:
+            raise UnknownName.of("scoring", self.scoring, SCORINGS)
+        which = positive_index(self.positive, classes)
+        if self.scoring == "f1" and which is None:
+            raise ParameterError(
+                f"scoring='f1' is of one class, and there are {len(classes)}; "
+                "name it: positive=…, or use scoring='f1_macro'"
+            )
+        if not 0 <= self.noise < 1:
+            raise ParameterError(
+                f"noise is a share of labels, from 0 to below 1, got {self.noise!r}"
+            )
+        if self.class_balance is not None:
+            checked_shares(self.class_balance, classes, "Fusion")
+        for name, value in self._radii().items():
+            as_setting(value, name)
+        return self
+
+    def _radii(self) -> Mapping[str, Any]:
+        if isinstance(self.radius, Mapping):
+            return self.radius
+        return {"each": self.radius} if self.radius is None or np.isscalar(self.radius) else {}
+
+    def engine(self) -> Engine:
+        """The incremental form of this model, for a session."""
+        return SequenceEngine(self)
+
+    def fit(self, train: Split, dev: Split | None = None) -> Self:
         """Learn from the votes and vectors of `train` and the true labels of `dev`.
 
-        True labels of `train` are never read. `geometry` (of a model fitted on the same vectors)
-        saves what does not depend on votes; a refit of this very model finds its own.
+        True labels of `train` are never read.
         """
-        experts = self._checked_experts()
         train, dev = _as_split(train), None if dev is None else _as_split(dev)
-        if dev is not None:
-            _check_alike(train, dev)
-            dev = dev if dev.labelled.any() else None
-        self.geometry_ = self._geometry(train, dev, geometry)
-        self.train_, self.dev_ = train, dev
-        material = training.Material(
-            train=self._rows(train),
-            dev=None if dev is None else self._rows(dev).take(dev.labelled),
-            y=None if dev is None or dev.y is None else dev.y[dev.labelled],
-            prior=self._prior(train, dev),
-            smoother=None if self.geometry_ is None else self.geometry_.smoother,
-            groups=None if dev is None or self.geometry_ is None else self.geometry_.groups(dev),
-            seed=self.seed,
-        )
-        found = training.teach(experts, material)
-        self.speakers_, self.pool_ = found.speakers, found.pool
-        self.dev_proba_ = _spread(found.dev_proba, dev)
-        self.threshold_ = self._threshold()
+        self.checked(train.classes)
+        splits = (train,) if dev is None else (train, dev)
+        engine = SequenceEngine(self)
+        near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
+        workspace = Workspace.over(train, dev, near, engine.settings(train.votes.sources))
+        outcome = engine.update(workspace)
+        self.with_parts(outcome.model.fitted_, workspace, self)
+        self.held_out_, self.chain_ = outcome.held_out, outcome.model.chain_
         return self
+
+    def with_parts(
+        self, fitted: Fitted, workspace: Workspace, into: Fusion | None = None
+    ) -> Fusion:
+        """A model fitted before, as a value of its own."""
+        model = Fusion(**self.get_params(deep=False)) if into is None else into
+        model.fitted_, model.train_ = fitted, workspace.split(TRAIN)
+        model.hand_ = workspace.hand_labelled()
+        model.held_out_ = None
+        return model
 
     @property
     def classes_(self) -> np.ndarray:
         """The class names, in the order of the columns of `predict_proba`."""
-        return np.asarray(self._fitted().classes)
+        return np.asarray(self._train().classes)
 
     @property
     def weights_(self) -> dict[str, float]:
-        """How loud each expert is; those that had nothing to learn from are not listed."""
-        self._fitted()
-        return dict(zip(self.speakers_, self.pool_.weights.tolist(), strict=True))
+        """How loud each expert is."""
+        self._train()
+        return dict(zip(self.fitted_.experts, self.fitted_.weights.tolist(), strict=True))
 
-    def evidence(self, split: Split) -> np.ndarray:
-        """What each expert adds to the log-odds, before weighting; (n_experts, n_rows, n_classes)."""
-        return self.evidence_of(self._rows(self._checked(split)))
+    @property
+    def class_balance_(self) -> np.ndarray:
+        """The class balance it starts from; (n_classes,)."""
+        self._train()
+        return self.fitted_.prior
 
     def predict_proba(self, split: Split) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        evidence = self.evidence(split)
-        return self.pool_.probabilities(evidence)
+        rows = self.rows_of(split)
+        proba = self.fitted_.probabilities(rows)
+        added = self.added_by_sequence(split, proba)
+        return proba if added is None else smoothed(proba, added)
+
+    def added_by_sequence(self, split: Split, proba: np.ndarray) -> np.ndarray | None:
+        """What rows before and after add to probabilities of rows on their own; None without sequences.
+
+        (2, n_rows, n_classes). Hand labels on train rows are heard by the other rows of train.
+        """
+        chain = self.chain_
+        if chain is None or split.votes.sequences is None:
+            return None
+        given = chain.given if self._is_train(split) else None
+        return chain.added(proba, layout_of(split.votes, None), given)
+
+    def _is_train(self, split: Split) -> bool:
+        mine = self.train_
+        return split is mine or all(
+            one is two or (one is not None and two is not None and np.array_equal(one, two))
+            for one, two in (
+                (mine.ids, split.ids),
+                (mine.votes.sequences, split.votes.sequences),
+                (mine.votes.matrix, split.votes.matrix),
+                (mine.vectors, split.vectors),
+            )
+        )
 
     def predict(self, split: Split) -> np.ndarray:
-        """Return a class name per row: the most probable, or by the threshold that suits F1."""
-        evidence = self.evidence(split)
-        names = self.classes_[self.decide(self.pool_.probabilities(evidence))]
-        if self.abstain is None:
-            return np.asarray(names)
-        return np.where(_informed(evidence), names.astype(object), self.abstain).astype(str)
+        """Return a class name per row, by the rule that suits `scoring`."""
+        return np.asarray(self.classes_[self.decide(self.predict_proba(split))])
+
+    def decide(self, proba: np.ndarray) -> np.ndarray:
+        """Class indices for probabilities, by the fitted rule; (n_rows,)."""
+        return self.fitted_.rule(proba)
+
+    def evidence(self, split: Split) -> dict[str, np.ndarray]:
+        """What each expert adds to the log-odds, before weighting; (n_rows, n_classes) each."""
+        rows = self.rows_of(split)
+        return self.fitted_.evidence(rows)
 
     def known(self, split: Split) -> np.ndarray:
         """Rows about which some expert says something; the others have the prior; (n_rows,) bool."""
-        return _informed(self.evidence(split))
+        said = np.stack(list(self.evidence(split).values()))
+        return np.asarray((np.abs(said) > 1e-9).any(axis=(0, 2)))
 
     def score(self, split: Split, y: Any = None) -> float:
         """Accuracy of `predict` on the rows of `split` whose true label is known."""
-        truth = split.y if y is None else Split(split.votes, y=y).y
-        known = np.zeros(split.n_rows, bool) if truth is None else truth >= 0
-        if truth is None or not known.any():
+        truth = split.truth if y is None else Split(split.votes, y=y).truth
+        known = truth >= 0
+        if not known.any():
             raise ParameterError("score needs true labels, and none are known; give y to the Split")
         guess = self.decide(self.predict_proba(split))
         return float((guess[known] == truth[known]).mean())
 
     def report(self, split: Split, *, positive: str | None = None) -> Report:
-        """What each expert says, how good and how calibrated the probabilities are.
+        """What each expert says, how good and how calibrated the probabilities are."""
+        from .report import model_report
 
-        The dev rows the model was fitted on are scored by models that did not see their labels.
-        """
-        split = self._checked(split)
-        return write_report(self, split, positive or self.positive)
-
-    def held_out(self, split: Split) -> np.ndarray | None:
-        """`dev_proba_` if these are the dev rows the model was fitted on, else None."""
-        dev = self.dev_
-        if dev is None or self.dev_proba_ is None or split.n_rows != dev.n_rows:
-            return None
-        same_rows = np.asarray(split.ids).tolist() == np.asarray(dev.ids).tolist()
-        same_votes = np.array_equal(split.votes.matrix, dev.votes.matrix)
-        return self.dev_proba_ if same_rows and same_votes else None
+        return model_report(self, _as_split(split), positive or self.positive)
 
     def explain(self, split: Split, row: Any) -> FusionExplanation:
         """Why one row has its label: votes, loans, hand labels and rows like it, and their weights."""
-        split = self._checked(split)
-        return explain_row(self, split, position_of(split, row), self._rows(split))
+        from .explanation import explain_one
+
+        split = _as_split(split)
+        at = split.position_of(row)
+        rows = self.rows_of(split)
+        proba = self.fitted_.probabilities(rows)
+        added = self.added_by_sequence(split, proba)
+        if added is None:
+            return explain_one(self, split, at, rows, proba[at])
+        found = explain_one(self, split, at, rows, smoothed(proba, added)[at])
+        given = self.chain_.given if self.chain_ is not None and self._is_train(split) else None
+        return with_sequence(found, added[:, at], split, at, given)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder of JSON and arrays; see `epoxy.load`."""
@@ -193,90 +262,65 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
 
     def to_state(self) -> State:
         """Describe the fitted model for `epoxy.persistence`."""
-        self._fitted()
+        from .store import to_state
+
+        self._train()
         return to_state(self)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted model again."""
+        from .store import from_state
+
         return from_state(cls, state)
 
-    def _checked_experts(self) -> tuple[Expert, ...]:
-        experts = default() if self.experts is None else tuple(self.experts)
-        names = [expert.name for expert in experts]
-        if not names or len(set(names)) < len(names):
-            raise ParameterError(f"experts need different names, and one at least, got {names}")
-        if self.metric not in decision.METRICS:
-            raise UnknownName.of("metric", self.metric, decision.METRICS)
-        return experts
+    def rows_of(self, split: Split) -> Rows:
+        """A split as the experts see it: who lends to its rows is searched."""
+        train, split = self._train(), _as_split(split)
+        check_alike(train, split)
+        fitted = self.fitted_
+        same = split is train or (
+            split.votes is train.votes
+            and split.vectors is train.vectors
+            and len(split) == len(train)
+        )
+        bare = Split.of_checked(split.votes, split.vectors, None, split.ids)
+        splits = (train,) if same else (train, bare)
+        near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
+        sources = Workspace.over(train, None if same else bare, near).sources
+        loans = [sources[at].loans[TRAIN if same else DEV] for at in fitted.columns]
+        empty = np.empty((0, split.n_rows))
+        votes, lent, distance, lender = (
+            np.stack([getattr(each, name) for each in loans]) if loans else empty
+            for name in ("own", "vote", "distance", "lender")
+        )
+        features = near_rows = None
+        if fitted.view is not None and split.vectors is not None:
+            features = fitted.view.of(split.vectors)
+            if fitted.hears_neighbours:
+                assert fitted.corrected is not None
+                assert fitted.corrected.labelled is not None
+                lengths = Features(features).lengths
+                near_rows = Nearby.of(features, lengths, fitted.corrected.labelled)
+        return Rows(votes, lent, distance, lender, features, near_rows)
 
-    def _geometry(self, train: Split, dev: Split | None, given: Geometry | None) -> Geometry | None:
-        if train.vectors is None or (dev is not None and dev.vectors is None):
-            return None
-        for old in (given, getattr(self, "geometry_", None)):
-            if old is not None and old.is_of(train.vectors, self.seed):
-                return old
-        return Geometry.over(train.vectors, self.seed)
+    def hand_position(self, number: int) -> int:
+        """Where a labelled row, numbered as the correction numbers them, stands in `hand_`."""
+        taught = self.fitted_.corrected
+        assert taught is not None
+        return number if taught.labelled is None else int(taught.labelled.rank[number])
 
-    def _prior(self, train: Split, dev: Split | None) -> np.ndarray:
-        if self.class_balance is not None:
-            return decision.checked_balance(self.class_balance, train.classes)
-        if dev is None or dev.y is None:
-            return decision.voted(train.votes)
-        return decision.counted(dev.y[dev.labelled], len(train.classes))
+    @property
+    def hand_votes(self) -> np.ndarray:
+        """Votes of the sources that speak on the labelled rows, as the correction numbers them."""
+        assert self.hand_ is not None
+        order = [self.hand_position(number) for number in range(self.hand_.n_rows)]
+        return self.hand_.votes.matrix[order][:, self.fitted_.columns].T
 
-    def _threshold(self) -> float | None:
-        if self.metric != "f1" or self.dev_ is None:
-            return None  # without hand labels nothing calibrates the probabilities
-        positive = self._positive()
-        promised = self.predict_proba(self.train_)[:, positive]
-        if self.dev_proba_ is None or self.dev_.y is None:
-            return decision.f1_threshold(promised)
-        known = self.dev_.labelled
-        right = self.dev_.y[known] == positive
-        return decision.f1_threshold(promised, self.dev_proba_[known, positive], right)
-
-    def _positive(self) -> int:
-        return decision.positive_index(self.positive, self._fitted().classes)
-
-    def decide(self, proba: np.ndarray) -> np.ndarray:
-        """Class indices for probabilities, by the fitted rule; (n_rows,)."""
-        if self.threshold_ is None:
-            return np.asarray(proba.argmax(axis=1))
-        return decision.at_threshold(proba, self._positive(), self.threshold_)
-
-    def _rows(self, split: Split) -> Rows:
-        if self.geometry_ is None:
-            matrix = split.votes.matrix
-            return Rows(matrix, None, lambda: Lent.nobody(matrix.shape))
-        return self.geometry_.rows(split, self.train_ if hasattr(self, "train_") else split)
-
-    def evidence_of(self, rows: Rows) -> np.ndarray:
-        """As `evidence`, for rows already prepared."""
-        return training.hear(list(self.speakers_.values()), rows, len(self.pool_.prior))
-
-    def _checked(self, split: Split) -> Split:
-        train = self._fitted()
-        split = _as_split(split)
-        _check_alike(train, split)
-        return split
-
-    def _fitted(self) -> Split:
-        if not hasattr(self, "pool_"):
+    def _train(self) -> Split:
+        if not hasattr(self, "fitted_"):
             raise NotFitted.of(self)
         return self.train_
-
-
-def _spread(proba: np.ndarray | None, dev: Split | None) -> np.ndarray | None:
-    if proba is None or dev is None:
-        return None
-    found = np.full((dev.n_rows, proba.shape[1]), np.nan)
-    found[dev.labelled] = proba
-    return found
-
-
-def _informed(evidence: np.ndarray) -> np.ndarray:
-    return np.asarray((np.abs(evidence) > 1e-9).any(axis=(0, 2)))
 
 
 def _as_split(split: Any) -> Split:
@@ -285,13 +329,3 @@ def _as_split(split: Any) -> Split:
             f"expected a Split, got {type(split).__name__}; wrap the votes: Split(votes, vectors)"
         )
     return split
-
-
-def _check_alike(train: Split, other: Split) -> None:
-    if train.votes.sources != other.votes.sources or train.classes != other.classes:
-        raise AlignmentError(
-            f"splits must have the same sources and classes, got "
-            f"{list(train.votes.sources)[:5]} / {list(train.classes)[:5]} and "
-            f"{list(other.votes.sources)[:5]} / {list(other.classes)[:5]}; "
-            "apply the same labeling functions"
-        )

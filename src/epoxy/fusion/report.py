@@ -6,107 +6,97 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Column, Report, interval, scores
+from ..diagnostics import Report, expert_table, interval, reliability_table, scores
+from ..diagnostics.report import Table
+from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
 
 if TYPE_CHECKING:
+    from .engine import FusionEngine
     from .model import Fusion
 
-__all__ = ["EXPERT_COLUMNS", "reliability", "write_report"]
-
-EXPERT_COLUMNS = (
-    Column("expert", "expert"),
-    Column("weight", "weight", "number"),
-    Column("loudness", "moves log-odds by", "number"),
-    Column("speaks", "speaks on", "share"),
-    Column("right", "right alone", "interval"),
-)
+__all__ = ["model_report", "write_report"]
 
 
-def write_report(model: Fusion, split: Split, positive: str | None) -> Report:
-    """Headline numbers, the reliability curve, and one line per expert."""
-    evidence = model.evidence(split)
-    held = model.held_out(split)
-    proba = model.pool_.probabilities(evidence) if held is None else held
-    found = scores(proba, split.y, split.classes, positive=positive)
-    informed = (np.abs(evidence) > 1e-9).any(axis=(0, 2))
-    dev = model.dev_
+def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str | None) -> Report:
+    """What each source and expert does on a split of a session, and how good its labels are."""
+    rows = engine.seen(outcome)
+    model: Fusion = outcome.model
+    said = model.fitted_.evidence(rows[at])
+    notes = _notes(model, said)
+    why = engine.drawn_at_random(outcome.workspace)[1]
+    if why:
+        notes.append(
+            f"labelled rows whose choice is not known look chosen: {why}; "
+            "they teach, and thresholds do not rest on them"
+        )
+    details = Details(
+        "Fusion",
+        balance=model.class_balance_,
+        distance=_distances(outcome, at),
+        notes=tuple(notes),
+        tables=(_experts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
+    )
+    return report_of(outcome, at, positive, details)
+
+
+def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
+    """Headline numbers, the reliability curve, and one line per expert, of any split."""
+    rows = model.rows_of(split)
+    said, proba = model.fitted_.evidence(rows), model.predict_proba(split)
     summary: dict[str, Any] = {
         "rows": split.n_rows,
-        "hand labels": 0 if dev is None else int(dev.labelled.sum()),
+        "hand labels": 0 if model.hand_ is None else model.hand_.n_rows,
         "covered by votes": float(split.votes.covered.mean()) if split.n_rows else 0.0,
-        "known": float(informed.mean()) if split.n_rows else 0.0,
-        "class balance": dict(zip(split.classes, model.pool_.prior.tolist(), strict=True)),
+        "class balance": dict(zip(split.classes, model.class_balance_.tolist(), strict=True)),
     }
-    if found and split.y is not None:
-        known = split.y != ABSTAIN
-        guess = model.decide(proba[known])
-        right = interval(int((guess == split.y[known]).sum()), int(known.sum()))
-        assert right is not None  # found is not empty, so there are rows
+    known = split.truth != ABSTAIN
+    tables = [_experts(model, said, split)]
+    if known.any():
+        guess = model.decide(proba)
+        summary["scores"] = scores(proba, split.y, split.classes, positive=positive, decided=guess)
+        right = interval(int((guess[known] == split.truth[known]).sum()), int(known.sum()))
+        assert right is not None  # some are known
         summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
-        summary["scores"] = found
-        if model.threshold_ is not None:
-            decided = scores(
-                proba[known], split.y[known], split.classes, positive=positive, decided=guess
-            )
-            shown = {key: decided[key] for key in ("precision", "recall", "f1")}
-            summary["at threshold"] = {"threshold": model.threshold_, **shown}
-        summary["reliability"] = reliability(proba[known], split.y[known])
-    rows = [
-        _expert_row(model, split, evidence[at], name) for at, name in enumerate(model.speakers_)
-    ]
-    findings = _findings(model, informed)
-    if held is not None:
-        findings.append(
-            "scores and reliability of these dev rows come from models that did not see their "
-            "labels; what an expert gets right alone does not"
-        )
-    return Report("Fusion", summary, EXPERT_COLUMNS, tuple(rows), tuple(findings))
+        tables.append(reliability_table(proba[known], split.truth[known]))
+    return Report("Fusion", summary, findings=tuple(_notes(model, said)), tables=tuple(tables))
 
 
-def reliability(proba: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[dict[str, float]]:
-    """The reliability curve: how sure, how often right, and on how many rows, bin by bin."""
-    sure = proba.max(axis=1)
-    right = proba.argmax(axis=1) == truth
-    at = np.minimum((sure * bins).astype(int), bins - 1)
-    return [
-        {
-            "sure": float(sure[at == each].mean()),
-            "right": float(right[at == each].mean()),
-            "rows": int((at == each).sum()),
-        }
-        for each in np.unique(at)
-    ]
+def _experts(model: Fusion, said: dict[str, np.ndarray], split: Split) -> Table:
+    evidence = np.stack([said[name] for name in model.fitted_.experts])
+    return expert_table(model.weights_, evidence, prior=model.class_balance_, y=split.y)
 
 
-def _expert_row(model: Fusion, split: Split, evidence: np.ndarray, name: str) -> dict[str, Any]:
-    weight = model.weights_[name]
-    speaks = (np.abs(evidence) > 1e-9).any(axis=1)
-    loudness = float(weight * np.ptp(evidence[speaks], axis=1).mean()) if speaks.any() else 0.0
-    row = {"expert": name, "weight": weight, "loudness": loudness}
-    row["speaks"] = float(speaks.mean()) if len(speaks) else 0.0
-    row["right"] = None
-    if split.y is not None:
-        judged = speaks & (split.y != ABSTAIN)
-        alone = (np.log(model.pool_.prior) + evidence[judged]).argmax(axis=1)
-        row["right"] = interval(int((alone == split.y[judged]).sum()), int(judged.sum()))
-    return row
+def _distances(outcome: Outcome, at: int) -> np.ndarray | None:
+    if outcome.workspace.near.spaces is None:
+        return None
+    return np.stack([each.loans[at].distance for each in outcome.workspace.active], axis=1)
 
 
-def _findings(model: Fusion, informed: np.ndarray) -> list[str]:
+def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
     found = []
-    if model.dev_ is None:
+    train, hand = model.train_, model.hand_
+    if hand is None:
         found.append(
             "no hand labels: the experts have typical weights and the class balance is guessed from "
-            "the votes; 50 labelled dev rows would calibrate both"
+            "the votes; 50 labelled rows would correct both"
         )
-    elif model.dev_.y is not None:
-        present = np.unique(model.dev_.y[model.dev_.labelled])
-        missing = [name for at, name in enumerate(model.train_.classes) if at not in present]
+    else:
+        missing = [name for at, name in enumerate(train.classes) if at not in set(hand.truth)]
         if missing:
-            found.append(f"no dev row is labelled {missing}; label a few to find these classes")
-    if model.geometry_ is None:
+            found.append(f"no row is labelled {missing}; label a few to find these classes")
+    if train.vectors is None:
         found.append("no vectors: only the votes speak; embed the rows to use near and like rows")
-    if not informed.all():
-        found.append(f"nothing is known about {int((~informed).sum())} rows; they have the prior")
+    elif model.fitted_.view is None:
+        found.append(
+            "vectors do not foretell the votes of rows left out, so nothing was learned from them; "
+            "check that vectors and rows are aligned, or embed with another encoder"
+        )
+    kept = {train.votes.sources[at] for at in model.fitted_.columns}
+    copies = [name for name in train.votes.sources if name not in kept]
+    if copies:
+        found.append(f"{copies[:5]} vote as other sources do, and count once with them")
+    silent = ~(np.abs(np.stack(list(said.values()))) > 1e-9).any(axis=(0, 2))
+    if silent.any() and model.chain_ is None:
+        found.append(f"nothing is known about {int(silent.sum())} rows; they have the prior")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from ..errors import StoreError
 from ..persistence import State
 from ..votes import Split, Votes
-from . import experts
-from .experts import head, majority, neighbours, reach, student
-from .geometry import Geometry
-from .pool import Pool
+from .decision import Rule
+from .features import View
+from .fitted import Corrected, Fitted, Readout
+from .labelled import Labelled
+from .sequence import LabelChain
 
 if TYPE_CHECKING:
     from .model import Fusion
@@ -21,86 +21,136 @@ if TYPE_CHECKING:
 __all__ = ["from_state", "to_state"]
 
 _Model = TypeVar("_Model", bound="Fusion")
-
-SPEAKERS: dict[str, type] = {
-    "shares": majority.Shares,
-    "graded": reach.Graded,
-    "readout": head.Readout,
-    "near": neighbours.Near,
-    "taught": student.Taught,
-}
-EXPERTS: dict[str, type] = {
-    each.__name__: each
-    for each in (
-        experts.Majority,
-        experts.Reach,
-        experts.Head,
-        experts.Neighbours,
-        experts.Pupil,
-        experts.Echo,
-    )
-}
+CHAIN = ("share", "pairs", "given")
 
 
 def to_state(model: Fusion) -> State:
     """Everything a fitted model is."""
-    kinds = {cls: kind for kind, cls in SPEAKERS.items()}
-    arrays: dict[str, np.ndarray] = {}
-    speakers = []
-    for name, speaker in model.speakers_.items():
-        if type(speaker) not in kinds:
-            raise StoreError(
-                f"expert {name!r} cannot be saved; only the experts of epoxy.fusion can"
-            )
-        about: dict[str, Any] = {"name": name, "kind": kinds[type(speaker)]}
-        for part in fields(speaker):  # type: ignore[arg-type]
-            value = getattr(speaker, part.name)
-            if isinstance(value, np.ndarray):
-                arrays[f"{name}/{part.name}"] = value
-            else:
-                about[part.name] = value
-        speakers.append(about)
-    splits = {"train": model.train_} | ({} if model.dev_ is None else {"dev": model.dev_})
-    values: dict[str, Any] = {
-        "speakers": speakers,
-        "parameters": _parameters(model),
-        "splits": {name: _describe(split, name, arrays) for name, split in splits.items()},
-        "has_geometry": model.geometry_ is not None,
-        "threshold": model.threshold_,
+    fitted = model.fitted_
+    arrays: dict[str, np.ndarray] = {
+        "prior": fitted.prior,
+        "columns": fitted.columns,
+        "radii": fitted.radii,
+        "edges": fitted.edges,
+        "vote_mean": fitted.vote_mean,
     }
-    arrays |= {f"pool/{key}": value for key, value in asdict(model.pool_).items()}
-    if model.dev_proba_ is not None:
-        arrays["dev_proba"] = model.dev_proba_
+    if fitted.view is not None:
+        names = ("centre", "scale", "axes", "waves", "phase", "middle")
+        arrays |= {f"view/{name}": getattr(fitted.view, name) for name in names}
+    for name, readout in (("pupil", fitted.pupil), ("echo", fitted.echo)):
+        if readout is not None:
+            arrays |= {f"{name}/weights": readout.weights, f"{name}/base": readout.base}
+    values: dict[str, Any] = {
+        "parameters": _parameters(model),
+        "apart": fitted.view is not None and fitted.view.apart,
+        "rule": {"positive": fitted.rule.positive, "threshold": fitted.rule.threshold},
+        "splits": {},
+    }
+    if fitted.rule.divisors is not None:
+        arrays["rule/divisors"] = fitted.rule.divisors
+    if fitted.corrected is not None:
+        values["places"] = _keep_corrected(fitted.corrected, arrays)
+        values["neighbours"] = fitted.corrected.neighbours
+    if model.chain_ is not None:
+        values["chain"] = _keep_chain(model.chain_, arrays)
+    splits = {"train": model.train_} | ({} if model.hand_ is None else {"hand": model.hand_})
+    for name, split in splits.items():
+        values["splits"][name] = _describe(split, name, arrays)
     return State(values, arrays)
 
 
+def _keep_chain(chain: LabelChain, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    for name in CHAIN:
+        arrays[f"chain/{name}"] = getattr(chain, name)
+    return {"trust": chain.trust, "noise": chain.noise, "counted": chain.counted}
+
+
+def _keep_corrected(taught: Corrected, arrays: dict[str, np.ndarray]) -> list[list[int]]:
+    for name in ("y", "dual", "weights", "bias", "of_votes"):
+        arrays[f"corrected/{name}"] = getattr(taught, name)
+    if taught.of_features is not None:
+        arrays["corrected/of_features"] = taught.of_features
+    return [] if taught.labelled is None else [list(place) for place in taught.labelled.places]
+
+
 def from_state(cls: type[_Model], state: State) -> _Model:
-    """The same model: its geometry follows from the train vectors, which are stored."""
+    """The same model; features of the labelled rows follow from their vectors, which are stored."""
     values, arrays = state.values, state.arrays
-    given = dict(values["parameters"])
-    if given["experts"] is not None:
-        given["experts"] = [EXPERTS[kind](**about) for kind, about in given["experts"]]
-    model = cls(**given)
+    if "rule" not in values:
+        raise StoreError(
+            "this model was saved by an earlier version whose Fusion had other experts; "
+            "fit it again on the same splits and save it"
+        )
+    model = cls(**values["parameters"])
     model.train_ = _split(values["splits"]["train"], "train", arrays)
-    dev = values["splits"].get("dev")
-    model.dev_ = None if dev is None else _split(dev, "dev", arrays)
-    vectors = model.train_.vectors
-    usable = vectors is not None and values["has_geometry"]
-    model.geometry_ = Geometry.over(vectors, model.seed) if usable and vectors is not None else None
-    model.speakers_ = {about["name"]: _speaker(about, arrays) for about in values["speakers"]}
-    model.pool_ = Pool(arrays["pool/weights"], arrays["pool/bias"], arrays["pool/prior"])
-    model.threshold_ = values["threshold"]
-    model.dev_proba_ = arrays.get("dev_proba")
+    hand = values["splits"].get("hand")
+    model.hand_ = None if hand is None else _split(hand, "hand", arrays)
+    model.held_out_ = None
+    if "chain" in values:
+        kept: dict[str, Any] = {name: arrays[f"chain/{name}"] for name in CHAIN}
+        model.chain_ = LabelChain(**kept, **values["chain"])
+    view = None
+    if "view/centre" in arrays:
+        names = ("centre", "scale", "axes", "waves", "phase", "middle")
+        parts = {name: arrays[f"view/{name}"] for name in names}
+        view = View(**parts, apart=bool(values["apart"]))
+    rule = Rule(**values["rule"], divisors=arrays.get("rule/divisors"))
+    model.fitted_ = Fitted(
+        arrays["prior"],
+        arrays["columns"],
+        arrays["radii"],
+        arrays["edges"],
+        view,
+        _readout("pupil", arrays),
+        _readout("echo", arrays),
+        arrays["vote_mean"],
+        _corrected(model, view, values, arrays),
+        rule,
+    )
     return model
+
+
+def _readout(name: str, arrays: dict[str, np.ndarray]) -> Readout | None:
+    if f"{name}/weights" not in arrays:
+        return None
+    return Readout(arrays[f"{name}/weights"], arrays[f"{name}/base"])
+
+
+def _corrected(
+    model: Fusion, view: View | None, values: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Corrected | None:
+    places, asks = values.get("places"), values.get("neighbours", False)
+    if places is None:
+        return None
+    labelled = None
+    hand = model.hand_
+    if view is not None and hand is not None and hand.vectors is not None:
+        named = [(int(split), int(row)) for split, row in places]
+        order = sorted(range(len(named)), key=named.__getitem__)
+        rank = np.argsort(order)
+        vectors = hand.vectors[rank]
+        labelled = Labelled.of(
+            named, view.of(vectors), vectors, np.empty((0, len(view.middle)), np.float32)
+        )
+    return Corrected(
+        labelled,
+        arrays["corrected/y"],
+        arrays["corrected/dual"],
+        arrays["corrected/weights"],
+        arrays["corrected/bias"],
+        arrays.get("corrected/of_features"),
+        arrays["corrected/of_votes"],
+        bool(asks),
+    )
 
 
 def _parameters(model: Fusion) -> dict[str, Any]:
     found: dict[str, Any] = model.get_params(deep=False)
-    if model.experts is not None:
-        found["experts"] = [(type(each).__name__, asdict(each)) for each in model.experts]  # type: ignore[call-overload]
-    balance = model.class_balance
+    balance, radius = model.class_balance, model.radius
     if balance is not None and not isinstance(balance, dict):
         found["class_balance"] = np.asarray(balance, dtype=float).tolist()
+    if isinstance(radius, np.ndarray):
+        found["radius"] = radius.tolist()
     return found
 
 
@@ -110,21 +160,16 @@ def _describe(split: Split, name: str, arrays: dict[str, np.ndarray]) -> dict[st
     arrays[f"{name}/ids"] = ids.astype(str) if ids.dtype == object else ids
     if split.vectors is not None:
         arrays[f"{name}/vectors"] = split.vectors
-    if split.y is not None and name == "dev":  # train labels are never read, so never kept
-        arrays[f"{name}/y"] = split.y
+    if split.votes.sequences is not None:
+        named = split.votes.sequences
+        arrays[f"{name}/sequences"] = named.astype(str) if named.dtype == object else named
+    if name == "hand":  # train labels are never read, so never kept
+        arrays[f"{name}/y"] = split.truth
     return {"sources": list(split.votes.sources), "classes": list(split.classes)}
 
 
 def _split(about: dict[str, Any], name: str, arrays: dict[str, np.ndarray]) -> Split:
-    votes = Votes(arrays[f"{name}/votes"], about["sources"], about["classes"])
+    sequences = arrays.get(f"{name}/sequences")
+    votes = Votes(arrays[f"{name}/votes"], about["sources"], about["classes"], sequences=sequences)
     vectors, y = arrays.get(f"{name}/vectors"), arrays.get(f"{name}/y")
     return Split(votes, vectors, y, arrays[f"{name}/ids"])
-
-
-def _speaker(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    made = SPEAKERS[about["kind"]]
-    parts = {}
-    for part in fields(made):
-        key = f"{about['name']}/{part.name}"
-        parts[part.name] = arrays[key] if key in arrays else about[part.name]
-    return made(**parts)

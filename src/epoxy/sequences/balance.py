@@ -12,15 +12,16 @@ from .layout import Layout, layout_of
 
 __all__ = [
     "joint_balance",
-    "known_labels",
     "learn_pairs",
     "learn_share",
     "pair_balance",
     "pairs_from_transitions",
     "rake",
+    "staying_pairs",
 ]
 
 _ROUNDS = 300
+_HALVINGS = 40
 
 
 def pair_balance(y: Any, *, n_classes: int, sequences: Any = None) -> np.ndarray:
@@ -85,7 +86,10 @@ def pairs_from_transitions(transitions: Any) -> np.ndarray:
 
 
 def learn_pairs(
-    counts: np.ndarray, tables: tuple[np.ndarray, np.ndarray], share: np.ndarray | None
+    counts: np.ndarray,
+    tables: tuple[np.ndarray, np.ndarray],
+    share: np.ndarray | None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
     """Pr(Y^s, Y^t) from how votes on neighbouring elements meet, given Pr(vote | class).
 
@@ -102,11 +106,14 @@ def learn_pairs(
     share
         Pr(Y), kept on both sides if given; otherwise both sides are only made equal if this is a
         stationary chain, which the caller asks for with an empty array.
+    start
+        Where to begin; equal shares of all pairs where None. Where sources are mostly silent the way
+        from there to the maximum is longer than the rounds: see `staying_pairs`.
     """
     left, right = (table.reshape(-1, table.shape[2]) for table in tables)
     n_classes = left.shape[1]
     weight = _without_own(counts).reshape(len(left), len(right))
-    J = np.full((n_classes, n_classes), 1 / n_classes**2)
+    J = np.full((n_classes, n_classes), 1 / n_classes**2) if start is None else start
     for _ in range(_ROUNDS):
         expected = left @ J @ right.T
         ratio = np.divide(weight, expected, out=np.zeros_like(weight), where=expected > 0)
@@ -124,6 +131,26 @@ def learn_pairs(
         return J
     side = share if len(share) else (J.sum(axis=0) + J.sum(axis=1)) / 2
     return rake(J, side, side)
+
+
+def staying_pairs(counts: np.ndarray, table: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The likeliest Pr(Y^s, Y^t) under which labels stay, or else are drawn anew; (K, K).
+
+    The likelihood of `learn_pairs` along (1 − λ)·share·shareᵀ + λ·diag(share), where it is concave, so
+    that halving finds its maximum.
+    """
+    flat = table.reshape(-1, table.shape[2])
+    weight = _without_own(counts).reshape(len(flat), len(flat))
+    anew, same = np.outer(share, share), np.diag(share)
+    apart = flat @ anew @ flat.T
+    rise = flat @ same @ flat.T - apart
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        expected = apart + middle * rise
+        ratio = np.divide(weight * rise, expected, out=np.zeros_like(rise), where=expected > 0)
+        low, high = (middle, high) if ratio.sum() > 0 else (low, middle)
+    return np.asarray((1 - low) * anew + low * same)
 
 
 def _without_own(counts: np.ndarray) -> np.ndarray:
@@ -160,13 +187,6 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def _scaled(table: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
     scale = _ratio(target, table.sum(axis=axis))
     return np.asarray(table * (scale[:, None] if axis == 1 else scale))
-
-
-def known_labels(split: Split) -> np.ndarray:
-    """A split's true labels as indices, or an error if it has none."""
-    if split.y is None or not split.labelled.any():
-        raise LabelError("class balance from a split needs true labels in it, got none; give y")
-    return split.y
 
 
 def _labels(

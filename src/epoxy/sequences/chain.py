@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
-from ..label_models.base import as_votes, check_speaks
+from ..label_models.base import as_votes, check_speaks, known_labels
 from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
-from .balance import joint_balance, known_labels, learn_pairs, learn_share, pair_balance, rake
+from .balance import joint_balance, learn_pairs, learn_share, pair_balance, rake
 from .counts import vote_counts
 from .em import refine
 from .estimate import Meetings, accuracies, estimate_tables

@@ -25,6 +25,7 @@ from ..label_models.base import as_votes
 from ..label_models.moments import moments
 from ..label_models.readings import VOTER, Readings, read
 from ..label_models.solvers import SOLVERS
+from ..shares import checked_shares
 from ..votes import Votes
 
 __all__ = ["Dependencies", "barred_pairs", "learn_dependencies"]
@@ -140,7 +141,7 @@ def learn_dependencies(
         )
     share = np.full(votes.n_classes, 1 / votes.n_classes)
     if class_balance is not None:
-        share = np.asarray(class_balance, dtype=float)
+        share = checked_shares(class_balance, votes.n_classes, "learn_dependencies")
     readings = read(moments(votes), share)
     found: list[tuple[int, int]] = []
     while True:

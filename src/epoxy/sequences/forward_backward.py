@@ -1,20 +1,21 @@
 """Exact inference on chains: forward-backward and Viterbi, linear in length.
 
-All sequences move one element at a time together, so Python loops over positions only. Everything is
-kept in logarithms: scaling alone fails when a transition is impossible and the evidence for it is
-strong (the product underflows to nothing at all), and long chains are where this happens.
+Everything is kept in logarithms: scaling alone fails when a transition is impossible and the evidence
+for it is strong (the product underflows to nothing at all), and long chains are where this happens.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ..compiling import compiled
 from .layout import Layout
 
-__all__ = ["ChainPrior", "Smoothed", "log_sum", "smooth", "viterbi"]
+__all__ = ["ChainPrior", "Smoothed", "log_sum", "messages", "smooth", "viterbi"]
 
 _FEW = 2048  # entries below which call overhead outweighs the slower ufunc
 
@@ -36,7 +37,8 @@ class ChainPrior:
         return None if self.stationary else len(self.pairs) + 1
 
     @cached_property
-    def _log_transitions(self) -> np.ndarray:
+    def log_transitions(self) -> np.ndarray:
+        """log Pr(next label | label), one table for each of `pairs`."""
         row = self.pairs.sum(axis=2, keepdims=True)
         # a label of probability zero has no successor; any proper row will do, it is never entered
         even = np.full_like(self.pairs, 1 / self.pairs.shape[1])
@@ -44,7 +46,7 @@ class ChainPrior:
 
     def log_transition(self, step: int) -> np.ndarray:
         """log Pr(Y^{step+1} | Y^step); (n_classes, n_classes)."""
-        return np.asarray(self._log_transitions[0 if self.stationary else step])
+        return np.asarray(self.log_transitions[0 if self.stationary else step])
 
     def single(self, step: int) -> np.ndarray:
         """Pr(Y^step); (n_classes,)."""
@@ -67,25 +69,92 @@ def smooth(evidence: np.ndarray, layout: Layout, prior: ChainPrior) -> Smoothed:
 
     A sequence whose votes are impossible under the prior gets equal shares, as nothing was learned.
     """
-    steps = layout.steps()
-    ahead, behind = np.zeros_like(evidence), np.zeros_like(evidence)
-    for step, rows in enumerate(steps):
-        before = _log(prior.first) if step == 0 else _push(ahead[rows - 1], prior, step - 1)
-        ahead[rows] = evidence[rows] + before
+    before, behind, pairs = _run(evidence, layout, prior, None)
+    ahead = evidence + before
     last = layout.starts + layout.lengths - 1
     total = log_sum(ahead[last], axis=1)  # (n_sequences,)
     of_row = np.repeat(total, layout.lengths)
-    pairs = np.zeros((evidence.shape[1],) * 2)
-    for step in range(len(steps) - 1, 0, -1):
-        rows = steps[step]
-        link = prior.log_transition(step - 1) + (evidence[rows] + behind[rows])[:, None, :]
-        behind[rows - 1] = log_sum(link, axis=2)
-        both = ahead[rows - 1][:, :, None] + link
-        pairs += np.exp(both - _finite(of_row[rows])[:, None, None]).sum(axis=0)
     marginals = np.exp(ahead + behind - _finite(of_row)[:, None])
     marginals[np.isneginf(of_row)] = 1.0
     marginals /= marginals.sum(axis=1, keepdims=True)
     return Smoothed(marginals, pairs, float(total.sum()))
+
+
+def messages(
+    evidence: np.ndarray, layout: Layout, prior: ChainPrior, table: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the rest of its sequence says of each row, its own evidence left out; (n_rows, K) each.
+
+    log Pr(Y^t, evidence of the rows before), and log Pr(evidence of the rows after | Y^t). `table`
+    numbers the entry of `prior.pairs` by which each sequence moves.
+    """
+    return _run(evidence, layout, prior, table)[:2]
+
+
+def _run(
+    evidence: np.ndarray, layout: Layout, prior: ChainPrior, table: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    before, behind = np.zeros_like(evidence), np.zeros_like(evidence)
+    pairs = np.zeros((evidence.shape[1],) * 2)
+    begin = np.zeros(len(layout.starts), dtype=np.int64) if table is None else table
+    given = (np.ascontiguousarray(evidence), layout.starts, layout.lengths, begin)
+    stride = 0 if prior.stationary or table is not None else 1
+    _forward(*given, stride, _log(prior.first), prior.log_transitions, before)
+    _backward(*given, stride, before, prior.log_transitions, behind, pairs)
+    return before, behind, pairs
+
+
+@compiled
+def _forward(
+    evidence: Any,
+    starts: Any,
+    lengths: Any,
+    begin: Any,
+    stride: Any,
+    first: Any,
+    moves: Any,
+    before: Any,
+) -> None:
+    for sequence in range(len(starts)):
+        start = starts[sequence]
+        before[start] = first
+        for at in range(1, lengths[sequence]):
+            move = moves[begin[sequence] + stride * (at - 1)]
+            ahead = before[start + at - 1] + evidence[start + at - 1]
+            for label in range(len(first)):
+                before[start + at, label] = _log_sum(ahead + move[:, label])
+
+
+@compiled
+def _backward(
+    evidence: Any,
+    starts: Any,
+    lengths: Any,
+    begin: Any,
+    stride: Any,
+    before: Any,
+    moves: Any,
+    behind: Any,
+    pairs: Any,
+) -> None:
+    for sequence in range(len(starts)):
+        start, last = starts[sequence], starts[sequence] + lengths[sequence] - 1
+        total = _log_sum(before[last] + evidence[last])
+        for row in range(last, start, -1):
+            move = moves[begin[sequence] + stride * (row - start - 1)]
+            after = evidence[row] + behind[row]
+            for label in range(before.shape[1]):
+                link = move[label] + after
+                behind[row - 1, label] = _log_sum(link)
+                ahead = before[row - 1, label] + evidence[row - 1, label]
+                if total > -np.inf:
+                    pairs[label] += np.exp(ahead + link - total)
+
+
+@compiled
+def _log_sum(values: Any) -> Any:
+    top = values.max()
+    return top if top == -np.inf else np.log(np.exp(values - top).sum()) + top
 
 
 def viterbi(evidence: np.ndarray, layout: Layout, prior: ChainPrior) -> np.ndarray:
@@ -112,10 +181,6 @@ def log_sum(value: np.ndarray, axis: int) -> np.ndarray:
         return np.asarray(np.logaddexp.reduce(value, axis=axis))
     top = _finite(value.max(axis=axis, keepdims=True))
     return np.asarray(_log(np.exp(value - top).sum(axis=axis)) + top.squeeze(axis))
-
-
-def _push(ahead: np.ndarray, prior: ChainPrior, step: int) -> np.ndarray:
-    return log_sum(ahead[:, :, None] + prior.log_transition(step), axis=1)
 
 
 def _finite(value: np.ndarray) -> np.ndarray:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..errors import NotFitted, ParameterError, StoreError, UnknownName
-from ..label_models.base import votes_for
+from ..label_models.base import AdditiveModel, votes_for
 from ..persistence import State
+from ..shares import normalised
 from ..votes import Split, Votes
 from .dependencies import barred_pairs, learn_dependencies
 from .linked import Linked
@@ -22,29 +22,18 @@ Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
 
 
-class SequenceModel(BaseEstimator):  # type: ignore[misc]
+class SequenceModel(AdditiveModel):
     """Sources that vote on elements whose labels depend on each other.
 
     Deliberately not a `TableModel`: a row's probabilities are more than its own look-ups, and whoever
-    sums a table of look-ups would silently lose the neighbours.
+    sums a table of look-ups would silently lose the neighbours. `class_balance_` and `accuracy_` are
+    averages over elements.
     """
 
-    classes_: tuple[str, ...]
-    """The classes of the votes it was fitted on."""
-    sources_: tuple[str, ...]
-    """The sources it was fitted on."""
-    class_balance_: np.ndarray
-    """Pr(class), averaged over elements; (n_classes,)."""
-    accuracy_: np.ndarray
-    """Pr(the vote is right | the source votes), averaged over elements; (n_sources,)."""
-    findings_: list[str]
-    """What the model could not learn and how it answered instead."""
     by_place_: np.ndarray
     """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
     extra_: np.ndarray
     """What each place's class starts with beyond the prior over labels; zero but for compat."""
-    dependencies_: tuple[tuple[str, str], ...]
-    """Pairs of sources kept out of each other's triplets."""
     linked_: Linked
     """Corrections for the dependent pairs, the strongest that form a forest."""
 
@@ -91,6 +80,10 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
             total = np.log(self.predict_proba(votes))
         total = total - self.contributions(votes).sum(axis=1)
         return np.asarray(total - total.mean(axis=1, keepdims=True))
+
+    def row_evidence(self, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:
+        """What each source adds on one row, and what the row starts with: more than the class balance."""
+        return self.contributions(votes)[at], self.context(votes)[at]
 
     def _place_of_row(self, votes: Votes) -> np.ndarray:
         raise NotFitted.of(self)  # pragma: no cover — every subclass says where its rows are
@@ -194,14 +187,10 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
 
 
 def check_shares(shares: np.ndarray, who: str) -> np.ndarray:
-    """Probabilities that sum to one, or an error; returned exactly normalised."""
-    if not np.isfinite(shares).all() or (shares < 0).any():
-        raise ParameterError(f"{who} got a class_balance with negative or missing shares")
-    if not np.isclose(shares.sum(), 1, atol=1e-3):
-        hint = ""
-        if shares.ndim == 2 and np.allclose(shares.sum(axis=1), 1, atol=1e-3):
-            hint = "; for transition probabilities use sequences.pairs_from_transitions(...)"
+    """Shares of classes or of tuples of labels, normalised; transitions are no shares."""
+    if shares.ndim == 2 and len(shares) > 1 and np.allclose(shares.sum(axis=1), 1, atol=1e-3):
         raise ParameterError(
-            f"{who} got a class_balance that sums to {shares.sum():g}; shares must sum to 1{hint}"
+            f"{who} got a class_balance that sums to {shares.sum():g}; "
+            "for transition probabilities use sequences.pairs_from_transitions(...)"
         )
-    return np.asarray(shares / shares.sum())
+    return normalised(shares, who)

@@ -1,0 +1,400 @@
+"""Fusion in a session: what depends on vectors alone, on labelled rows alone, on one column alone, is kept.
+
+The walk of one edit: the column's loans (given by the workspace) → pair counts → which sources are
+copies → class balance → what votes make of each row → `pupil` (one solve) → what pupil and majority
+agree on → `echo` (one solve) → the correction on the labelled rows → every probability. The features
+of the train rows are read three times, and nothing is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..diagnostics import Explanation, Report
+from ..engines.base import Outcome
+from ..errors import NotIdentifiable
+from ..extension import AUTO, Setting, as_settings
+from ..label_models.pair_counts import PairCounts
+from ..loans import Loans
+from ..neighbors.workers import single_threaded_blas
+from ..numerics import softmax
+from ..scoring import positive_index
+from ..shares import checked_shares
+from ..votes import RANDOM, Votes
+from ..workspace import TRAIN, Workspace
+from . import decision
+from . import evidence as ev
+from .choice import looks_chosen
+from .fitted import Fitted, Rows, read
+from .teaching import Teaching, vote_mean
+from .vectors import Vectors
+
+if TYPE_CHECKING:
+    from .model import Fusion
+
+__all__ = ["FusionEngine"]
+
+FEWEST_TO_ASK = 10
+"""Hand labels from which they may find vectors telling that votes do not."""
+COPY, RARE = 0.75, 0.02
+
+
+@dataclass(eq=False)
+class _Stacked:
+    """Loans of the active sources on one split as three tables, brought in step row by row."""
+
+    loans: list[Loans | None]
+    votes: np.ndarray
+    lent: np.ndarray
+    distance: np.ndarray
+    lender: np.ndarray
+
+    @classmethod
+    def empty(cls, n_sources: int, n_rows: int, dtype: Any) -> _Stacked:
+        return cls(
+            [None] * n_sources,
+            np.full((n_sources, n_rows), -1, dtype),
+            np.full((n_sources, n_rows), -1, dtype),
+            np.full((n_sources, n_rows), np.inf),
+            np.full((n_sources, n_rows), -1, np.int32),
+        )
+
+    def sync(self, loans: Sequence[Loans]) -> None:
+        for at, each in enumerate(loans):
+            if each is not self.loans[at]:
+                self.loans[at] = each
+                self.votes[at], self.lent[at] = each.own, each.vote
+                self.distance[at], self.lender[at] = each.distance, each.lender
+
+
+class FusionEngine:
+    """The default model, kept in step with a workspace."""
+
+    name, apart = "fusion", True
+
+    def __init__(self, model: Fusion) -> None:
+        self.parameters = model
+        self.metric = model.metric
+        self._stacked: list[_Stacked] = []
+        self._counts: PairCounts | None = None
+        self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
+        self._vectors: Vectors | None = None
+        self._teaching = Teaching(None)
+        self._last: tuple[Any, list[Rows], list[dict[str, np.ndarray]], Any] = (None, [], [], None)
+
+    def settings(self, sources: Sequence[str]) -> list[Setting]:
+        """The radii of the constructor; sources it does not name lend by the model's own rule."""
+        radius = self.parameters.radius
+        if radius is None:
+            return [None] * len(sources)
+        if isinstance(radius, Mapping):
+            return as_settings({**dict.fromkeys(sources, AUTO), **radius}, sources)
+        return as_settings(radius, sources)
+
+    def certain(self, radius: Setting, workspace: Workspace) -> float:
+        """Loans are graded by distance, so every one must be known."""
+        return float("inf")
+
+    # one update
+
+    def update(self, workspace: Workspace) -> Outcome:
+        """Everything that follows from the votes, the vectors and the hand labels."""
+        if not workspace.active:
+            problem = "no source is switched on; add a labeling function"
+            nobody = tuple(workspace.columns(at, []) for at in range(len(workspace.splits)))
+            return Outcome(workspace, _refuse(problem), np.empty(0), nobody, problem=problem)
+        with single_threaded_blas():  # small products must not wait for a second thread
+            return self._updated(workspace)
+
+    def _updated(self, workspace: Workspace) -> Outcome:
+        self._take_up_votes(workspace)
+        self._take_up_vectors(workspace)
+        columns = self._distinct(workspace)
+        votes = self._reduced(workspace, columns)
+        prior = self._prior(votes, workspace.classes)
+        radii = np.array([_far(workspace.active[at].radius) for at in columns])
+        edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
+        rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
+        mean = vote_mean(rows[TRAIN].votes, len(prior))
+        base = Fitted(prior, columns, radii, edges, None, None, None, mean, None, decision.Rule())
+        said = [self._by_votes(base, each) for each in rows]
+        vectors = self._vectors
+        pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
+        if vectors is None or pupil is None:
+            return self._without_vectors(workspace, base, rows)
+        readout, said[TRAIN]["pupil"] = pupil
+        for each, part in zip(said[1:], rows[1:]):
+            assert part.features is not None
+            each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
+        echo = vectors.echo(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
+        base = replace(base, view=vectors.view, pupil=readout, echo=echo)
+        return self._finish(workspace, rows, said, base, *self._taught(workspace, base, rows, said))
+
+    def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Outcome:
+        """Votes alone: there are no vectors, or they foretell no vote, and then nothing is lent by them.
+
+        Hand labels may still find vectors telling that votes at chance do not: they are asked both ways,
+        and what foretells labels held out better is taken.
+        """
+        base = replace(
+            base, radii=np.full(len(base.radii), np.nan), edges=np.zeros_like(base.edges)
+        )
+        said = [self._by_votes(base, each) for each in rows]
+        blind = [replace(each, features=None) for each in rows]
+        taught = self._taught(workspace, base, blind, said)
+        if self._vectors is None or workspace.labels.count < FEWEST_TO_ASK:
+            return self._finish(workspace, blind, said, base, *taught)
+        sighted = replace(base, view=self._vectors.view)
+        other = self._taught(workspace, sighted, rows, said)
+        if _surely_better(workspace, other[1], taught[1]):
+            return self._finish(workspace, rows, said, sighted, *other)
+        return self._finish(workspace, blind, said, base, *taught)
+
+    def _taught(
+        self,
+        workspace: Workspace,
+        base: Fitted,
+        rows: list[Rows],
+        said: list[dict[str, np.ndarray]],
+    ) -> tuple[Fitted, np.ndarray]:
+        """The model as hand labels correct it, and their held-out probabilities."""
+        if not workspace.labels.count:
+            return base, np.empty((0, len(base.prior)))
+        return self._teaching.correct(workspace, base, rows, said, self.parameters.noise)
+
+    def _take_up_vectors(self, workspace: Workspace) -> None:
+        splits = workspace.splits
+        if any(split.vectors is None for split in splits):
+            self._vectors = None
+        elif self._vectors is None or not self._vectors.are_of(splits):
+            apart = self.metric == "cosine"
+            self._vectors = Vectors(splits, self.parameters.seed, apart=apart)
+        if self._teaching.vectors is not self._vectors:
+            self._teaching = Teaching(self._vectors)
+
+    def _by_votes(self, base: Fitted, rows: Rows) -> dict[str, np.ndarray]:
+        """What the experts say that need no vector."""
+        counts = ev.vote_counts(rows.votes, len(base.prior))
+        tables = (rows.votes, rows.lent, rows.distance, base.radii, base.edges)
+        return {
+            "majority": ev.majority(counts, base.prior),
+            "reach": ev.reach(*tables, len(base.prior)),
+        }
+
+    def _finish(
+        self,
+        workspace: Workspace,
+        rows: list[Rows],
+        said: list[dict[str, np.ndarray]],
+        base: Fitted,
+        fitted: Fitted,
+        held: np.ndarray,
+    ) -> Outcome:
+        if fitted.hears_neighbours:
+            rows = self._teaching.with_neighbours(rows)
+        logits = []
+        for part, spoken in zip(rows, said):
+            second, learned = fitted.second(part)
+            spoken |= second
+            if fitted.hears_neighbours:
+                assert part.nearby is not None
+                spoken["neighbours"] = fitted.of_neighbours(part.nearby)
+            logits.append(fitted.summed(spoken, learned))
+        proba = tuple(map(softmax, logits))
+        self._last = (workspace, rows, said, base)
+        rule = self._rule(workspace, proba, held)
+        fitted = replace(fitted, rule=rule)
+        radii = self._lending(workspace, base)
+        extended = tuple(
+            workspace.columns(
+                at, [each.loans[at].extend(far) for each, far in zip(workspace.active, radii)]
+            )
+            for at in range(len(workspace.splits))
+        )
+        return Outcome(
+            workspace,
+            lambda: self.parameters.with_parts(fitted, workspace),
+            radii,
+            extended,
+            proba,
+            tuple(map(rule, proba)),
+            held,
+            rule(held),
+        )
+
+    # votes
+
+    def _take_up_votes(self, workspace: Workspace) -> None:
+        sizes = [(len(workspace.active), split.n_rows) for split in workspace.splits]
+        dtype = workspace.active[0].own[TRAIN].dtype
+        if [each.votes.shape for each in self._stacked] != sizes:
+            self._stacked = [_Stacked.empty(*size, dtype) for size in sizes]
+        for at, stacked in enumerate(self._stacked):
+            stacked.sync([source.loans[at] for source in workspace.active])
+        if self._counts is None or self._counts.n_classes != len(workspace.classes):
+            self._counts = PairCounts(len(workspace.classes))
+        self._counts.sync([source.own[TRAIN] for source in workspace.active])
+
+    def _distinct(self, workspace: Workspace) -> np.ndarray:
+        """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
+
+        A source that votes on less than 2 % of the rows is kept: small sets overlap by chance.
+        """
+        assert self._counts is not None
+        names = workspace.names
+        met = self._counts.moments(names, workspace.classes).spread()
+        same = np.einsum("iaja->ij", met)
+        total = np.diagonal(same)
+        n_rows = workspace.splits[TRAIN].n_rows
+        kept: list[int] = []
+        for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
+            rivals = same[at, kept]
+            if total[at] < RARE * n_rows or bool(
+                (rivals < COPY * (total[at] + total[kept] - rivals)).all()
+            ):
+                kept.append(at)
+        return np.sort(np.array(kept, dtype=np.intp))
+
+    def _reduced(self, workspace: Workspace, columns: np.ndarray) -> Votes:
+        matrix = self._stacked[TRAIN].votes
+        if len(columns) < len(matrix):
+            matrix = matrix[columns]
+        names = tuple(workspace.names[at] for at in columns)
+        return Votes.of_checked(matrix.T.copy(order="F"), names, workspace.classes)
+
+    def _prior(self, votes: Votes, classes: tuple[str, ...]) -> np.ndarray:
+        given = self.parameters.class_balance
+        if given is not None:
+            return checked_shares(given, classes, "Fusion")
+        return decision.voted(votes)
+
+    def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
+        """One source's distances to its abstaining train rows, ascending; sorted once per column."""
+        source = workspace.active[at]
+        loans = source.loans[TRAIN]
+        known = self._ascending.get(source.name)
+        if known is None or known[0] is not loans:
+            far = loans.distance[loans.own < 0]
+            self._ascending[source.name] = (loans, np.sort(far[np.isfinite(far)]))
+        return self._ascending[source.name][1]
+
+    def _rows(self, at: int, columns: np.ndarray) -> Rows:
+        stacked = self._stacked[at]
+        tables = (stacked.votes, stacked.lent, stacked.distance, stacked.lender)
+        if len(columns) < len(stacked.votes):
+            tables = tuple(each[columns] for each in tables)
+        return Rows(*tables, None if self._vectors is None else self._vectors.matrices[at])
+
+    def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
+        """How far each active source lends anything: its radius, and never beyond the third grade."""
+        radii = np.full(len(workspace.active), np.nan)
+        if workspace.near.spaces is not None:
+            radii[fitted.columns] = np.fmin(fitted.radii, fitted.edges[-1])
+            radii[fitted.columns[np.isnan(fitted.radii)]] = np.nan
+        return radii
+
+    # decisions
+
+    def _rule(
+        self, workspace: Workspace, proba: tuple[np.ndarray, ...], held: np.ndarray
+    ) -> decision.Rule:
+        scoring, labels = self.parameters.scoring, workspace.labels
+        if scoring == "accuracy" or not labels.count:
+            return decision.Rule()
+        drawn = self.drawn_at_random(workspace)[0]
+        if scoring == "f1_macro":
+            return decision.macro_rule(proba[TRAIN], int(drawn.sum()))
+        positive = positive_index(self.parameters.positive, workspace.classes)
+        assert positive is not None  # checked with the parameters
+        right = labels.labels[drawn] == positive
+        before = softmax(self._before()[TRAIN])
+        return decision.f1_rule(proba[TRAIN], before, positive, held[drawn, positive], right)
+
+    def _before(self) -> list[np.ndarray]:
+        """Logits of every split without what hand labels taught."""
+        _, _, said, base = self._last
+        return [base.summed(each, np.zeros_like(each["majority"])) for each in said]
+
+    def drawn_at_random(self, workspace: Workspace) -> tuple[np.ndarray, str]:
+        """Labelled rows taken as drawn at random, and why others are not, in words.
+
+        Those told to be, and those whose choice is not known, while nothing tells them from others.
+        """
+        rows = self._last[1]
+        labels = workspace.labels
+        words = labels.words.tolist()
+        unknown = np.array([word is None for word in words], dtype=bool)
+        drawn = np.array([word == RANDOM for word in words], dtype=bool)
+        why = ""
+        if unknown.any():
+            margins = [_margin(each) for each in self._before()]
+            votes = [each.votes.T for each in rows]
+            features = gram = None
+            if self._vectors is not None and rows[TRAIN].features is not None:
+                mine = labels.gather(self._vectors.matrices)[unknown]
+                features, gram = (mine, self._vectors.matrices[TRAIN]), self._vectors.features.gram
+            why = looks_chosen(
+                (labels.gather(margins)[unknown], margins[TRAIN]),
+                (labels.gather(votes)[unknown].T, rows[TRAIN].votes),
+                features,
+                gram,
+            )
+            if not why:
+                drawn |= unknown
+        return drawn, why
+
+    # reading
+
+    def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
+        """Every expert's part in one row's probabilities, and who is behind it."""
+        from .explanation import explain_row
+
+        return explain_row(outcome, self.seen(outcome)[at], at, row)
+
+    def seen(self, outcome: Outcome) -> list[Rows]:
+        """The rows of every split of an outcome as the experts see them."""
+        if self._last[0] is not outcome.workspace:  # a preview came between
+            self.update(outcome.workspace)
+        return self._last[1]
+
+    def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
+        """What each source and each expert does, and how good and calibrated the labels are."""
+        from .report import write_report
+
+        return write_report(self, outcome, at, positive)
+
+
+def _refuse(problem: str) -> Any:
+    def raise_it() -> Any:
+        raise NotIdentifiable(problem)
+
+    return raise_it
+
+
+def _far(radius: Setting) -> float:
+    if radius is None:
+        return float("nan")
+    return float("inf") if radius == AUTO else float(radius)
+
+
+def _surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether labels held out are foretold better, by log loss and three standard errors.
+
+    Judged by the rows drawn at random as far as is known, or else by all.
+    """
+    labels = workspace.labels
+    rows = labels.representative if labels.representative.any() else np.ones(labels.count, bool)
+    at = np.arange(labels.count), labels.labels
+    said = [np.log(np.maximum(each[at][rows], 1e-15)) for each in (first, second)]
+    gain = said[0] - said[1]
+    return bool(gain.mean() > 3 * gain.std() / np.sqrt(len(gain)))
+
+
+def _margin(logits: np.ndarray) -> np.ndarray:
+    """How far the most probable class is ahead."""
+    top = np.sort(softmax(logits), axis=1)[:, -2:]
+    return np.asarray(top[:, 1] - top[:, 0])

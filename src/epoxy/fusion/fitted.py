@@ -1,0 +1,254 @@
+"""A fitted fusion: everything that is needed to answer for a row, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..compiling import compiled
+from ..neighbors.workers import Work
+from ..numerics import softmax
+from . import evidence as ev
+from .decision import Rule
+from .features import BLOCK, View
+from .labelled import Labelled, Nearby
+
+__all__ = ["EXPERTS", "WEIGHTS", "Corrected", "Fitted", "Readout", "Rows", "read"]
+
+EXPERTS = ("majority", "reach", "pupil", "echo", "neighbours")
+WEIGHTS = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
+"""How loud each expert is before a hand label says otherwise."""
+FEATURE_SCALE, VOTE_SCALE = 1.1, 0.5
+"""How loud features and votes are in the correction, whose ridge is 1."""
+PRIOR_VOICES = 2.0
+SHARPNESS = 0.02
+FEW, FEWER = 3, 256
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows as the experts see them; sources first, so that one source is one stretch of memory."""
+
+    votes: np.ndarray  # (n_sources, n_rows)
+    lent: np.ndarray  # (n_sources, n_rows) what the nearest supporting row votes
+    distance: np.ndarray  # (n_sources, n_rows)
+    lender: np.ndarray  # (n_sources, n_rows) the train row that lends
+    features: np.ndarray | None = None  # (n_rows, n_features)
+    nearby: Nearby | None = None
+
+    def take(self, rows: np.ndarray) -> Rows:
+        """A selection of rows."""
+        near = self.nearby
+        if near is not None:
+            near = Nearby(near.labelled, near.number[rows], near.likeness[rows])
+        return Rows(
+            self.votes[:, rows],
+            self.lent[:, rows],
+            self.distance[:, rows],
+            self.lender[:, rows],
+            None if self.features is None else self.features[rows],
+            near,
+        )
+
+    def __len__(self) -> int:
+        return int(self.votes.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """A ridge regression over all train rows, taught by what others think of them."""
+
+    weights: np.ndarray  # (n_features, n_classes) float32
+    base: np.ndarray  # (n_classes,) what is answered where the features say nothing
+
+    def evidence(self, read: np.ndarray) -> np.ndarray:
+        """What rows are called whose features give `read`, against the average row."""
+        return ev.from_shares(read + self.base, self.base)
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """What the hand labels taught."""
+
+    labelled: Labelled | None  # None without vectors
+    y: np.ndarray  # (m,)
+    dual: np.ndarray  # (m, n_classes)
+    weights: np.ndarray  # (n_experts,) as corrected
+    bias: np.ndarray  # (n_classes,)
+    of_features: np.ndarray | None  # (n_features, n_classes) float32
+    of_votes: np.ndarray  # (n_classes · n_sources, n_classes)
+    neighbours: bool = False  # whether the likest labelled rows are asked
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The experts, their weights, the correction and the rule of decision."""
+
+    prior: np.ndarray  # (n_classes,)
+    columns: np.ndarray  # sources that speak; copies of others do not
+    radii: np.ndarray  # (n_columns,) how far each may lend: inf by its own rule, NaN not at all
+    edges: np.ndarray  # distances that grade loans
+    view: View | None  # None without vectors, or with vectors that tell nothing
+    pupil: Readout | None
+    echo: Readout | None
+    vote_mean: np.ndarray  # (n_classes · n_columns,)
+    corrected: Corrected | None
+    rule: Rule
+
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """The experts that speak."""
+        names = EXPERTS[:2] if self.pupil is None else EXPERTS[:4]
+        return (*names, "neighbours") if self.hears_neighbours else names
+
+    @property
+    def hears_neighbours(self) -> bool:
+        """Whether enough rows are labelled, and have vectors, to ask the likest of them."""
+        return self.corrected is not None and self.corrected.neighbours
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How loud each expert is; (n_experts,)."""
+        if self.corrected is not None:
+            return self.corrected.weights
+        return np.array([WEIGHTS[name] for name in self.experts])
+
+    @property
+    def start(self) -> np.ndarray:
+        """Logits before any expert speaks; (n_classes,)."""
+        bias = 0.0 if self.corrected is None else self.corrected.bias
+        return np.asarray(np.log(self.prior) + bias)
+
+    def evidence(self, rows: Rows) -> dict[str, np.ndarray]:
+        """What each expert says of the rows, before weighting; (n_rows, n_classes) each."""
+        return self._answer(rows)[0]
+
+    def _answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """What each expert says, and what the hand labels add beyond weights and bias."""
+        n_classes = len(self.prior)
+        found = {
+            "majority": ev.majority(ev.vote_counts(rows.votes, n_classes), self.prior),
+            "reach": ev.reach(
+                rows.votes, rows.lent, rows.distance, self.radii, self.edges, n_classes
+            ),
+        }
+        if rows.features is None:
+            nothing = np.zeros((len(rows), n_classes))
+            silent = [name for name in self.experts if name not in found]
+            return found | dict.fromkeys(silent, nothing), self.correction(rows.votes)
+        if self.pupil is not None:
+            found["pupil"] = self.pupil.evidence(read(rows.features, self.pupil.weights)[0])
+        found |= (second := self.second(rows))[0]
+        if self.hears_neighbours:
+            assert rows.nearby is not None
+            found["neighbours"] = self.of_neighbours(rows.nearby)
+        return found, second[1]
+
+    def second(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """What `echo` says and what the hand labels add, in one reading of the features."""
+        taught = None if self.corrected is None else self.corrected.of_features
+        learned = self.correction(rows.votes)
+        tables = [] if self.echo is None else [self.echo.weights]
+        tables += [] if taught is None else [taught]
+        if rows.features is None or not tables:
+            return {}, learned
+        said = read(rows.features, *tables)
+        if taught is not None:
+            learned += said[-1]
+        return {} if self.echo is None else {"echo": self.echo.evidence(said[0])}, learned
+
+    def of_neighbours(self, nearby: Nearby) -> np.ndarray:
+        """Evidence of the likest labelled rows, the liker the louder: a twin says nearly all."""
+        assert self.corrected is not None
+        shares, _ = neighbour_shares(nearby, self.corrected.y, self.prior)
+        return ev.from_shares(shares, self.prior)
+
+    def correction(self, votes: np.ndarray) -> np.ndarray:
+        """What the hand labels say of votes (n_sources, n_rows); (n_rows, n_classes)."""
+        taught = self.corrected
+        if taught is None:
+            return np.zeros((votes.shape[1], len(self.prior)))
+        middle = VOTE_SCALE * (self.vote_mean @ taught.of_votes)
+        return np.asarray(votes_times(votes, taught.of_votes) - middle)
+
+    def summed(self, said: Mapping[str, np.ndarray], learned: np.ndarray) -> np.ndarray:
+        """Logits: the start, the experts as loud as they are, and what the hand labels add."""
+        found: np.ndarray = self.start + learned
+        for weight, name in zip(self.weights, self.experts):
+            found += weight * said[name]
+        return found
+
+    def logits(self, rows: Rows) -> np.ndarray:
+        """The sum of it all; (n_rows, n_classes)."""
+        return self.summed(*self._answer(rows))
+
+    def probabilities(self, rows: Rows) -> np.ndarray:
+        """Class probabilities; (n_rows, n_classes)."""
+        return softmax(self.logits(rows))
+
+
+def read(features: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    """features @ each of the weights, in one pass, with the same bits wherever it is asked.
+
+    With two classes what is said for one is said against the other, so one column is read, not two.
+    """
+    n_rows, n_classes = len(features), weights[0].shape[1]
+    first = 1 if n_classes == 2 else 0
+    columns = np.hstack([each[:, first:] for each in weights])
+    found = np.empty((n_rows, columns.shape[1]), dtype=np.float32)
+    parts = [np.ascontiguousarray(column) for column in columns.T]
+    blocks = [slice(at, at + BLOCK) for at in range(0, n_rows, BLOCK)]
+
+    def multiply(part: slice) -> None:
+        block = features[part]
+        if len(parts) > FEW:
+            np.matmul(block, columns, out=found[part])
+            return
+        for start in range(0, len(block), FEWER):  # stays in the cache for the second column
+            rows, out = block[start : start + FEWER], found[part][start : start + FEWER]
+            for at, column in enumerate(parts):  # single columns are faster than a narrow table
+                out[:, at] = rows @ column
+
+    Work(blocks).run(lambda: multiply)
+    width = n_classes - first
+    several = [found[:, at : at + width] for at in range(0, columns.shape[1], width)]
+    return [np.hstack([-each, each]) for each in several] if first else several
+
+
+def neighbour_shares(
+    nearby: Nearby, y: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Class shares among the likest labelled rows, weighted by s² / (1.02 − s), and those weights.
+
+    The prior takes part with two voices: far neighbours say little, a twin, worth fifty, almost all.
+    """
+    like = np.clip(nearby.likeness, 0.0, 1.0)
+    weight = np.where(nearby.number >= 0, like**2 / (1 + SHARPNESS - like), 0.0)
+    shares = np.tile(PRIOR_VOICES * prior, (len(weight), 1))
+    label = y[np.maximum(nearby.number, 0)]
+    for kind in range(len(prior)):
+        shares[:, kind] += np.where(label == kind, weight, 0.0).sum(axis=1)
+    shares /= weight.sum(axis=1, keepdims=True) + PRIOR_VOICES
+    return shares, weight
+
+
+def votes_times(votes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """One-hot votes, scaled, times weights (n_classes · n_sources, n_classes)."""
+    found = np.zeros((votes.shape[1], weights.shape[1]))
+    _add_votes(votes, VOTE_SCALE * weights, found)
+    return found
+
+
+@compiled
+def _add_votes(votes: Any, weights: Any, found: Any) -> None:
+    n_sources, n_classes = votes.shape[0], found.shape[1]
+    for source in range(n_sources):
+        for row in range(votes.shape[1]):
+            said = votes[source, row]
+            if said >= 0:
+                at = said * n_sources + source
+                for label in range(n_classes):
+                    found[row, label] += weights[at, label]

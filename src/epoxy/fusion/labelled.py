@@ -1,0 +1,261 @@
+"""What depends on which rows are labelled, and on their vectors, but on no vote and no label.
+
+Inner products of the labelled rows' features, groups that must be left out together, and for every
+train row its likest labelled rows: all are kept while votes change, and one more label costs one more
+row and column. Rows are kept in the order in which they came; where order matters, they are ranked by
+their place, so that the way there plays no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..compiling import compiled, reordered
+from ..neighbors.workers import Work
+from .features import BLOCK, Features
+from .groups import SAMPLE, match_groups, spaced
+
+__all__ = ["MOST_NEAR", "NEAR", "Labelled", "Nearby", "Place", "likest", "sample_of"]
+
+MOST_NEAR = 1000
+"""Labelled rows kept at most as neighbours: those whose vectors have the least hashes, whoever they are."""
+NEAR = 5
+FEW = 8  # labels that come or go at a time up to which lists are brought in step, not made anew
+DIGITS = 10  # likenesses are rounded so that twins are equal however the product is blocked
+
+Place = tuple[int, int]
+"""Order of the split among those with labelled rows, and row in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The labelled rows' features, and how like they are to each other and to train rows."""
+
+    places: tuple[Place, ...]
+    features: np.ndarray  # (m, n_features) float32
+    lengths: np.ndarray  # (m,) float64, never zero
+    products: np.ndarray  # (m, m) float64 inner products
+    likeness: np.ndarray  # (m, m) cosines of the features, rounded
+    sampled: np.ndarray  # (n_sample, m) float32 likeness to some train rows
+    hashes: tuple[bytes, ...]  # of their vectors
+
+    @classmethod
+    def of(
+        cls, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray, sample: np.ndarray
+    ) -> Labelled:
+        """From features and vectors of the labelled rows, and unit features of some train rows."""
+        exact = features.astype(np.float64)
+        products = exact @ exact.T
+        lengths = np.maximum(np.sqrt(np.diagonal(products)), 1e-12)
+        like = sample @ (features / lengths[:, None].astype(np.float32)).T
+        hashes = tuple(map(_hash, vectors))
+        cosines = _rounded(products, lengths, lengths)
+        return cls(tuple(places), features, lengths, products, cosines, like, hashes)
+
+    def changed(
+        self, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray, sample: np.ndarray
+    ) -> Labelled:
+        """The same for other places, whose features and vectors are given; what stays is kept."""
+        wanted = set(places)
+        stays = [at for at, place in enumerate(self.places) if place in wanted]
+        kept = self if len(stays) == len(self.places) else self._taken(stays)
+        known = set(kept.places)
+        new = [at for at, place in enumerate(places) if place not in known]
+        if not new:
+            return kept
+        more = Labelled.of([places[at] for at in new], features[new], vectors[new], sample)
+        cross = kept.features.astype(np.float64) @ more.features.astype(np.float64).T
+        cosines = _rounded(cross, kept.lengths, more.lengths)
+        return Labelled(
+            (*kept.places, *more.places),
+            np.concatenate([kept.features, more.features]),
+            np.concatenate([kept.lengths, more.lengths]),
+            np.block([[kept.products, cross], [cross.T, more.products]]),
+            np.block([[kept.likeness, cosines], [cosines.T, more.likeness]]),
+            np.concatenate([kept.sampled, more.sampled], axis=1),
+            (*kept.hashes, *more.hashes),
+        )
+
+    def _taken(self, rows: Sequence[int]) -> Labelled:
+        at = np.array(rows, dtype=np.intp)
+        return Labelled(
+            tuple(self.places[row] for row in rows),
+            self.features[at],
+            self.lengths[at],
+            self.products[np.ix_(at, at)],
+            self.likeness[np.ix_(at, at)],
+            self.sampled[:, at],
+            tuple(self.hashes[row] for row in rows),
+        )
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The rows by their places; (m,)."""
+        return np.array(sorted(range(len(self)), key=self.places.__getitem__), dtype=np.intp)
+
+    @cached_property
+    def rank(self) -> np.ndarray:
+        """Where each row stands in that order; (m,)."""
+        found = np.empty(len(self), dtype=np.intp)
+        found[self.order] = np.arange(len(self))
+        return found
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """Which of them may be neighbours, in the order of their places; (n_kept,)."""
+        if len(self) <= MOST_NEAR:
+            return self.order
+        least = sorted(range(len(self)), key=lambda at: (self.hashes[at], self.places[at]))
+        return np.array(sorted(least[:MOST_NEAR], key=self.places.__getitem__), dtype=np.intp)
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """Groups that are left out together; (m,)."""
+        if len(self) < 2:
+            return np.zeros(len(self), dtype=np.intp)
+        typical = float(np.median(self.sampled.max(axis=1)))
+        same = {name: at for at, name in reversed(list(enumerate(self.hashes)))}
+        twins = np.array([same[name] for name in self.hashes])
+        order = self.order
+        if (order == np.arange(len(order))).all():
+            return match_groups(self.likeness, twins, typical)
+        ranked = match_groups(self.likeness[np.ix_(order, order)], twins[order], typical)
+        return np.asarray(ranked[self.rank])
+
+
+def sample_of(features: Features) -> np.ndarray:
+    """Unit features of some train rows, evenly apart."""
+    rows = spaced(len(features.matrix), SAMPLE)
+    return np.asarray(features.matrix[rows] / features.lengths[rows, None].astype(np.float32))
+
+
+def _rounded(products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.asarray(np.round(products / left[:, None] / right, DIGITS))
+
+
+def _hash(vector: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(vector).tobytes(), digest_size=8).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Nearby:
+    """The likest labelled rows of each row, by number in `Labelled`, likest first; −1 for none."""
+
+    labelled: Labelled
+    number: np.ndarray  # (n_rows, NEAR) int32
+    likeness: np.ndarray  # (n_rows, NEAR) float64, −inf for none
+
+    @classmethod
+    def of(cls, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
+        """Ranked by rounded likeness, equals by place."""
+        kept = labelled.kept
+        units = labelled.features[kept] / labelled.lengths[kept, None]  # float64
+        number = np.full((len(matrix), NEAR), -1, dtype=np.int32)
+        likeness = np.full((len(matrix), NEAR), -np.inf)
+        blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
+
+        def look(part: slice) -> None:
+            exact = matrix[part].astype(np.float64) @ units.T
+            exact /= lengths[part, None]
+            np.round(exact, DIGITS, out=exact)
+            _likest(exact, kept.astype(np.int32), number[part], likeness[part])
+
+        Work(blocks).run(lambda: look)
+        return cls(labelled, number, likeness)
+
+    def changed(self, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
+        """The same for other labelled rows, looked at again only where it must be."""
+        before = {self.labelled.places[at]: at for at in self.labelled.kept.tolist()}
+        now = {labelled.places[at]: at for at in labelled.kept.tolist()}
+        new = [at for place, at in now.items() if place not in before]
+        gone = [at for place, at in before.items() if place not in now]
+        if len(new) + len(gone) > FEW:
+            return Nearby.of(matrix, lengths, labelled)
+        renamed = np.full(len(self.labelled) + 1, -1, dtype=np.int32)  # the last one stays −1
+        for place, at in before.items():
+            renamed[at] = now.get(place, -1)
+        number, likeness = renamed[self.number], self.likeness.copy()
+        lost = np.flatnonzero(np.isin(self.number, gone).any(axis=1)) if gone else np.empty(0, int)
+        for at in new:
+            unit = labelled.features[at] / labelled.lengths[at]
+            column = np.round(_against(matrix, unit) / lengths, DIGITS)
+            _insert(column, at, labelled.rank, number, likeness)
+        if len(lost):
+            again = Nearby.of(matrix[lost], lengths[lost], labelled)
+            number[lost], likeness[lost] = again.number, again.likeness
+        return Nearby(labelled, number, likeness)
+
+
+def likest(labelled: Labelled, likeness: np.ndarray) -> Nearby:
+    """The likest of the kept rows by a table of likeness, −inf for those not to be asked."""
+    number = np.full((len(likeness), NEAR), -1, dtype=np.int32)
+    found = np.full((len(likeness), NEAR), -np.inf)
+    _likest(likeness, labelled.kept.astype(np.int32), number, found)
+    return Nearby(labelled, number, found)
+
+
+def _against(matrix: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Inner products with one vector, in float64."""
+    found = np.empty(len(matrix))
+    blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
+
+    def multiply(part: slice) -> None:
+        _dot(matrix[part], unit, found[part])
+
+    Work(blocks).run(lambda: multiply)
+    return found
+
+
+@reordered
+def _dot(matrix: Any, unit: Any, found: Any) -> None:
+    for row in range(matrix.shape[0]):
+        total = 0.0
+        for at in range(matrix.shape[1]):
+            total += np.float64(matrix[row, at]) * unit[at]
+        found[row] = total
+
+
+@compiled
+def _likest(exact: Any, names: Any, number: Any, likeness: Any) -> None:
+    most = number.shape[1]
+    for row in range(exact.shape[0]):
+        for at in range(exact.shape[1]):
+            value = exact[row, at]
+            if value <= likeness[row, most - 1]:
+                continue
+            place = most - 1
+            while place > 0 and likeness[row, place - 1] < value:
+                likeness[row, place] = likeness[row, place - 1]
+                number[row, place] = number[row, place - 1]
+                place -= 1
+            likeness[row, place] = value
+            number[row, place] = names[at]
+
+
+@compiled
+def _insert(column: Any, name: Any, rank: Any, number: Any, likeness: Any) -> None:
+    most = number.shape[1]
+    for row in range(column.shape[0]):
+        value = column[row]
+        place = most
+        while place > 0:
+            above, who = likeness[row, place - 1], number[row, place - 1]
+            if above > value or (above == value and who >= 0 and rank[who] < rank[name]):
+                break
+            place -= 1
+        if place == most:
+            continue
+        for at in range(most - 1, place, -1):
+            likeness[row, at] = likeness[row, at - 1]
+            number[row, at] = number[row, at - 1]
+        likeness[row, place] = value
+        number[row, place] = name

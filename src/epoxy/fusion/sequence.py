@@ -1,0 +1,211 @@
+"""The order of rows: what the rest of its sequence adds to a row's log-odds.
+
+Labels of a sequence form a stationary Markov chain, and a row's probability by Fusion, divided by the
+share of the class, is what its own evidence says. So the order is one more expert:
+
+    log Pr(y_t | sequence) = logit(x_t) + log Pr(rows before | y_t) + log Pr(rows after | y_t)
+
+exactly, by forward-backward. Neighbours may repeat each other's mistakes, so their evidence is raised
+to a power first, by how much of it persists beyond what labels explain (`trust_in`); a row's own never
+is. A trusted hand label takes the place of its row's evidence for the other rows of the sequence; the
+row's own probability stays the model's. Where neighbouring labels are independent nothing is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..numerics import softmax
+from ..sequences.balance import learn_pairs, staying_pairs
+from ..sequences.counts import one_hot, vote_counts
+from ..sequences.forward_backward import ChainPrior, messages
+from ..sequences.layout import Layout, layout_of
+from ..votes import ABSTAIN, Votes
+from .groups import spaced
+
+__all__ = ["LabelChain", "Steps", "class_shares", "counted_pairs", "smoothed", "whole_sequences"]
+
+LEARNED = 30.0
+"""Neighbouring hand labels that weigh as much as what the votes say of how labels follow each other."""
+LOOSE = 0.1
+"""Share of neighbours taken to be independent: votes that persist make labels look as if they did."""
+MOST_PAIRS = 20_000
+"""Neighbouring rows from which steps are learned at most, evenly apart."""
+MOST_ALIKE = 0.95
+FEWEST_GROUPS = 5
+"""With labels in fewer sequences than this, leaving out a whole one leaves too little to learn from."""
+_TINY = 0.01
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What votes, without a hand label, say of how labels follow each other."""
+
+    share: np.ndarray  # (n_classes,)
+    pairs: np.ndarray  # (n_classes, n_classes) Pr(label, next label)
+    trust: float  # power to which what neighbours say is raised
+
+    @classmethod
+    def learn(cls, votes: Votes, proba: np.ndarray) -> Steps:
+        """From the votes of rows in sequences, and their probabilities each on its own."""
+        share = class_shares(proba)
+        pairs = pairs_from_votes(votes, proba, share)
+        trust = trust_in(proba, votes, share, pairs)
+        loose = (1 - LOOSE) * pairs + LOOSE * np.outer(share, share)
+        return cls(share, loose, trust)
+
+    def with_counts(self, counts: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Pairs (…, K, K) once hand labels (…, K, K) are counted too, with `share` on both sides."""
+        total = counts.sum(axis=(-2, -1), keepdims=True)
+        return balanced((counts + LEARNED * self.pairs) / (total + LEARNED), share)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelChain:
+    """How labels follow each other, and which are known."""
+
+    share: np.ndarray  # (n_classes,)
+    pairs: (
+        np.ndarray
+    )  # (n_tables, n_classes, n_classes) Pr(label, next label), `share` on both sides
+    trust: float
+    noise: float = 0.0  # how often hand labels that are believed are wrong
+    counted: int = 0  # neighbouring hand labels the pairs rest on
+    given: np.ndarray | None = None  # (n_train,) hand labels that are believed, −1 elsewhere
+
+    @property
+    def transitions(self) -> np.ndarray:
+        """Pr(next label | label); (n_classes, n_classes)."""
+        return np.asarray(self.pairs[0] / self.pairs[0].sum(axis=1, keepdims=True))
+
+    def added(
+        self,
+        proba: np.ndarray,
+        layout: Layout,
+        given: np.ndarray | None = None,
+        table: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """What rows before and rows after add to each row's log-odds; (2, n_rows, n_classes).
+
+        Parameters
+        ----------
+        proba
+            Of each row on its own; (n_rows, n_classes).
+        given
+            The known label of each row, −1 where there is none: it speaks to the other rows alone.
+        table
+            By which of `pairs` each sequence moves; the first unless told.
+        """
+        said = self.trust * (_log(proba) - np.log(self.share))
+        if given is not None and (given != ABSTAIN).any():
+            said = _with_labels(said, given, self.noise)
+        prior = ChainPrior(self.share, self.pairs)
+        number = np.zeros(len(layout.starts), dtype=np.int64) if table is None else table
+        before, after = messages(said, layout, prior, number)
+        found = np.stack([before - np.log(self.share), after])
+        return np.asarray(found - found.mean(axis=2, keepdims=True))
+
+
+def smoothed(proba: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """Probabilities with what rows before and rows after add; (n_rows, n_classes)."""
+    return softmax(_log(proba) + added.sum(axis=0))
+
+
+def _with_labels(said: np.ndarray, given: np.ndarray, noise: float) -> np.ndarray:
+    rows = np.flatnonzero(given != ABSTAIN)
+    found, n_classes = said.copy(), said.shape[1]
+    with np.errstate(divide="ignore"):
+        right, wrong = np.log(1 - noise), np.log(noise / (n_classes - 1))
+    found[rows] = np.where(np.arange(n_classes) == given[rows, None], right, wrong)
+    return found
+
+
+def class_shares(proba: np.ndarray) -> np.ndarray:
+    """Mean probability of each class, never zero; (n_classes,)."""
+    n_classes = proba.shape[1]
+    return np.asarray((proba.sum(axis=0) + 1 / n_classes) / (len(proba) + 1))
+
+
+def pairs_from_votes(votes: Votes, proba: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Pr(label, next label) from how votes meet on neighbouring rows; (n_classes, n_classes).
+
+    Each source's Pr(vote | class) is counted under `proba`; see `learn_pairs`.
+    """
+    alone = np.outer(share, share)
+    before, after = layout_of(votes, None).neighbours()
+    if not len(before) or not votes.n_sources:
+        return alone
+    some = spaced(len(before), MOST_PAIRS)
+    counts = vote_counts(votes.matrix, before[some], after[some], votes.n_classes)
+    said = one_hot(votes.matrix, votes.n_classes).astype(np.float64)
+    tables = said.T @ proba + said.mean(axis=0)[:, None]
+    tables = tables.reshape(votes.n_sources, -1, votes.n_classes)
+    tables /= tables.sum(axis=1, keepdims=True)
+    start = (1 - _TINY) * staying_pairs(counts, tables, share) + _TINY * alone
+    return learn_pairs(counts, (tables, tables), share, start)
+
+
+def trust_in(proba: np.ndarray, votes: Votes, share: np.ndarray, pairs: np.ndarray) -> float:
+    """What a row's evidence is worth to its neighbours, from 0 to 1: (1 − r) / (1 + r).
+
+    r is how evidence given the label correlates from one row to the next, so that n rows are worth
+    n·(1 − r)/(1 + r) independent ones. Means given the label are taken under `proba`, and how much of
+    the correlation the labels themselves explain follows from `pairs`.
+    """
+    before, after = layout_of(votes, None).neighbours()
+    if not len(before):
+        return 1.0
+    said = _log(proba) - np.log(share)
+    said -= said.mean(axis=1, keepdims=True)
+    mean = proba.T @ said / proba.sum(axis=0)[:, None]
+    middle = share @ mean
+    said, mean = said - middle, mean - middle
+    within = float((said * said).sum(axis=1).mean() - share @ (mean * mean).sum(axis=1))
+    shared = float(
+        (said[before] * said[after]).sum(axis=1).mean() - (pairs * (mean @ mean.T)).sum()
+    )
+    r = float(np.clip(shared / within, 0.0, MOST_ALIKE)) if within > 1e-12 else 0.0
+    return (1 - r) / (1 + r)
+
+
+def counted_pairs(y: np.ndarray, layout: Layout, n_classes: int) -> np.ndarray:
+    """Neighbouring known labels of each sequence; (n_sequences, n_classes, n_classes)."""
+    found = np.zeros((len(layout.starts), n_classes, n_classes))
+    before, after = layout.neighbours()
+    known = (y[before] != ABSTAIN) & (y[after] != ABSTAIN)
+    sequence = np.repeat(np.arange(len(layout.starts)), layout.lengths)[after[known]]
+    np.add.at(found, (sequence, y[before[known]], y[after[known]]), 1.0)
+    return found
+
+
+def whole_sequences(groups: np.ndarray, together: np.ndarray) -> np.ndarray:
+    """Groups of labelled rows joined until no sequence (`together`) is in two of them; (m,).
+
+    Labels of one sequence are alike: they count as one, and are left out as one.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    one, two = (np.unique(each, return_inverse=True)[1] for each in (groups, together))
+    if two.max(initial=-1) + 1 == len(two):
+        return groups
+    first = int(one.max()) + 1
+    size = first + int(two.max()) + 1
+    link = coo_array((np.ones(len(one)), (one, first + two)), shape=(size, size))
+    count, joined = connected_components(link, directed=False)
+    return groups if count < FEWEST_GROUPS else np.asarray(joined[one])
+
+
+def balanced(pairs: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Tables (…, K, K) scaled until both sides have `share`; the odds of labels that follow stay."""
+    for _ in range(_ROUNDS):
+        pairs = pairs * (share / pairs.sum(axis=-1))[..., None]
+        pairs = pairs * (share / pairs.sum(axis=-2))[..., None, :]
+    return np.asarray(pairs)
+
+
+def _log(proba: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(np.maximum(proba, 1e-300)))

@@ -1,0 +1,104 @@
+"""The experts that read vectors, over the train rows: features made once, two solves an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..neighbors.workers import Work
+from ..numerics import softmax
+from ..votes import Split
+from ..workspace import TRAIN
+from . import evidence as ev
+from .features import BLOCK, Features, View
+from .fitted import WEIGHTS, Readout, Rows, read
+from .groups import spaced
+
+__all__ = ["Vectors"]
+
+SLOPE, SCORE, SOME = 0.25, 4.0, 3000
+"""Vectors tell something if targets rise with their own leave-one-out predictions, on so many rows."""
+
+
+class Vectors:
+    """Features of every split, and what is taught over those of train."""
+
+    def __init__(self, splits: Sequence[Split], seed: int, *, apart: bool) -> None:
+        self.given = tuple(split.vectors for split in splits)
+        assert all(each is not None for each in self.given)
+        train = self.given[TRAIN]
+        assert train is not None
+        self.view, self.features = View.over(train, seed, apart=apart)
+        others = [self.view.of(each) for each in self.given[1:] if each is not None]
+        self.matrices = (self.features.matrix, *others)
+        some = spaced(len(train), SOME)
+        part = self.features.matrix[some].astype(np.float64)
+        own = np.einsum("ij,ij->i", part @ self.features.inverse, part)
+        self._gate = (some, own + 1 / max(1, len(train)))  # leverages of some rows
+
+    def are_of(self, splits: Sequence[Split]) -> bool:
+        """Whether these splits have the very same vectors."""
+        return len(splits) == len(self.given) and all(
+            split.vectors is each for split, each in zip(splits, self.given)
+        )
+
+    def lengths(self, at: int) -> np.ndarray:
+        """Lengths of a split's features; (n_rows,)."""
+        return self.features.lengths if at == TRAIN else Features(self.matrices[at]).lengths
+
+    def pupil(self, rows: Rows, prior: np.ndarray) -> tuple[Readout, np.ndarray] | None:
+        """Taught by the votes: what rows with such vectors are called by the sources that know them.
+
+        The readout and what it says of train rows; None where features do not foretell the votes of
+        rows left out: then they tell nothing, and what is learned from them is noise.
+        """
+        target = ev.shares_of_votes(ev.vote_counts(rows.votes, len(prior)), prior)
+        base = target.mean(axis=0)
+        target -= base
+        weights = self._solve(target)
+        (said,) = read(self.features.matrix, weights)
+        if (rows.votes >= 0).any() and not self._tell(target, said):
+            return None
+        readout = Readout(weights, base)
+        return readout, readout.evidence(said)
+
+    def echo(self, prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray) -> Readout:
+        """Taught by what majority and pupil agree on: their pooled opinion of the rows, made smooth."""
+        pooled = np.log(prior) + WEIGHTS["majority"] * majority + WEIGHTS["pupil"] * pupil
+        taught = softmax(pooled)
+        base = taught.mean(axis=0)
+        taught -= base
+        return Readout(self._solve(taught), base)
+
+    def _solve(self, target: np.ndarray) -> np.ndarray:
+        """Weights that read `target` (n_train, n_classes) off the features; float32."""
+        matrix, n_classes = self.features.matrix, target.shape[1]
+        first = 1 if n_classes == 2 else 0  # the other column is its negative
+        blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
+        parts = np.empty((len(blocks), n_classes - first, matrix.shape[1]), dtype=np.float32)
+        small = np.ascontiguousarray(target[:, first:].T, dtype=np.float32)
+
+        def multiply(at: int) -> None:
+            if first:
+                parts[at, 0] = small[0, blocks[at]] @ matrix[blocks[at]]
+            else:
+                np.matmul(small[:, blocks[at]], matrix[blocks[at]], out=parts[at])
+
+        Work(range(len(blocks))).run(lambda: multiply)
+        found = self.features.inverse @ parts.sum(axis=0, dtype=np.float64).T
+        whole = np.hstack([-found, found]) if first else found
+        return np.ascontiguousarray(whole, dtype=np.float32)
+
+    def _tell(self, target: np.ndarray, said: np.ndarray) -> bool:
+        """Slope and correlation of targets on their own leave-one-out predictions, on some rows."""
+        some, leverage = self._gate
+        real = target[some]
+        out = real - (real - said[some]) / np.maximum(1 - leverage, 1e-9)[:, None]
+        both, own, whole = (
+            float((a * b).sum()) for a, b in ((real, out), (out, out), (real, real))
+        )
+        if own <= 0 or whole <= 0:
+            return False
+        score = both / np.sqrt(own * whole) * np.sqrt(len(some))
+        return both / own > SLOPE and score > SCORE

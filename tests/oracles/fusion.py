@@ -1,0 +1,495 @@
+"""Fusion in plain numpy and float64: the whole model, one formula after the other.
+
+Nothing is kept between two fits, nothing is blocked or compiled, neighbours are found by comparing all
+pairs, and each convex round is solved by dense Newton steps. Only features of vectors are taken from
+`epoxy.fusion`, and only the triplet model's class balance from elsewhere in the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from epoxy import Split, Triplet, Votes
+from epoxy.errors import NotIdentifiable
+from epoxy.fusion.features import View
+
+WEIGHT = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
+RIDGE = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
+LIFTS = (0.8, 0.4, 0.1, 0.0)
+
+
+class Oracle:
+    """Fits when it is made; `radii` holds a distance per source, inf for its own rule, NaN for none."""
+
+    def __init__(
+        self,
+        train: Split,
+        hand: Split | None = None,
+        *,
+        scoring: str = "accuracy",
+        positive: int = 1,
+        metric: str = "cosine",
+        radii: Any = None,
+        class_balance: Any = None,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.metric, self.n_classes = metric, len(train.classes)
+        self.rho = min(max(0.05, noise), 0.95 * (self.n_classes - 1) / self.n_classes)
+        matrix = train.votes.matrix
+        self.columns = distinct(matrix, train.votes.sources)
+        every = np.full(matrix.shape[1], np.inf) if radii is None else np.asarray(radii, float)
+        self.radii = every[self.columns]
+        self.votes, self.vectors = matrix[:, self.columns].astype(int), train.vectors
+        names = [train.votes.sources[at] for at in self.columns]
+        given = None if class_balance is None else np.asarray(class_balance, float)
+        self.prior = balance(self.votes, names, train.classes) if given is None else given
+        self.vote_mean = one_hot(self.votes, self.n_classes).mean(axis=0)
+        self.view = self.corrected = self.held = self.cut = self.divisors = None
+        if train.vectors is not None:
+            self._learn_from_vectors(seed)
+        if self.view is None:
+            self.vectors = None  # vectors that tell nothing lend nothing
+        far = self.loans(self.votes, self.vectors)[1]
+        far = far[(self.votes < 0) & np.isfinite(far)]
+        self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
+        if hand is not None and hand.labelled.any():
+            self._learn_from_labels(hand.rows(hand.labelled))
+            self._choose_rule(train, hand.rows(hand.labelled), scoring, positive)
+
+    # experts without labels
+
+    def loans(self, votes: np.ndarray, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Vote and distance of the nearest train row each source votes on, for each row."""
+        lent = np.full(votes.shape, -1)
+        far = np.full(votes.shape, np.inf)
+        if vectors is None or self.vectors is None:
+            return lent, far
+        table = distances(self.metric, vectors, self.vectors)
+        for source in range(votes.shape[1]):
+            backs = self.votes[:, source] >= 0
+            if backs.all() or not np.isfinite(table[:, backs]).any():
+                continue
+            nearest = np.where(backs, table, np.inf).argmin(axis=1)  # the first of equals
+            far[:, source] = np.where(backs, table, np.inf).min(axis=1)
+            lent[:, source] = self.votes[nearest, source]
+        return lent, far
+
+    def _learn_from_vectors(self, seed: int) -> None:
+        view, made = View.over(self.vectors, seed, apart=self.metric == "cosine")
+        x = made.matrix.astype(np.float64)
+        inverse = np.linalg.inv(x.T @ x + 3.0 * np.eye(x.shape[1]))
+        target = softmax(np.log(self.prior) + self.counts(self.votes))
+        self.base = target.mean(axis=0)
+        weights = inverse @ (x.T @ (target - self.base))
+        if (self.votes >= 0).any() and not foretells(x, inverse, weights, target - self.base):
+            return
+        self.view, self.features, self.pupil = view, x, weights
+        pooled = np.log(self.prior) + WEIGHT["majority"] * self.majority(self.votes)
+        pooled += WEIGHT["pupil"] * evidence(x @ weights + self.base, self.base)
+        taught = softmax(pooled)
+        self.echo_base = taught.mean(axis=0)
+        self.echo = inverse @ (x.T @ (taught - self.echo_base))
+
+    def counts(self, votes: np.ndarray) -> np.ndarray:
+        return np.stack([(votes == k).sum(axis=1) for k in range(self.n_classes)], 1).astype(float)
+
+    def majority(self, votes: np.ndarray) -> np.ndarray:
+        counts = self.counts(votes)
+        shares = (counts + self.prior) / (counts.sum(axis=1, keepdims=True) + 1)
+        return loud(np.log(shares) - np.log(self.prior))
+
+    def reach(self, votes: np.ndarray, lent: np.ndarray, far: np.ndarray) -> np.ndarray:
+        raw = self.counts(votes)
+        borrows = (votes < 0) & np.isfinite(far) & (far <= self.radii)
+        grade = (far[:, :, None] > self.edges).sum(axis=2)
+        for at, lift in enumerate(LIFTS):
+            raw += lift * np.sqrt(self.counts(np.where(borrows & (grade == at), lent, -1)))
+        return loud(raw)
+
+    def parts(self, split: Split) -> dict[str, Any]:
+        """Evidence of the experts without labels, features and φ, of any rows."""
+        votes = split.votes.matrix[:, self.columns].astype(int)
+        said = {
+            "majority": self.majority(votes),
+            "reach": self.reach(votes, *self.loans(votes, split.vectors)),
+        }
+        phi = 0.5 * (one_hot(votes, self.n_classes) - self.vote_mean)
+        x = None
+        if self.view is not None:
+            x = np.zeros((len(votes), self.features.shape[1]))
+            said |= {name: np.zeros((len(votes), self.n_classes)) for name in ("pupil", "echo")}
+            if split.vectors is not None:
+                x = self.view.of(split.vectors).astype(np.float64)
+                said["pupil"] = evidence(x @ self.pupil + self.base, self.base)
+                said["echo"] = evidence(x @ self.echo + self.echo_base, self.echo_base)
+            phi = np.hstack([1.1 * x, phi])
+        return {"votes": votes, "said": said, "x": x, "phi": phi}
+
+    def before(self, said: dict[str, np.ndarray]) -> np.ndarray:
+        """Logits of the model without labels."""
+        return np.log(self.prior) + sum(WEIGHT[name] * each for name, each in said.items())
+
+    # hand labels
+
+    def _learn_from_labels(self, hand: Split) -> None:
+        parts = self.parts(hand)
+        self.y, m = hand.y, hand.n_rows
+        offset, said = self.before(parts["said"]), dict(parts["said"])
+        groups = np.arange(m)
+        self.asked = None
+        if parts["x"] is not None:
+            mine, theirs = (likeness(each, parts["x"]) for each in (parts["x"], self.features))
+            groups = grouped(mine, theirs, hand.vectors)
+            if m >= 5:
+                self.asked = least_hashes(hand.vectors)
+                self.labelled_x = parts["x"][self.asked]
+                own = groups[:, None] == groups[self.asked]
+                said["neighbours"] = self.neighbours(parts["x"], own)
+                offset = offset + WEIGHT["neighbours"] * said["neighbours"]
+        weight = len(np.unique(groups)) / m
+        left, size, right = np.linalg.svd(parts["phi"], full_matrices=False)
+        root = left * size
+        for _ in ("with neighbours", "without, where their weight would be negative"):
+            experts = np.stack(list(said.values()))
+            ridges = np.array([RIDGE[name] for name in said])
+            logits = offset
+            for _ in range(2):
+                q = believed(softmax(logits), self.y, self.rho)
+                off, bias, learned = newton(offset, experts, root, q, weight, ridges)
+                logits = offset + np.tensordot(off, experts, 1) + bias + root @ learned
+            if "neighbours" not in said or WEIGHT["neighbours"] + off[-1] >= 0:
+                break
+            del said["neighbours"]
+            self.asked, offset = None, self.before(parts["said"])
+        self.corrected = (dict(zip(said, off)), bias, right.T @ learned)
+        self.held = softmax(left_out(logits, q, experts, parts["phi"], groups, weight, ridges))
+
+    def neighbours(self, x: np.ndarray, forbidden: Any = False) -> np.ndarray:
+        """Evidence of the five likest labelled rows."""
+        like = np.where(forbidden, -np.inf, likeness(x, self.labelled_x))
+        near = np.argsort(-like, axis=1, kind="stable")[:, :5]
+        s = np.take_along_axis(like, near, axis=1)
+        c = np.clip(s, 0, 1)
+        weight = np.where(np.isfinite(s), c**2 / (1.02 - c), 0.0)
+        voices = np.eye(self.n_classes)[self.y[self.asked]][near]
+        shares = np.einsum("nk,nkc->nc", weight, voices) + 2 * self.prior
+        return evidence(shares / (weight.sum(axis=1, keepdims=True) + 2), self.prior)
+
+    # answers
+
+    def proba(self, split: Split) -> np.ndarray:
+        """Class probabilities; (n_rows, n_classes)."""
+        parts = self.parts(split)
+        said = parts["said"]
+        if self.corrected is None:
+            return softmax(self.before(said))
+        off, bias, theta = self.corrected
+        if self.asked is not None:
+            silent = np.zeros((split.n_rows, self.n_classes))
+            said["neighbours"] = silent if split.vectors is None else self.neighbours(parts["x"])
+        logits = np.log(self.prior) + bias + parts["phi"] @ theta
+        return softmax(logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items()))
+
+    def _choose_rule(self, train: Split, hand: Split, scoring: str, positive: int) -> None:
+        rows, mine = self.parts(train), self.parts(hand)
+        words = [None] * hand.n_rows if hand.chosen is None else hand.chosen.tolist()
+        unknown = np.array([word is None for word in words])
+        drawn = np.array([word == "random" for word in words])
+        margins = [ahead(self.before(each["said"])) for each in (mine, rows)]
+        if unknown.any() and not looks_chosen(
+            margins[0][unknown], margins[1], mine["votes"][unknown], rows["votes"],
+            None if mine["x"] is None else mine["x"][unknown], rows["x"],
+        ):  # fmt: skip
+            drawn |= unknown
+        self.drawn = drawn
+        proba = self.proba(train)
+        if scoring == "f1_macro" and drawn.sum() >= 50:
+            self.divisors = proba.mean(axis=0) ** 0.25
+        if scoring == "f1":
+            before = softmax(self.before(rows["said"]))
+            self.cut = f1_cut(
+                proba, before, positive, self.held[drawn, positive], self.y[drawn] == positive
+            )
+
+    def labels(self, proba: np.ndarray, positive: int = 1) -> np.ndarray:
+        """Class indices by the rule."""
+        if self.divisors is not None:
+            return (proba / self.divisors).argmax(axis=1)
+        if self.cut is None:
+            return proba.argmax(axis=1)
+        others = np.where(np.arange(self.n_classes) == positive, -np.inf, proba)
+        return np.where(proba[:, positive] >= self.cut, positive, others.argmax(axis=1))
+
+
+# small formulas
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def one_hot(votes: np.ndarray, n_classes: int) -> np.ndarray:
+    return np.hstack([votes == k for k in range(n_classes)]).astype(float)
+
+
+def loud(scores: np.ndarray) -> np.ndarray:
+    """Mean zero in each row, at most four nats."""
+    scores = np.clip(scores - scores.mean(axis=1, keepdims=True), -4, 4)
+    return scores - scores.mean(axis=1, keepdims=True)
+
+
+def evidence(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """What class shares say beyond the shares `base`: the gain in logit."""
+
+    def logit(p: np.ndarray) -> np.ndarray:
+        p = np.clip(p, 0.02, 0.98)
+        return np.log(p / (1 - p))
+
+    return loud(logit(shares) - logit(base))
+
+
+def ahead(logits: np.ndarray) -> np.ndarray:
+    top = np.sort(softmax(logits), axis=1)
+    return top[:, -1] - top[:, -2]
+
+
+def distances(metric: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """All pairs in float64, summed in 32 running sums folded in halves; inf without a direction."""
+    x, z = left.astype(np.float64)[:, None], right.astype(np.float64)[None]
+
+    def total(terms: np.ndarray) -> np.ndarray:
+        missing = -terms.shape[-1] % 32
+        terms = np.pad(terms, [(0, 0)] * (terms.ndim - 1) + [(0, missing)])
+        sums = np.zeros((*terms.shape[:-1], 32))
+        for at in range(0, terms.shape[-1], 32):
+            sums = sums + terms[..., at : at + 32]
+        while sums.shape[-1] > 1:
+            half = sums.shape[-1] // 2
+            sums = sums[..., :half] + sums[..., half:]
+        return sums[..., 0]
+
+    if metric == "euclidean":
+        return np.sqrt(total((x - z) ** 2))
+    lengths = np.sqrt(total(x * x) * total(z * z))
+    cosine = total(x * z) / np.where(lengths > 0, lengths, 1.0)
+    return np.where(lengths > 0, np.maximum(0.0, 1 - cosine), np.inf)
+
+
+def likeness(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Cosines of features, rounded so that twins are equal."""
+
+    def unit(x: np.ndarray) -> np.ndarray:
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+    return np.round(unit(left) @ unit(right).T, 10)
+
+
+# sources, class balance, gate
+
+
+def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
+    """Sources that share less than 75 % of their (row, vote) pairs with each one kept before."""
+    pairs = [{(row, vote) for row, vote in enumerate(v.tolist()) if vote >= 0} for v in votes.T]
+    kept: list[int] = []
+    for at in sorted(range(len(pairs)), key=lambda at: (-len(pairs[at]), names[at])):
+        rare = len(pairs[at]) < 0.02 * len(votes)
+        alike = [len(pairs[at] & pairs[k]) / max(1, len(pairs[at] | pairs[k])) for k in kept]
+        if rare or all(each < 0.75 for each in alike):
+            kept.append(at)
+    return np.sort(np.array(kept, dtype=int))
+
+
+def balance(votes: np.ndarray, names: Any, classes: Any) -> np.ndarray:
+    """The mean of three witnesses: equal shares, the majority vote, the triplet model."""
+    n_classes = len(classes)
+    equal = np.full(n_classes, 1 / n_classes)
+    counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1)
+    spoken = counts.sum(axis=1) > 0
+    if not spoken.any():
+        return equal
+    shares = counts[spoken] / counts[spoken].sum(axis=1, keepdims=True)
+    witnesses = [equal, shares.mean(axis=0)]
+    with warnings.catch_warnings(), suppress(NotIdentifiable):
+        warnings.simplefilter("ignore")
+        fitted = Triplet(class_balance="learn").fit(Votes(votes, names, classes))
+        witnesses.append(fitted.class_balance_)
+    return np.mean(witnesses, axis=0)
+
+
+def foretells(x: np.ndarray, inverse: np.ndarray, weights: np.ndarray, t: np.ndarray) -> bool:
+    """Whether leave-one-out predictions of the votes are worth anything."""
+    leverage = np.einsum("ij,jk,ik->i", x, inverse, x, optimize=True) + 1 / len(x)
+    out = t - (t - x @ weights) / np.maximum(1 - leverage, 1e-9)[:, None]
+    both, own, whole = (t * out).sum(), (out * out).sum(), (t * t).sum()
+    if own <= 0 or whole <= 0:
+        return False
+    return both / own > 0.25 and both / np.sqrt(own * whole) * np.sqrt(len(x)) > 4
+
+
+# the correction
+
+
+def least_hashes(vectors: np.ndarray) -> np.ndarray:
+    key = [hashlib.blake2b(each.tobytes(), digest_size=8).digest() for each in vectors]
+    return np.sort(sorted(range(len(key)), key=lambda at: (key[at], at))[:1000])
+
+
+def grouped(like: np.ndarray, to_train: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Groups left out together, as many as make a held-out row as lonely as a train row is."""
+    m = len(like)
+    enough = np.median(to_train.max(axis=1)) + 0.02
+    alone = np.where(np.eye(m, dtype=bool), -np.inf, like)
+    if m < 10 or np.median(alone.max(axis=1)) <= enough:
+        return np.arange(m)
+    keys = [each.tobytes() for each in vectors]  # rows with equal vectors stay together
+    first = [at for at in range(m) if keys.index(keys[at]) == at]
+    number = np.array([first.index(keys.index(key)) for key in keys])
+    if len(first) < 2:
+        return number
+    near = like[np.ix_(first, first)]
+    apart = np.where(np.eye(len(first), dtype=bool), 0.0, np.clip(1 - near, 0, 2))
+    tree = linkage(squareform(apart, checks=False), "average")
+
+    def too_easy(count: int) -> bool:
+        groups = fcluster(tree, count, "maxclust")
+        other = np.where(groups[:, None] == groups, -np.inf, near)
+        return bool(np.median(other.max(axis=1)[number]) > enough)
+
+    low, high = min(10, len(first)), len(first)
+    while low < high:
+        count = (low + high + 1) // 2
+        low, high = (low, count - 1) if too_easy(count) else (count, high)
+    return fcluster(tree, low, "maxclust")[number]
+
+
+def believed(p: np.ndarray, y: np.ndarray, rho: float) -> np.ndarray:
+    """Classes of the labelled rows by Bayes' rule, for labels that are wrong at rate rho."""
+    said = np.eye(p.shape[1])[y]
+    q = p * np.where(said == 1, 1 - rho, rho / (p.shape[1] - 1))
+    return q / q.sum(axis=1, keepdims=True)
+
+
+def newton(
+    offset: np.ndarray, experts: np.ndarray, root: np.ndarray, q: np.ndarray, weight: float,
+    ridges: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The convex problem with soft targets q, by full Newton steps with a dense Hessian."""
+    m, k = offset.shape
+    e, r = len(experts), root.shape[1]
+    design = np.zeros((m, k, e + k + r * k))  # of logits by parameters
+    design[:, :, :e] = experts.transpose(1, 2, 0)
+    for label in range(k):
+        design[:, label, e + label] = 1
+        design[:, label, e + k + label :: k] = root
+    flat = design.reshape(m * k, -1)
+    ridge = np.r_[ridges, np.full(k, 3.0), np.ones(r * k)]
+    point = np.zeros(len(ridge))
+
+    def loss(at: np.ndarray) -> float:
+        logits = offset + (flat @ at).reshape(m, k)
+        top = logits.max(axis=1, keepdims=True)
+        total = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
+        return float(weight * (total.sum() - (q * logits).sum()) + 0.5 * ridge @ (at * at))
+
+    for _ in range(100):
+        p = softmax(offset + (flat @ point).reshape(m, k))
+        slope = weight * flat.T @ (p - q).ravel() + ridge * point
+        if np.abs(slope).max() < 1e-12:
+            break
+        bend = np.einsum("ik,kl->ikl", p, np.eye(k)) - p[:, :, None] * p[:, None]
+        curved = np.einsum("ikl,ilp->ikp", bend, design).reshape(m * k, -1)
+        step = np.linalg.solve(weight * flat.T @ curved + np.diag(ridge), -slope)
+        length, now = 1.0, loss(point)
+        while loss(point + length * step) > now + 1e-9 and length > 1e-6:
+            length /= 2
+        point = point + length * step
+    return point[:e], point[e : e + k], point[e + k :].reshape(r, k)
+
+
+def left_out(
+    logits: np.ndarray, q: np.ndarray, experts: np.ndarray, phi: np.ndarray, groups: np.ndarray,
+    weight: float, ridges: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Each group's logits without its labels: one Newton step with the same curvature for all classes."""
+    p = softmax(logits)
+    m, k = p.shape
+    w = np.maximum(weight * (1 - (p * p).sum(axis=1)) / np.sqrt(k - 1), 1e-12)
+    kernel = phi @ phi.T + 1 / 3
+    for said, ridge in zip(experts, ridges):
+        kernel += said @ said.T / ((k - 1) * ridge)
+    spread = kernel @ np.linalg.inv(np.eye(m) + w[:, None] * kernel)  # (A⁻¹ + W)⁻¹
+    found = logits.copy()
+    for group in np.unique(groups):
+        g = np.flatnonzero(groups == group)
+        own = spread[np.ix_(g, g)]
+        found[g] += np.linalg.solve(np.eye(len(g)) - own * w[g], own @ (weight * (p - q)[g]))
+    return found
+
+
+# decisions
+
+
+def looks_chosen(
+    margin: np.ndarray, margins: np.ndarray, votes: np.ndarray, train_votes: np.ndarray, x: Any,
+    train_x: Any,
+) -> bool:  # fmt: skip
+    """Whether labelled rows differ from train rows in sureness, votes, conflicts, or place."""
+    n = len(margin)
+    if n < 10:
+        return False
+    cast = [(each >= 0).sum(axis=1) for each in (votes, train_votes)]
+    if min(stats.ks_2samp(margin, margins).pvalue, stats.ks_2samp(*cast).pvalue) < 1e-6:
+        return True
+    split = [
+        np.array([len(set(row[row >= 0].tolist())) > 1 for row in each])
+        for each in (votes, train_votes)
+    ]
+    table = np.array([[each.sum(), (~each).sum()] for each in split])
+    if (table.sum(axis=0) > 0).all() and stats.chi2_contingency(table, correction=False)[1] < 1e-6:
+        return True
+    if x is None:
+        return False
+    mean, covariance = x.mean(axis=0), train_x.T @ train_x / len(train_x)
+    whole = np.trace(covariance)
+    high = whole / n + 5 * np.sqrt(2 * (covariance**2).sum()) / n
+    return bool((mean @ mean - x.var(axis=0).sum() / n) / whole > 0.03 and mean @ mean > high)
+
+
+def f1_cut(
+    proba: np.ndarray, before: np.ndarray, positive: int, shown: np.ndarray, right: np.ndarray
+) -> float | None:
+    """The probability from which rows are called positive; None for the most probable class."""
+    own, n = proba[:, positive], len(proba)
+    calls = [(each.argmax(axis=1) == positive).mean() for each in (before, proba)]
+    share = np.sqrt(calls[0] * calls[1])
+    if len(right) >= 100 and right.any():
+        places = np.unique(np.r_[own, shown])
+        places = (np.r_[0.0, places[:-1]] + places) / 2
+        known = right.sum() / (right.sum() + 100)
+        curve = [
+            (1 - known) * f1(own[own >= t].sum(), (own >= t).sum(), own.sum())
+            + known * f1(right[shown >= t].sum(), (shown >= t).sum(), right.sum())
+            for t in places
+        ]
+        cut = places[int(np.argmax(curve))]
+        trust = right.sum() / (right.sum() + 10)
+        share = max(share, 1 / n) ** (1 - trust) * max((own >= cut).mean(), 1 / n) ** trust
+    called = round(share * n)
+    if called == 0:
+        return None
+    falling = np.append(np.sort(own)[::-1], 0.0)
+    return float((falling[called - 1] + falling[called]) / 2)
+
+
+def f1(both: float, said: float, real: float) -> float:
+    return 2 * both / max(said + real, 1e-12)
