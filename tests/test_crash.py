@@ -32,7 +32,7 @@ def project(tmp_path) -> Path:
         label = ("ham", "spam")[y] if at % 8 == 0 else ""
         lines.append(f"{at},x {' '.join(words)} {rng.integers(0, 50)},{label}")
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    from epoxy.session.project import new_project
+    from epoxy.session.making import new_project
 
     new_project(tmp_path / "p", tmp_path / "rows.csv", classes=["ham", "spam"], lfs=LFS)
     return tmp_path / "p"
@@ -51,6 +51,25 @@ def killed_after(lines: int, code: str, *arguments: str) -> list[str]:
         process.send_signal(signal.SIGKILL)
         process.wait()
         return seen + process.stdout.read().split()
+
+
+@pytest.mark.parametrize("lines", [1, 4, 9])
+def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
+    code = """
+        import sys, epoxy
+        session = epoxy.Session.open(sys.argv[1], graph=False)
+        for row in range(1, 300):
+            if row % 8:
+                session.label(str(row), "spam")
+                print(row)
+    """
+
+    done = killed_after(lines, code, str(project))
+
+    train = epoxy.Session.open(project, graph=False).split("train")
+    kept = {str(train.ids[row]) for row in np.flatnonzero(train.labelled)}
+    assert set(done) <= kept
+    assert len(kept) <= len(done) + 1  # the one that was being written
 
 
 @pytest.mark.parametrize("lines", [1, 4, 9])

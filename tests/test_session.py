@@ -1,4 +1,9 @@
+"""A session equals a fitted model, whatever was edited on the way there; the oracle is never a session."""
+
 from __future__ import annotations
+
+import re
+import threading
 
 import numpy as np
 import pytest
@@ -8,12 +13,14 @@ from hypothesis import strategies as st
 import epoxy
 from epoxy.errors import (
     AlignmentError,
+    EpoxyError,
     NotIdentifiable,
     ParameterError,
     RadiusError,
     UnknownName,
     VoteError,
 )
+from epoxy.session import Radii, SetVotes, Switch
 from epoxy.weighting import KNearest
 
 
@@ -36,55 +43,66 @@ def make(n_rows=120, seed=0, n_classes=2, n_sources=5) -> epoxy.Split:
 TRAIN, DEV = make(), make(60, seed=1)
 
 
-def fresh(session: epoxy.Session) -> epoxy.Session:
-    """A new session with the same sources, radii and hand-given labels, computed from nothing."""
-    on = session.split("train"), session.split("dev")
-    radii = {name: r for name, r in session.radii.items() if name in on[0].votes.sources}
-    made = epoxy.Session(
-        *on,
-        radius=radii,
-        label_model=session.label_model,
-        metric=session.metric,
-        weighting=session.weighting,
-    )
-    for row in np.flatnonzero(on[0].labelled):
-        made.label(int(row), session.classes[on[0].y[row]])
-    return made
+def fitted(session: epoxy.Session) -> epoxy.Epoxy:
+    """The paper's pipeline fitted from nothing on what the session holds now."""
+    template = session.model_template
+    train = session.split()
+    radii = {name: r for name, r in session.radii.items() if name in train.votes.sources}
+    model = epoxy.Epoxy(template.label_model, radii, template.weighting, metric=template.metric)
+    return model.fit(train, session.hand_labelled())
 
 
-def assert_same(a: epoxy.Session, b: epoxy.Session) -> None:
-    assert a.problem == b.problem
-    if not a.problem:
-        assert (a.probabilities == b.probabilities).all()
-        assert (a.dev_probabilities == b.dev_probabilities).all()
-    assert a.scores == b.scores
+def assert_equals_a_fit(session: epoxy.Session) -> None:
+    if not session.split().votes.n_sources:
+        assert "no source is switched on" in session.problem
+        return
+    if session.problem:
+        with pytest.raises(NotIdentifiable, match=re.escape(session.problem)):
+            fitted(session)
+        return
+    model = fitted(session)
+    assert session.problem == ""
+    assert (session.probabilities == model.predict_proba(session.split())).all()
+    assert (session.dev_probabilities == model.predict_proba(session.split("dev"))).all()
+    assert session.votes.matrix.tolist() == model.votes_.matrix.tolist()
+    guess = model.predict_proba(session.split()).argmax(axis=1)
+    truth = session.split().y
+    assert (session.labels == np.where(truth >= 0, truth, guess)).all()
+
+
+def paper(**options) -> epoxy.Session:
+    return epoxy.Session(TRAIN, DEV, epoxy.Epoxy(**{"radius": 0.05, **options}))
 
 
 @pytest.fixture
 def session() -> epoxy.Session:
-    return epoxy.Session(TRAIN, dev=DEV, radius=0.05)
+    return paper()
 
 
 def test_a_session_starts_where_a_fitted_model_would_be(session):
-    model = epoxy.Epoxy(session.label_model, 0.05).fit(TRAIN)
+    model = epoxy.Epoxy(radius=0.05).fit(TRAIN, DEV)
 
     assert (session.probabilities == model.predict_proba(TRAIN)).all()
     assert (session.dev_probabilities == model.predict_proba(DEV)).all()
-    assert session.scores["accuracy"] == model.score(DEV)
     assert session.votes.matrix.tolist() == model.votes_.matrix.tolist()
 
 
 EDITS = st.lists(
     st.one_of(
         st.tuples(
-            st.just("radius"), st.integers(0, 4), st.sampled_from([0.0, 0.02, 0.1, 0.5, 2.0, None])
+            st.just("radius"),
+            st.integers(0, 4),
+            st.sampled_from([0.0, 0.02, 0.1, 0.5, 2.0, None, "auto"]),
         ),
         st.tuples(st.just("votes"), st.integers(0, 6), st.integers(0, 10_000)),
         st.tuples(st.just("switch"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("remove"), st.integers(0, 4), st.none()),
         st.tuples(st.just("label"), st.integers(0, 119), st.sampled_from(["c0", "c1", None])),
+        st.tuples(st.just("dev label"), st.integers(0, 59), st.sampled_from(["c0", "c1", None])),
         st.tuples(st.just("append"), st.integers(1, 9), st.integers(0, 10_000)),
         st.tuples(st.just("undo"), st.none(), st.none()),
+        st.tuples(st.just("redo"), st.none(), st.none()),
+        st.tuples(st.just("preview"), st.integers(0, 4), st.sampled_from([0.0, 0.3, None])),
     ),
     max_size=12,
 )
@@ -93,9 +111,11 @@ EDITS = st.lists(
 def play(session: epoxy.Session, edits) -> None:
     for what, a, b in edits:
         names = session.sources
-        if what == "undo":
-            if session.version and session._past:
-                session.undo()
+        if what in ("undo", "redo"):
+            try:
+                getattr(session, what)()
+            except ParameterError as error:
+                assert "there is no edit" in str(error)  # noqa: PT017
         elif what == "votes":
             column = np.random.default_rng(b).integers(-1, 2, session.split().n_rows)
             column[np.random.default_rng(b + 1).random(len(column)) < 0.7] = -1
@@ -104,68 +124,107 @@ def play(session: epoxy.Session, edits) -> None:
         elif what == "append":
             more = make(a, seed=b, n_sources=len(names))
             votes = epoxy.Votes(more.votes.matrix, names, session.classes)
-            session.append(epoxy.Split(votes, more.vectors))
+            session.append(epoxy.Split(votes, more.vectors, ids=1000 + np.arange(a)))
         elif what == "label":
-            session.label(a, b)
+            session.label(a, b, chosen="random" if a % 2 else None)
+        elif what == "dev label":
+            session.label(a, b, split="dev")
         elif f"s{a}" in names and (what != "remove" or len(names) > 1):
+            if what == "preview":
+                session.preview(Radii({f"s{a}": b}))
+                continue
             {"radius": session.set_radius, "switch": session.switch}.get(
                 what, lambda name, _: session.remove(name)
             )(f"s{a}", b)
 
 
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
 @given(EDITS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_after_any_edits_a_session_equals_a_fresh_one_bit_for_bit(edits):
-    session = epoxy.Session(TRAIN, dev=DEV, radius=0.05, label_model=epoxy.Triplet([0.4, 0.6]))
+@SLOW
+def test_after_any_edits_a_session_equals_a_fitted_model_bit_for_bit(edits):
+    session = paper()
 
     play(session, edits)
 
-    if session.split().votes.n_sources:
-        assert_same(session, fresh(session))
+    assert_equals_a_fit(session)
 
 
 @given(EDITS)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(SLOW, max_examples=20)
 def test_the_graph_changes_no_answer(edits):
-    options = {"radius": 0.05, "label_model": epoxy.Triplet([0.4, 0.6])}
-    with_graph = epoxy.Session(TRAIN, dev=DEV, **options)
-    without = epoxy.Session(TRAIN, dev=DEV, graph=False, **options)
+    session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(epoxy.Triplet([0.4, 0.6]), 0.05), graph=False)
 
-    play(with_graph, edits)
-    play(without, edits)
+    play(session, edits)
 
-    assert_same(with_graph, without)
+    assert_equals_a_fit(session)
 
 
 @pytest.mark.parametrize(
-    "model", [epoxy.MajorityVote(), epoxy.DawidSkene(), epoxy.Triplet("learn")]
+    "model", [epoxy.MajorityVote(), epoxy.DawidSkene(), epoxy.Triplet("learn"), epoxy.Chain(5)]
 )
 def test_any_label_model_can_be_edited_under(model):
-    session = epoxy.Session(TRAIN, dev=DEV, radius=0.05, label_model=model)
+    session = paper(label_model=model)
 
     session.set_radius("s1", 0.3)
     session.set_votes("s2", np.where(TRAIN.y == 0, 0, -1))
+    session.label(3, "c1")
 
-    assert_same(session, fresh(session))
+    assert_equals_a_fit(session)
 
 
 def test_three_classes_and_another_rule_can_be_edited_too():
     train, dev = make(n_classes=3), make(60, seed=1, n_classes=3)
-    session = epoxy.Session(train, dev=dev, radius=1.0, weighting=KNearest(3), metric="euclidean")
+    model = epoxy.Epoxy(radius=1.0, weighting=KNearest(3), metric="euclidean")
+    session = epoxy.Session(train, dev, model)
 
     session.set_radius("s1", 2.0)
     session.set_votes("s2", np.where(train.y == 0, 0, -1))
 
     assert session.probabilities.shape == (120, 3)
-    assert_same(session, fresh(session))
+    assert_equals_a_fit(session)
 
 
-def test_an_edit_touches_one_column_only(session):
-    before = session._now.sources
+class Foreign:
+    """A model from elsewhere: vote shares, and the class shares of dev where nobody votes."""
+
+    def fit(self, train, dev=None):
+        counts = np.zeros(2) if dev is None else np.bincount(dev.y, minlength=2)
+        self.prior = (counts + 1) / (counts.sum() + 2)
+        return self
+
+    def predict_proba(self, split):
+        counts = np.stack([(split.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
+        total = counts.sum(axis=1, keepdims=True)
+        return np.where(total > 0, counts / np.maximum(total, 1), self.prior)
+
+
+def test_any_object_with_fit_and_predict_proba_can_be_the_model():
+    session = epoxy.Session(TRAIN, DEV, Foreign())
+
+    session.label(0, "c1")
+    session.switch("s0", False)
+
+    oracle = Foreign().fit(session.split(), session.hand_labelled())
+    assert (session.probabilities == oracle.predict_proba(session.split())).all()
+    assert session.scores["rows"] == 61
+    assert list(session.comparison()) == ["majority", "epoxy", "foreign"]
+    assert session.explain(0).probabilities["c0"] == session.probabilities[0, 0]
+    assert session.report().summary["model"] == "Foreign"
+
+
+def test_something_that_is_no_model_is_refused():
+    with pytest.raises(ParameterError, match="int has no fit"):
+        epoxy.Session(TRAIN, DEV, 3)
+
+
+def test_an_edit_touches_one_source_only(session):
+    before = session.state.workspace.sources
 
     session.set_radius("s1", 0.5)
 
-    after = session._now.sources
+    after = session.state.workspace.sources
     assert [a is b for a, b in zip(before, after)] == [True, False, True, True, True]
 
 
@@ -176,17 +235,47 @@ def test_a_change_says_what_happened(session):
     assert change.version == session.version == 1
     assert change.coverage[1] > change.coverage[0]
     assert change.after == session.scores
-    assert change.seconds > 0
+    assert change.edit == {"kind": "radii", "radii": {"s1": 2.0}}
     assert "labels changed" in str(change)
+    assert change.to_dict()["flipped"] == change.flipped.tolist()
+
+
+def test_the_seconds_of_a_change_cover_the_search_for_neighbours(session, monkeypatch):
+    from epoxy.loans import Neighbourhood
+
+    lend = Neighbourhood.lend
+
+    def slow(*given, **options):
+        threading.Event().wait(0.05)
+        return lend(*given, **options)
+
+    monkeypatch.setattr(Neighbourhood, "lend", slow)
+
+    assert session.set_votes("s0", np.where(TRAIN.y == 0, 0, -1)).seconds > 0.05
+
+
+def test_a_preview_says_what_an_edit_would_do_and_keeps_nothing(session):
+    start = session.probabilities
+
+    seen = session.preview(Radii({"s1": 2.0}))
+    draft = session.preview(SetVotes("new", (np.where(TRAIN.y == 1, 1, -1), None)))
+
+    assert session.version == 0
+    assert session.radii["s1"] == 0.05
+    assert session.probabilities is start
+    assert draft.what == "add new"
+    done = session.set_radius("s1", 2.0)
+    assert seen.flipped.tolist() == done.flipped.tolist()
+    assert dict(seen.after) == dict(done.after)
+    assert_equals_a_fit(session)
 
 
 def test_flipped_rows_are_those_whose_label_changed(session):
-    before = session.probabilities.argmax(axis=1)
+    before = session.labels
 
     change = session.set_votes("s0", np.where(TRAIN.y == 0, 0, 1))
 
-    after = session.probabilities.argmax(axis=1)
-    assert change.flipped.tolist() == np.flatnonzero(before != after).tolist()
+    assert change.flipped.tolist() == np.flatnonzero(before != session.labels).tolist()
     assert len(change.flipped) > 0
 
 
@@ -196,10 +285,11 @@ def test_watchers_are_told_until_they_stop(session):
 
     session.set_radius("s0", 0.1)
     session.undo()
+    session.redo()
     stop()
     session.set_radius("s0", 0.2)
 
-    assert heard == ["radius of s0", "undo radius of s0"]
+    assert heard == ["radius of s0", "undo radius of s0", "redo radius of s0"]
 
 
 def test_each_undo_names_the_edit_it_takes_back(session):
@@ -214,36 +304,114 @@ def test_each_undo_names_the_edit_it_takes_back(session):
     assert heard == ["undo off s1", "undo radius of s0"]
 
 
-def test_a_change_is_made_of_plain_numbers(session):
-    change = session.set_radius("s0", 0.3)
-
-    assert [type(each) for each in change.coverage] == [float, float]
-
-
-def test_undo_goes_back_step_by_step_to_the_start(session):
+def test_undo_goes_back_step_by_step_to_the_start_and_redo_forth_again(session):
     start = session.probabilities
     session.set_radius("s0", 0.4)
-    session.switch("s1", False)
+    session.remove("s1")
+    session.label(4, "c1")
+    end = session.probabilities
 
-    session.undo()
-    session.undo()
+    for _ in range(3):
+        session.undo()
 
+    assert session.sources == TRAIN.votes.sources
     assert (session.probabilities == start).all()
     with pytest.raises(ParameterError, match="no edit to undo"):
         session.undo()
+    for _ in range(3):
+        session.redo()
+    assert (session.probabilities == end).all()
+    with pytest.raises(ParameterError, match="no edit to redo"):
+        session.redo()
 
 
-def test_a_hand_given_label_changes_scores_only(session):
+def test_a_new_edit_ends_what_could_be_redone(session):
+    session.set_radius("s0", 0.4)
+    session.undo()
+    session.switch("s1", False)
+
+    with pytest.raises(ParameterError, match="no edit to redo"):
+        session.redo()
+
+
+def test_a_hand_label_teaches_the_class_balance_and_overrides_the_label(session):
+    for row in range(40):
+        session.label(row, "c1", chosen="random")
+
+    assert (session.labels[:40] == 1).all()
+    assert session.split().y[:40].tolist() == [1] * 40
+    assert_equals_a_fit(session)
+    assert session.model().label_model_.class_balance_[1] > 0.6
+
+
+def test_rows_that_were_chosen_teach_no_class_balance_and_are_not_scored(session):
     before = session.probabilities
-    rows = session.scores["rows"]
 
-    session.label(3, session.classes[0])
+    for row in range(40):
+        session.label(row, "c1", chosen="least sure")
 
-    assert session.probabilities is not None
     assert (session.probabilities == before).all()
-    assert session.scores["rows"] == rows + 1
-    session.label(3, None)
-    assert session.scores["rows"] == rows
+    assert session.scores["rows"] == 60
+    assert_equals_a_fit(session)
+
+
+def test_scores_say_what_they_rest_on():
+    session = epoxy.Session(TRAIN, None, epoxy.Epoxy())
+    assert (session.scores, session.scores.basis) == ({}, "none")
+    assert "no row is labelled" in session.scores.why
+
+    session.label(0, "c1", chosen="surest")
+    assert session.scores == {}
+    assert "none drawn at random" in session.scores.why
+
+    session.label(1, "c1", chosen="random")
+    assert (session.scores["rows"], session.scores.basis) == (1, "random")
+
+    session.label(2, "c1")
+    assert (session.scores["rows"], session.scores.basis) == (2, "unknown")
+    assert "not known" in session.scores.why
+
+
+def test_a_row_is_scored_by_a_model_that_did_not_count_it():
+    session = epoxy.Session(TRAIN, None, epoxy.Epoxy(radius=0.05))
+    for row in range(6):
+        session.label(row, "c1" if row else "c0", chosen="random")
+
+    def without(row: int) -> np.ndarray:
+        rest = epoxy.Session(TRAIN, None, epoxy.Epoxy(radius=0.05))
+        for other in set(range(6)) - {row}:
+            rest.label(other, "c1" if other else "c0", chosen="random")
+        return fitted(rest).predict_proba(TRAIN)[row]
+
+    for row in range(6):
+        assert session.outcome.held_out[row] == pytest.approx(without(row), abs=1e-12)
+
+
+def test_labellers_who_may_err_agree_on_a_label_that_overrides_nothing():
+    session = epoxy.Session(
+        TRAIN, None, epoxy.Epoxy(radius=0.05), reliability={"good": 0.95, "poor": 0.6}
+    )
+    said = session.labels[7]
+
+    for by, name in (("poor", "c0"), ("good", "c1"), ("untold", "c0")):
+        session.label(7, name, by=by)
+    assert session.split().y[7] == 1  # 2.94 nats against 0.41 and 2.20
+    assert session.labels[7] == said
+    session.label(7, "c0")
+    assert (session.split().y[7], session.labels[7]) == (0, 0)
+    session.label(7, None)
+    assert session.split().y[7] == 1
+
+
+def test_comparison_scores_every_model_on_the_same_rows(session):
+    session.label(0, "c1", chosen="surest")
+    beside = session.comparison()
+
+    assert list(beside) == ["majority", "epoxy"]
+    assert {scored["rows"] for scored in beside.values()} == {60}
+    assert beside["epoxy"] == session.scores
+    counts = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
+    assert beside["majority"]["accuracy"] == (counts.argmax(axis=1) == DEV.y).mean()
 
 
 def test_votes_may_be_given_as_names(session):
@@ -254,11 +422,30 @@ def test_votes_may_be_given_as_names(session):
     assert set(np.unique(session.split().votes.column("s0"))) == {-1, 1}
 
 
-def test_a_new_source_starts_with_the_usual_radius(session):
+def test_a_new_source_lends_by_the_models_own_rule(session):
     session.set_votes("new", np.where(TRAIN.y == 1, 1, -1))
 
     assert session.sources[-1] == "new"
-    assert session.radii["new"] == 0.05
+    assert session.radii["new"] == "auto"
+    assert_equals_a_fit(session)
+
+
+def test_a_function_can_be_added_where_the_rows_are_known():
+    @epoxy.labeling_function
+    def large(row):
+        return "c1" if row.size > 50 else None
+
+    rows = ([{"size": at} for at in range(120)], [{"size": 100}] * 60)
+    session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(radius=0.05), rows=rows)
+
+    assert session.add(large).what == "add large"
+    assert session.split().votes.column("large").tolist() == [-1] * 51 + [1] * 69
+    assert session.split("dev").votes.column("large").tolist() == [1] * 60
+    assert_equals_a_fit(session)
+    with pytest.raises(ParameterError, match="this session was given none"):
+        paper().add(large)
+    with pytest.raises(ParameterError, match="project folder"):
+        paper().reload()
 
 
 def test_when_too_little_is_left_the_session_says_why_and_recovers(session):
@@ -273,17 +460,35 @@ def test_when_too_little_is_left_the_session_says_why_and_recovers(session):
     assert session.probabilities.shape == (120, 2)
 
 
-def test_rows_can_be_appended(session):
+def test_rows_can_be_appended_and_taken_off_again(session):
+    start = session.probabilities
     more = make(10, seed=7)
+    votes = epoxy.Votes(more.votes.matrix, TRAIN.votes.sources, TRAIN.classes)
 
-    session.append(
-        epoxy.Split(
-            epoxy.Votes(more.votes.matrix, TRAIN.votes.sources, TRAIN.classes), more.vectors
-        )
-    )
+    session.append(epoxy.Split(votes, more.vectors))
 
     assert session.probabilities.shape == (130, 2)
-    assert_same(session, fresh(session))
+    assert_equals_a_fit(session)
+    session.undo()
+    assert (session.probabilities == start).all()
+
+
+def test_appended_rows_keep_their_sequences():
+    def in_threes(split, first=0):
+        ids = first + np.arange(split.n_rows) // 3
+        votes = epoxy.Votes(split.votes.matrix, split.votes.sources, split.classes, sequences=ids)
+        return epoxy.Split(votes, split.vectors, split.y)
+
+    session = epoxy.Session(
+        in_threes(TRAIN), in_threes(DEV), epoxy.Epoxy(epoxy.Chain(), radius=0.05)
+    )
+
+    session.append(in_threes(make(9, seed=7), first=40))
+
+    assert session.split().votes.sequences.tolist() == (np.arange(129) // 3).tolist()
+    assert_equals_a_fit(session)
+    with pytest.raises(AlignmentError, match="both name their sequences"):
+        session.append(make(9, seed=8))
 
 
 def test_reports_explanations_and_models_come_from_the_current_state(session):
@@ -298,7 +503,7 @@ def test_reports_explanations_and_models_come_from_the_current_state(session):
 
 
 def test_sessions_without_dev_or_vectors_work():
-    bare = epoxy.Session(epoxy.Split(TRAIN.votes))
+    bare = epoxy.Session(epoxy.Split(TRAIN.votes), model=epoxy.Epoxy())
 
     bare.set_radius("s0", 0.4)
 
@@ -313,6 +518,7 @@ def test_sessions_without_dev_or_vectors_work():
     [
         (lambda s: s.set_radius("nobody", 0.1), UnknownName, "no source named 'nobody'"),
         (lambda s: s.set_radius("s0", -1), RadiusError, "at least 0"),
+        (lambda s: s.set_radius("s0", "big"), RadiusError, "is 'big'"),
         (lambda s: s.set_votes("s0", [0, 1]), AlignmentError, "needs one vote per row"),
         (lambda s: s.set_votes("s0", np.full(120, 9)), VoteError, "votes 9 on row 0"),
         (lambda s: s.set_votes("s0", ["eggs"] * 120), VoteError, "votes 'eggs'"),
@@ -323,12 +529,14 @@ def test_sessions_without_dev_or_vectors_work():
     ],
 )
 def test_a_wrong_edit_is_refused_and_loses_nothing(edit, error, message, session):
-    before = session._now
+    before = session.state
 
     with pytest.raises(error, match=message):
         edit(session)
 
-    assert session._now is before
+    assert session.state is before
+    assert session.version == 0
+    assert_equals_a_fit(session)
 
 
 def test_splits_of_one_session_share_sources():
@@ -336,37 +544,79 @@ def test_splits_of_one_session_share_sources():
         epoxy.Session(TRAIN, dev=make(10, n_sources=2))
 
 
+def test_a_positive_class_nobody_knows_is_refused():
+    with pytest.raises(UnknownName, match="no class named 'eggs'"):
+        epoxy.Session(TRAIN, DEV, positive="eggs")
+
+
 def test_many_sources_are_counted_anew_when_pairs_would_not_fit(monkeypatch):
-    monkeypatch.setattr("epoxy.session.working._LARGEST", 4)
-    session = epoxy.Session(TRAIN, dev=DEV, radius=0.05)
+    monkeypatch.setattr("epoxy.label_models.pair_counts._LARGEST", 4)
+    session = paper()
 
     session.set_radius("s1", 0.4)
     session.remove("s2")
 
-    assert_same(session, fresh(session))
-
-
-def test_a_session_without_compiled_loops_gives_the_same_bits(monkeypatch):
-    def edited():
-        session = epoxy.Session(TRAIN, dev=DEV, radius=0.05)
-        session.set_radius("s1", 0.4)
-        session.set_votes("s2", TRAIN.votes.column("s1"))
-        session.remove("s3")
-        return session
-
-    compiled = edited()
-    monkeypatch.setenv("EPOXY_KERNELS", "numpy")
-
-    assert_same(edited(), compiled)
+    assert_equals_a_fit(session)
 
 
 def test_pairs_are_counted_once_they_fit_again(monkeypatch):
-    monkeypatch.setattr(
-        "epoxy.session.working._LARGEST", len(TRAIN.classes) * (TRAIN.votes.n_sources - 1)
-    )
-    session = epoxy.Session(TRAIN, dev=DEV, radius=0.05)
+    most = len(TRAIN.classes) * (TRAIN.votes.n_sources - 1)
+    monkeypatch.setattr("epoxy.label_models.pair_counts._LARGEST", most)
+    session = paper()
 
     session.remove("s2")
-    assert session._working.keeps_pairs
 
-    assert_same(session, fresh(session))
+    assert_equals_a_fit(session)
+
+
+def test_edits_of_several_threads_are_put_in_order(session):
+    def edit(number: int) -> None:
+        for at in range(20):
+            session.label(20 * number + at, "c1", chosen="random")
+
+    threads = [threading.Thread(target=edit, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert session.version == 80
+    assert (session.split().y[:80] == 1).all()
+    assert_equals_a_fit(session)
+
+
+def test_the_way_back_is_bounded_by_memory(session, monkeypatch):
+    monkeypatch.setattr("epoxy.session.history.MOST_BYTES", 1000)
+    for at in range(20):
+        session.set_votes("s0", np.roll(TRAIN.votes.column("s0"), at))
+
+    undone = 0
+    while undone < 20 and len(session._history):
+        session.undo()
+        undone += 1
+
+    assert 1 <= undone < 20
+    with pytest.raises(ParameterError, match="no edit to undo"):
+        session.undo()
+
+
+@pytest.mark.parametrize(
+    "edit", [Radii({"s0": 0.1, "s1": None}), Switch("s0", False), Radii({"s2": "auto"})]
+)
+def test_edits_survive_json(edit, session):
+    import json
+
+    from epoxy.session.edits import edit_from_json
+
+    again = edit_from_json(json.loads(json.dumps(edit.to_json())))
+
+    assert again.to_json() == edit.to_json()
+    session.apply(again)
+    assert_equals_a_fit(session)
+
+
+def test_an_edit_of_an_unknown_kind_is_refused():
+    from epoxy.session.edits import edit_from_json
+
+    with pytest.raises(EpoxyError, match="'dance' is not known"):
+        edit_from_json({"kind": "dance"})

@@ -63,7 +63,7 @@ def test_a_saved_model_is_refused_where_the_vectors_have_changed(project, new, c
 def test_nothing_saved_gets_a_sentence(project, new, capsys, tmp_path):
     predict = ["--predict", str(new), "--to", str(tmp_path / "out.csv")]
 
-    assert "head.json is missing" in fails(capsys, "train", str(project), "--saved", *predict)
+    assert "no model.json in it" in fails(capsys, "train", str(project), "--saved", *predict)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import ParameterError
-from .output import say, write_json
+from .output import complain, say, write_json
 
 __all__ = ["arguments", "run"]
 
@@ -84,7 +83,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _warn(sentence: str) -> None:
-    print(f"epoxy bench: {sentence}", file=sys.stderr)
+    complain(f"epoxy bench: {sentence}")
 
 
 def _names(given: str | None) -> tuple[str, ...] | None:

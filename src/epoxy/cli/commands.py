@@ -66,19 +66,20 @@ ALL: tuple[Command, ...] = (
     Simple(
         "label",
         "Vote, embed, extend, combine: write labels for every row.",
-        "Writes labels/labels.parquet: id, label, its probability, the probability of each class, and\n"
-        "how many votes (own and lent) it rests on. Votes and vectors are kept and only made again\n"
-        "when a function or a row changes.",
+        "Writes labels/labels.parquet, a line for every row of the rows file: id, label, its probability,\n"
+        "the probability of each class, how many votes (own and lent) it rests on, whether a person\n"
+        "labelled it and what as. A person's label is the label. Votes and vectors are kept and only made\n"
+        "again when a function or a row changes.",
         project.label_arguments,
         project.label,
     ),
     Simple(
         "tune",
-        "Choose on the dev rows what the model leaves open, and say what that is worth.",
-        "Fusion (the default): how loud each expert is, the class balance and, for F1, the threshold,\n"
-        "scored on dev rows held out. With --model epoxy: how far each function may speak, one radius for\n"
-        "all first, then one function at a time where the gain is beyond chance; prints what was tried and\n"
-        "what the winning score is really worth, and keeps the radii. Ctrl-C keeps the best so far.",
+        "Choose on the labelled rows what the model leaves open, and say what that is worth.",
+        "Fusion (the default) weighs its parts whenever it is fitted and leaves nothing open. With --model\n"
+        "epoxy: how far each function may speak, one radius for all first, then one function at a time\n"
+        "where the gain is beyond chance; prints what was tried and what the winning score is really\n"
+        "worth, and keeps the radii. Ctrl-C keeps the best so far.",
         tuning.arguments,
         tuning.run,
     ),
@@ -101,7 +102,10 @@ ALL: tuple[Command, ...] = (
     Simple(
         "export",
         "Write the labels as Parquet, CSV, JSON lines or a Hugging Face dataset.",
-        "The kind follows from the file's ending, or from --format.",
+        "The kind follows from the file's ending, or from --format. --columns adds columns of the rows,\n"
+        "such as the text. In CSV, a quote is put before cells that a spreadsheet would take for formulas\n"
+        "(those that begin with =, +, -, @ or a tab), unless --raw.\n\n"
+        "  epoxy export spam/ --to labels.csv --columns text,url",
         project.export_arguments,
         project.export,
     ),

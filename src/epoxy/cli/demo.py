@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import StoreError
-from ..votes import Split, Votes
 from .output import say, write_json
+
+if TYPE_CHECKING:
+    from ..votes import Split, Votes
 
 __all__ = ["arguments", "run", "write_project"]
 
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
 
     data = load("digits")
     folder = write_project(data, options.folder)
-    train, dev, test = data.prepare(_functions(folder))
+    train, dev, test = data.prepare(_functions())
     say(
         f"{train.n_rows} unlabelled digits, {dev.n_rows} labelled by hand, {test.n_rows} to test on"
     )
@@ -83,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     _show(lines)
     say()
     say("Why one of them has its label:")
-    say(model[0].explain(test, _telling_row(model[0], test)))
+    say(fusion[0].explain(test, _telling_row(model[0], fusion[0], test)))
     say()
     say(f"The project is in {folder}. Go on from there:")
     say(f"  epoxy report {folder}      what each function does")
@@ -123,6 +122,9 @@ def _show(lines: list[dict[str, Any]]) -> None:
 
 def write_project(data: Any, folder: Path) -> Path:
     """Write the digits as a project folder; a folder that holds another project is left alone."""
+    from importlib.resources import files
+
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -146,15 +148,18 @@ def write_project(data: Any, folder: Path) -> Path:
     return folder
 
 
-def _functions(folder: Path) -> list[Any]:
-    from ..session.project import Project
+def _functions() -> list[Any]:
+    from ..datasets import digits_lfs
+    from ..lfs import LabelingFunction
 
-    return Project.read(folder).load_lfs()
+    return [each for each in vars(digits_lfs).values() if isinstance(each, LabelingFunction)]
 
 
-def _telling_row(model: Any, test: Any) -> int:
-    """The first row that no function votes on, that got votes lent, and got the right label."""
+def _telling_row(model: Any, fused: Any, test: Any) -> int:
+    """The first row that no function votes on, that got votes lent, and that Fusion gets right."""
+    import numpy as np
+
     extended = model.extend(test)
-    right = model.predict_proba(test).argmax(axis=1) == test.y
+    right = fused.predict_proba(test).argmax(axis=1) == test.y
     rows = np.flatnonzero(~test.votes.covered & (extended.cast.sum(axis=1) > 1) & right)
     return int(rows[0]) if len(rows) else 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..errors import EpoxyError
 from . import commands
+from .output import complain
 
 __all__ = ["main", "make_parser"]
 
@@ -20,10 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except EpoxyError as error:
-        print(f"epoxy {options.command}: {error}", file=sys.stderr)
+        complain(f"epoxy {options.command}: {error}")
         return 2
     except KeyboardInterrupt:
-        print(f"epoxy {options.command}: interrupted; what was finished is kept", file=sys.stderr)
+        complain(f"epoxy {options.command}: interrupted; what was finished is kept")
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
         sys.stderr.close()

@@ -1,14 +1,17 @@
-"""Commands on a project folder; all they know is the session."""
+"""Commands on a project folder; all they do is ask the session and print what it says."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import ParameterError
 from .output import say, write_json
+
+if TYPE_CHECKING:
+    from ..session import Scores, Session
+    from ..session.folder import Folder
 
 __all__ = [
     "explain",
@@ -16,22 +19,28 @@ __all__ = [
     "export",
     "export_arguments",
     "folder_argument",
+    "folder_of",
     "label",
     "label_arguments",
-    "need_dev",
+    "model_argument",
     "new",
     "new_arguments",
     "open_project",
     "report",
     "report_arguments",
+    "say_notes",
+    "shown",
 ]
-
-_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 def folder_argument(parser: argparse.ArgumentParser) -> None:
     """The project folder every command but `new` and `demo` starts from."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="a project folder (see epoxy new)")
+
+
+def model_argument(parser: argparse.ArgumentParser) -> None:
+    """Another model than the project's, for this once."""
+    parser.add_argument("--model", choices=("fusion", "epoxy"), help="default: as epoxy.toml says")
 
 
 def new_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,88 +68,87 @@ def new_arguments(parser: argparse.ArgumentParser) -> None:
 
 def new(options: argparse.Namespace) -> None:
     """Make a project folder."""
-    from ..session.project import new_project
+    from ..session.making import new_project
 
-    classes = None if options.classes is None else [c.strip() for c in options.classes.split(",")]
-    made = new_project(
-        options.folder,
-        options.rows,
-        classes=classes,
-        options={
-            "id": options.id,
-            "label": options.label,
-            "dev": options.dev,
-            "column": options.text,
-            "sequence": options.sequence,
-            "position": options.position,
-            "encoder": options.encoder,
-            "positive": options.positive,
-        },
-    )
+    classes = None if options.classes is None else _listed(options.classes)
+    names = ("id", "label", "dev", "sequence", "position", "encoder", "positive")
+    given = {name: getattr(options, name) for name in names} | {"column": options.text}
+    made = new_project(options.folder, options.rows, classes=classes, options=given)
     say(f"made {made.folder}: write labeling functions in {made.folder / 'lfs.py'}, then")
     say(f"  epoxy label {made.folder}")
+    if made.sequence is not None:
+        say(f"labels will use the order of rows within each {made.sequence}")
     write_json({"folder": str(made.folder), "classes": list(made.classes)}, options.json)
 
 
 def label_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy label`."""
     folder_argument(parser)
-    parser.add_argument("--model", choices=("fusion", "epoxy"), help="default: as epoxy.toml says")
+    model_argument(parser)
 
 
 def label(options: argparse.Namespace) -> None:
     """Label every row of a project."""
-    from ..session.labels import fit_model, label_table, write_table
-
-    session = open_project(options)
     start = time.perf_counter()
-    model = fit_model(session, options.model)
-    split = session.split("train")
-    table = label_table(model, split, session.votes)
-    path = write_table(table, session.project.labels / "labels.parquet", "parquet")
-    seconds = time.perf_counter() - start
+    session = open_project(options)
+    opened = time.perf_counter()
+    if session.problem:  # functions that failed are often why
+        say_notes(session)
+    path = session.export(folder_of(session).project.labels / "labels.parquet")
+    done = time.perf_counter()
+    train = session.split("train")
     data = {
-        "rows": split.n_rows,
+        "rows": sum(session.split(name).n_rows for name in _exported(session)),
         "file": str(path),
-        "model": type(model).__name__,
-        "covered_before": float(split.votes.covered.mean()),
+        "model": type(session.model_template).__name__,
+        "covered_before": float(train.votes.covered.mean()),
         "covered_after": float(session.votes.covered.mean()),
-        "scores": dev_scores(session, model),
-        "seconds": seconds,
+        "sequences": _sequences(session),
+        "scores": dict(session.scores),
+        "seconds": done - start,
     }
-    say(f"labelled {split.n_rows} rows with {type(model).__name__} in {seconds:.2f} s: {path}")
+    say(
+        f"labelled {data['rows']} rows with {data['model']} in {data['seconds']:.1f} s "
+        f"({opened - start:.1f} s to vote, embed and fit, {done - opened:.1f} s to write): {path}"
+    )
     say(
         f"  rows with a vote: {data['covered_before']:.1%}, {data['covered_after']:.1%} after extension"
     )
-    if len(session.names) > 1 and not data["scores"]:
-        few = int(session.split("dev").labelled.sum())
-        say(f"  {few} dev rows are too few to hold some out and score the rest; label 10 or more")
-    _say_scores(data["scores"])
-    _say_failures(session)
+    if data["sequences"]:
+        say(f"  rows are read in order, in {data['sequences']} sequences")
+    _say_scores(session.scores)
+    say_notes(session)
     write_json(data, options.json)
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy report`."""
     folder_argument(parser)
+    model_argument(parser)
     parser.add_argument("--split", choices=("train", "dev"), default="dev", help="default: dev")
     parser.add_argument("--html", metavar="FILE", help="also write the report as a page")
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print the per-source table."""
+    """Print the report of the session's model, and how others would do on the same rows."""
     session = open_project(options)
     found = session.report(options.split)
     say(found)
-    _say_failures(session)
+    beside = session.comparison()
+    for name, scored in beside.items():
+        if scored:
+            say(f"  {name}: {shown(scored)} on {scored['rows']:.0f} rows held out")
+    say_notes(session)
     if options.html is not None:
         Path(options.html).write_text(_page(found), "utf-8")
-    write_json(found.to_dict(), options.json)
+    comparison = {name: dict(scored) for name, scored in beside.items()}
+    write_json(found.to_dict() | {"comparison": comparison}, options.json)
 
 
 def explain_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy explain`."""
     folder_argument(parser)
+    model_argument(parser)
     parser.add_argument("row", metavar="ROW", help="the id of a row, or its position")
     parser.add_argument("--split", choices=("train", "dev"), help="default: where the row is found")
 
@@ -148,95 +156,100 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Explain one row."""
     session = open_project(options)
-    name = options.split or _split_of(session, options.row)
-    row: Any = options.row
-    ids = set(session.split(name).ids.astype(str).tolist())
-    if row not in ids and row.isdigit():
-        row = int(row)
-    found = session.explain(row, name)
+    at, row = session.find(options.row, options.split)
+    found = session.explain(row, at)
     say(found)
     write_json(found.to_dict(), options.json)
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy export`."""
-    from ..session.labels import FORMATS
-
     folder_argument(parser)
+    model_argument(parser)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="where to write")
-    parser.add_argument("--format", choices=FORMATS, help="default: by the ending of FILE")
-    parser.add_argument("--model", choices=("fusion", "epoxy"), help="default: as epoxy.toml says")
+    parser.add_argument(
+        "--format", help="parquet, csv, jsonl or huggingface; default: by the ending of FILE"
+    )
+    parser.add_argument(
+        "--columns", metavar="A,B,…", help="columns of the rows file to write as well"
+    )
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="CSV cells as they are, also those a spreadsheet would run",
+    )
 
 
 def export(options: argparse.Namespace) -> None:
     """Write labels in another format."""
-    from ..session.labels import fit_model, label_table, write_table
+    from ..session.export import export as write
+    from ..session.export import format_of
 
-    kind = options.format or _ENDINGS.get(options.to.suffix)
-    if kind is None:
-        raise ParameterError(
-            f"the format of {options.to} is not clear from its ending; "
-            "use .parquet, .csv, .jsonl, or --format"
-        )
+    kind = format_of(options.to, options.format)
     session = open_project(options)
-    model = fit_model(session, options.model)
-    path = write_table(label_table(model, session.split("train"), session.votes), options.to, kind)
-    say(f"wrote {session.split('train').n_rows} rows to {path}")
+    columns = () if options.columns is None else _listed(options.columns)
+    path = write(session, options.to, kind, columns=columns, raw=options.raw)
+    rows = sum(session.split(name).n_rows for name in _exported(session))
+    say(f"wrote {rows} rows to {path}")
+    say_notes(session)
     write_json({"file": str(path), "format": kind}, options.json)
 
 
-def dev_scores(session: Any, model: Any) -> dict[str, float]:
-    """How good the labels are on dev, if that can be said.
-
-    A model that learned from dev rows is scored by what it said before it saw their labels; with too
-    few of them to hold some out, nothing is said.
-    """
-    from ..diagnostics import scores
-
-    if len(session.names) < 2:
-        return {}
-    dev = session.split("dev")
-    proba = model.held_out(dev) if hasattr(model, "held_out") else model.predict_proba(dev)
-    if proba is None:
-        return {}
-    decided = model.decide(proba) if hasattr(model, "decide") else None
-    return scores(proba, dev.y, dev.classes, positive=session.positive, decided=decided)
-
-
-def open_project(options: argparse.Namespace) -> Any:
+def open_project(options: argparse.Namespace, **given: Any) -> Session:
     """A session over the project, without the neighbours only edits need."""
     from ..session import Session
+    from ..session.project import Project
 
-    return Session.open(options.folder, graph=False)  # read once: no edits to come
-
-
-def need_dev(session: Any, who: str) -> None:
-    """Refuse a project without rows of known truth."""
-    if len(session.names) < 2:
-        raise ParameterError(
-            f"{who} needs rows with a true label, and {session.project.folder} has none; "
-            "fill the label column of some rows, or name a dev file in epoxy.toml"
-        )
+    kind = getattr(options, "model", None)
+    model = None if kind is None else Project.read(options.folder).make_model(kind)
+    return Session.open(options.folder, model=model, **{"graph": False, **given})
 
 
-def _split_of(session: Any, row: str) -> str:
-    for name in session.names:
-        if row in set(session.split(name).ids.astype(str).tolist()):
-            return str(name)
-    return "train"
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",")]
 
 
-def _say_scores(found: dict[str, float]) -> None:
-    if found:
-        shown = ", ".join(f"{k} {found[k]:.3f}" for k in ("accuracy", "f1", "calibration_error"))
-        say(f"  on {found['rows']:.0f} dev rows: {shown}")
+def folder_of(session: Session) -> Folder:
+    """The project folder of a session that was opened from one."""
+    assert session.folder is not None  # commands open folders
+    return session.folder
 
 
-def _say_failures(session: Any) -> None:
-    for failure in session.failures:
-        say(f"! {failure}")
+def say_notes(session: Session) -> None:
+    """What a person should know: functions that failed, labels that could not be used."""
+    for note in session.notes:
+        say(f"! {note}")
     if session.problem:
         say(f"! {session.problem}")
+
+
+def shown(scored: Scores, names: tuple[str, ...] = ("accuracy", "f1")) -> str:
+    """Scores in a line."""
+    return ", ".join(f"{name} {scored[name]:.3f}" for name in names if name in scored)
+
+
+def _exported(session: Session) -> tuple[str, ...]:
+    return session.names if session.rows_of_one_file else session.names[:1]
+
+
+def _sequences(session: Session) -> int:
+    """How many sequences the model reads rows in; 0 where it reads each on its own."""
+    from ..sequences.layout import layout_of
+    from ..sequences.model import SequenceModel
+
+    votes, model = session.split("train").votes, session.model_template
+    in_order = session.engine.name == "fusion" or isinstance(model.label_model, SequenceModel)
+    return len(layout_of(votes, None).starts) if in_order and votes.sequences is not None else 0
+
+
+def _say_scores(scored: Scores) -> None:
+    if not scored:
+        say(f"  no scores: {scored.why}")
+        return
+    found = shown(scored, ("accuracy", "f1", "calibration_error"))
+    say(f"  on {scored['rows']:.0f} labelled rows, held out: {found}")
+    if scored.why:
+        say(f"  ({scored.why})")
 
 
 def _page(found: Any) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import EpoxyError
+from ..errors import EpoxyError, ParameterError
 from .output import say, write_json
-from .project import folder_argument, need_dev, open_project
+from .project import folder_argument, folder_of, open_project
+
+if TYPE_CHECKING:
+    from ..session import Session
 
 __all__ = ["synthetics", "synthetics_arguments", "theory", "theory_arguments"]
 
@@ -34,14 +37,17 @@ def theory_arguments(parser: argparse.ArgumentParser) -> None:
 def theory(options: argparse.Namespace) -> None:
     """Compare what theory predicts with what happens on dev."""
     from .. import theory as tools
+    from ..label_models import Triplet, balance_of
 
     session = open_project(options)
-    need_dev(session, "theory")
-    train, dev = session.split("train"), session.split("dev")
-    model = session.model()
-    balance = getattr(model.label_model_, "class_balance_", None)
-    unextended = session.label_model
-    accuracies = type(unextended)(**unextended.get_params()).fit(train.votes).accuracy_
+    train, dev = session.split("train"), session.hand_labelled()
+    if dev is None:
+        raise ParameterError(
+            f"theory needs rows with a true label, and {options.folder} has none; "
+            "fill the label column of some rows, or name a dev file in epoxy.toml"
+        )
+    balance = balance_of(dev) if dev.representative.any() else None
+    accuracies = Triplet(balance).fit(train.votes).accuracy_
     found = tools.verdict(train, dev, accuracies, balance=balance)
     say(found.text)
     say()
@@ -98,17 +104,17 @@ def _draw(found: Any, options: argparse.Namespace) -> list[Path]:
     return paths
 
 
-def _compare(session: Any, encoders: list[str], dev: Any) -> list[dict[str, Any]]:
+def _compare(session: Session, encoders: list[str], dev: Any) -> list[dict[str, Any]]:
     from .. import theory as tools
     from ..encoders import embed
 
-    tables = session.rows.tables
+    home = folder_of(session)
+    project, labels = home.project, session.state.workspace.labels
     vectors = {"this project's": dev.vectors}
     for name in encoders:
-        cache = session.project.cache / "vectors"
-        project = session.project
         column = project.encoded if name.startswith("pair") else project.column
-        vectors[name] = embed(name, *tables, column=column, cache=cache)[1]
+        found = embed(name, *home.rows.tables, column=column, cache=project.cache / "vectors")
+        vectors[name] = labels.gather(found)
     ranked = tools.compare_embeddings(vectors, dev.y)
     say("\nencoders, smoothest first (share of unequal labels among the nearest 1 % of pairs):")
     for each in ranked:

@@ -10,14 +10,17 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ParameterError, StoreError, UnknownName
 from ..progress import bar
 from .output import say, write_json
-from .project import folder_argument, open_project
+from .project import folder_argument, folder_of
+
+if TYPE_CHECKING:
+    from ..session import Session
 
 __all__ = ["arguments", "run"]
 
@@ -51,8 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Fit an end model on soft labels, save it, and label new rows if asked."""
     _check(options)
-    session = open_project(options)
-    folder = options.out or session.project.folder / "model"
+    session = _opened(options)
+    folder = options.out or folder_of(session).project.folder / "model"
     rows = None if options.predict is None else _new_rows(session, options.predict)
     data: dict[str, Any] = {"folder": str(folder)}
     if options.saved:
@@ -63,6 +66,15 @@ def run(options: argparse.Namespace) -> None:
         data["file"] = str(_predict(head, session, rows, options.to))
         say(f"  labels of {options.predict}: {data['file']}")
     write_json(data, options.json)
+
+
+def _opened(options: argparse.Namespace) -> Session:
+    """The project under the model whose labels are learned; `--model` names the end model here."""
+    from ..session import Session
+    from ..session.project import Project
+
+    project = Project.read(options.folder)
+    return Session.open(options.folder, model=project.make_model(options.labels), graph=False)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -84,15 +96,17 @@ def _check(options: argparse.Namespace) -> None:
         raise StoreError(f"--predict {options.predict}: there is no such file; check the path")
 
 
-def _trained(options: argparse.Namespace, session: Any, folder: Path, data: dict[str, Any]) -> Any:
+def _trained(
+    options: argparse.Namespace, session: Session, folder: Path, data: dict[str, Any]
+) -> Any:
     """Fit and save; what was done goes into `data`."""
     train = session.split("train")
-    targets, taught = _targets(session, options.labels)
+    targets, taught = _targets(session)
     start = time.perf_counter()
     head = _head(options.model, session)
     dev = session.split("dev") if "dev" in session.names else None
     if _reads_text(head):
-        texts = _texts(session, session.rows.tables[0])
+        texts = _texts(session, folder_of(session).rows.tables[0])
         head.fit([texts[row] for row in taught], targets, dev=_dev_texts(session, dev))
     else:
         if train.vectors is None:
@@ -112,23 +126,20 @@ def _trained(options: argparse.Namespace, session: Any, folder: Path, data: dict
     return head
 
 
-def _targets(session: Any, labels: str | None) -> tuple[np.ndarray, np.ndarray]:
+def _targets(session: Session) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities, and the train rows they are of.
 
     Epoxy has nothing but the class balance to say where no function speaks, so such rows teach
     nothing and are left out; Fusion answers for every row.
     """
-    from ..session.labels import fit_model
-
-    train = session.split("train")
-    proba = fit_model(session, labels).predict_proba(train)
-    taught = np.arange(train.n_rows)
-    if (labels or session.project.model) == "epoxy":
+    proba = session.probabilities
+    taught = np.arange(len(proba))
+    if session.engine.name == "epoxy":
         taught = np.flatnonzero(session.votes.covered)
     return proba[taught], taught
 
 
-def _head(model: str, session: Any) -> Any:
+def _head(model: str, session: Session) -> Any:
     from .. import heads
 
     kind, _, network = model.partition(":")
@@ -145,37 +156,37 @@ def _reads_text(head: Any) -> bool:
     return isinstance(head, FineTuned)
 
 
-def _texts(session: Any, table: Any) -> list[Any]:
+def _texts(session: Session, table: Any) -> list[Any]:
     from ..encoders import column_of
 
-    if session.project.column is None:
+    if folder_of(session).project.column is None:
         raise ParameterError(
             "fine-tuning needs a text column; name it under [vectors] in epoxy.toml"
         )
-    return list(column_of(table, session.project.column))
+    return list(column_of(table, folder_of(session).project.column))
 
 
-def _dev_texts(session: Any, dev: Any) -> tuple[list[Any], np.ndarray] | None:
+def _dev_texts(session: Session, dev: Any) -> tuple[list[Any], np.ndarray] | None:
     """The dev rows early stopping looks at."""
     if dev is None or not dev.labelled.any():
         return None
     known = np.flatnonzero(dev.labelled)
-    texts = _texts(session, session.rows.tables[1])
+    texts = _texts(session, folder_of(session).rows.tables[1])
     return [texts[row] for row in known], np.asarray(dev.classes)[dev.y[known]]
 
 
-def _new_rows(session: Any, file: Path) -> Any:
+def _new_rows(session: Session, file: Path) -> Any:
     """Rows to label; what they lack is said now, not after training."""
     from ..encoders import column_of
-    from ..session.project import read_rows
+    from ..session.rows_files import read_rows
 
     table = read_rows(file)
-    if session.project.column is not None:
-        column_of(table, session.project.column)
+    if folder_of(session).project.column is not None:
+        column_of(table, folder_of(session).project.column)
     return table
 
 
-def _saved(session: Any, folder: Path) -> Any:
+def _saved(session: Session, folder: Path) -> Any:
     """The model saved before, if this project's vectors are still those it was trained on."""
     from ..heads import load
 
@@ -194,20 +205,20 @@ def _saved(session: Any, folder: Path) -> Any:
     return head
 
 
-def _origin(session: Any) -> dict[str, Any]:
+def _origin(session: Session) -> dict[str, Any]:
     """What decides a vector of this project; the encoder learns from the train rows where it must."""
-    project = session.project
+    project = folder_of(session).project
     encoder = project.encoder
     if encoder.endswith(".npy"):
         return {"encoder": encoder, "identity": None}
     return {"encoder": encoder, "identity": _encoder(session)[0].identity}
 
 
-def _encoder(session: Any) -> tuple[Any, Any]:
+def _encoder(session: Session) -> tuple[Any, Any]:
     """The project's encoder, fitted on the train rows, and how it reads a table."""
     from ..encoders import column_of, resolve
 
-    project = session.project
+    project = folder_of(session).project
     if project.encoder.endswith(".npy"):
         raise ParameterError(
             f"{project.folder} has vectors from a file, so new rows cannot be embedded; "
@@ -218,15 +229,15 @@ def _encoder(session: Any) -> tuple[Any, Any]:
     def read(table: Any) -> Any:
         return made.prepare(column_of(table, project.encoded))
 
-    made.fit(read(session.rows.tables[0]))
+    made.fit(read(folder_of(session).rows.tables[0]))
     return made, read
 
 
-def _predict(head: Any, session: Any, table: Any, target: Path) -> Path:
+def _predict(head: Any, session: Session, table: Any, target: Path) -> Path:
     """Label new rows, embedded as the project's rows were."""
     import pyarrow as pa
 
-    from ..session.labels import write_table
+    from ..session.export import write_table
 
     if _reads_text(head):
         rows: Any = _texts(session, table)
@@ -235,7 +246,7 @@ def _predict(head: Any, session: Any, table: Any, target: Path) -> Path:
         rows = encoder.encode(read(table))
     proba = head.predict_proba(rows)
     best = proba.argmax(axis=1)
-    name = session.project.id
+    name = folder_of(session).project.id
     ids = table.column(name) if name in table.column_names else np.arange(table.num_rows)
     columns: dict[str, Any] = {"id": ids, "label": np.asarray(session.classes)[best]}
     columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}

@@ -1,135 +1,337 @@
-"""What a person decided while working: true labels, radii, switches. One SQLite file, one line each.
+"""The log of a project: every decision as one record, in SQLite, with a copy in plain text beside it.
 
-Every write is a transaction: after a crash the file holds all of an edit or none of it.
+`log` is append-only: number, who, when, the edit and the edit that takes it back, as JSON. What holds
+now is what follows from the records in order; nothing else is stored. A process sees what others wrote
+before it writes (`append` refuses otherwise), so decisions of two sessions never overwrite each other
+unseen. `decisions.jsonl` repeats the records line by line. Every record carries a checksum: a lost or
+damaged database is made again from the lines and from what can still be read of it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..errors import StoreError
-from ..votes import ABSTAIN
-from .versions import Version
 
-__all__ = ["Store"]
+__all__ = ["Behind", "LogRecord", "Store"]
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS labels (row TEXT PRIMARY KEY, label TEXT, at REAL);
-CREATE TABLE IF NOT EXISTS sources (name TEXT PRIMARY KEY, radius REAL, is_on INTEGER, extended INTEGER);
-CREATE TABLE IF NOT EXISTS history (number INTEGER PRIMARY KEY, what TEXT, detail TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS log (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+    edit TEXT NOT NULL, inverse TEXT NOT NULL, undoes INTEGER, checksum INTEGER NOT NULL);
 """
-_VERSION = 1
+_VERSION = 2
+_SELECT = "SELECT number, at, who, what, edit, inverse, undoes, checksum FROM log"
+PATIENCE = 10.0
+"""Seconds to wait for another process to finish its write."""
+
+
+class Behind(Exception):
+    """Others wrote since this process last looked."""
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One decision."""
+
+    number: int
+    at: float
+    who: str
+    what: str
+    edit: dict[str, Any]
+    inverse: dict[str, Any]
+    undoes: int | None = None  # the record it takes back
+
+    @classmethod
+    def of_row(cls, row: tuple[Any, ...]) -> LogRecord:
+        """From a row of the table; raises ValueError where it is not what was written."""
+        number, at, who, what, edit, inverse, undoes, checksum = row
+        made = cls(number, at, who, what, json.loads(edit), json.loads(inverse), undoes)
+        if made.checksum != checksum:
+            raise ValueError(f"record {number} is not what was written")
+        return made
+
+    @classmethod
+    def of_line(cls, line: bytes) -> LogRecord:
+        """From a line of the text; raises ValueError where it is not what was written."""
+        values = json.loads(line)
+        try:
+            checksum, made = values.pop("checksum"), cls(**values)
+        except (AttributeError, KeyError, TypeError):
+            raise ValueError("not a record") from None
+        if made.checksum != checksum:
+            raise ValueError(f"record {made.number} is not what was written")
+        return made
+
+    @property
+    def checksum(self) -> int:
+        """Of everything but the number, which the table gives."""
+        values = (self.at, self.who, self.what, self.edit, self.inverse, self.undoes)
+        return zlib.crc32(_json(values).encode("utf-8", "surrogatepass"))
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """What the table holds after the number."""
+        edit, inverse = _json(self.edit), _json(self.inverse)
+        return (self.at, self.who, self.what, edit, inverse, self.undoes, self.checksum)
+
+    @property
+    def line(self) -> str:
+        """What the text holds."""
+        return _json({**asdict(self), "checksum": self.checksum}) + "\n"
 
 
 class Store:
-    """True labels, radii and switches of a project, kept across restarts."""
+    """The decisions of a project, kept across restarts and shared by all who have it open."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.text = self.path.with_name("decisions.jsonl")
+        self.who = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.seen = 0
+        self.notes: list[str] = []
+        """What happened to the store, in words, where a person should know."""
+        self._waiting: list[LogRecord] = []  # not in the text yet
         try:
-            with closing(self._open()) as db:
-                found = db.execute("PRAGMA user_version").fetchone()[0]
-                if found not in (0, _VERSION):
-                    raise StoreError(
-                        f"{self.path} was written in format {found}, this version reads {_VERSION}; "
-                        "update epoxy or move the file away"
-                    )
-                db.executescript(_SCHEMA)
-                db.execute(f"PRAGMA user_version = {_VERSION}")
-        except sqlite3.DatabaseError as error:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
             raise StoreError(
-                f"{self.path} is damaged ({error}); move it away to start with empty labels and radii"
+                f"{self.path.parent} cannot be made ({error.strerror}); decisions are kept there: "
+                "make the project folder writable"
             ) from error
+        self._db = self._opened()
+        self._file = self.path.stat().st_ino
+        self._bring_text_up_to_date()
 
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=10)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
+    def close(self) -> None:
+        """Let the file go."""
+        self._db.close()
+
+    def records(self, after: int = 0) -> list[LogRecord]:
+        """Every record with a larger number, in order."""
+        with self._told():
+            rows = self._db.execute(f"{_SELECT} WHERE number > ? ORDER BY number", (after,))
+            return [LogRecord.of_row(row) for row in rows.fetchall()]
+
+    def unseen(self) -> list[LogRecord]:
+        """What others wrote since the last look."""
+        found = self.records(self.seen)
+        if found:
+            self.seen = found[-1].number
+        return [each for each in found if each.who != self.who]
+
+    def append(
+        self, edit: dict[str, Any], inverse: dict[str, Any], what: str, undoes: int | None = None
+    ) -> int:
+        """Write one record and return its number; raises `Behind` where others wrote unseen."""
+        record = LogRecord(0, time.time(), self.who, what, edit, inverse, undoes)
+        with self._told(), _transaction(self._db) as db:
+            if _last(db) != self.seen:
+                raise Behind
+            self.seen = _insert(db, record)
+        self._copy([replace(record, number=self.seen)])
+        return self.seen
+
+    # the files
+
+    def _opened(self) -> sqlite3.Connection:
+        why = "lacked what its text had"
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            why = "was empty" if self.path.exists() else "was gone"
+        try:
+            with self._told(opening=True):
+                db = self._connected()
+        except (sqlite3.DatabaseError, ValueError) as error:
+            if isinstance(error, StoreError):
+                raise
+            return self._restored(f"is damaged ({error})")
+        kept = self._kept()  # before the look into the database, which is always written first
+        with self._told(opening=True):
+            if kept and kept[-1].number > _last(db):
+                with _transaction(db):
+                    missing = [each for each in kept if each.number > _last(db)]
+                    self._fill(db, missing, f"{why}: restored from {self.text.name}")
         return db
 
-    def labels(self) -> dict[str, str]:
-        """True labels given by hand, by row id."""
-        with closing(self._open()) as db:
-            found = db.execute("SELECT row, label FROM labels").fetchall()
-        return {row: label for row, label in found if label is not None}
-
-    def radii(self) -> dict[str, float | None]:
-        """Radii by source; None for a source that is not extended."""
-        with closing(self._open()) as db:
-            rows = db.execute("SELECT name, radius, extended FROM sources").fetchall()
-        return {name: radius if extended else None for name, radius, extended in rows}
-
-    def switched_off(self) -> set[str]:
-        """Sources that are switched off."""
-        with closing(self._open()) as db:
-            rows = db.execute("SELECT name FROM sources WHERE is_on = 0").fetchall()
-        return {name for (name,) in rows}
-
-    def history(self) -> list[dict[str, Any]]:
-        """Every edit, oldest first."""
-        with closing(self._open()) as db:
-            rows = db.execute(
-                "SELECT number, what, detail, at FROM history ORDER BY number"
-            ).fetchall()
-        return [
-            {"number": number, "what": what, **json.loads(detail), "at": at}
-            for number, what, detail, at in rows
-        ]
-
-    def record(self, before: Version, now: Version, what: str) -> None:
-        """Write what a person decided between two versions."""
-        known = {source.name: (source.radius, source.is_on) for source in before.sources}
-        settings = {source.name: (source.radius, source.is_on) for source in now.sources}
-        changed = {
-            name: value
-            for name, value in settings.items()
-            if str(known.get(name, value)) != str(value)  # NaN equals itself as text
-        }
-        if changed:
-            self.set_sources(changed, what)
-        for split, old, new in zip(now.splits, before.truth, now.truth):
-            for row in np.flatnonzero(old != new) if len(old) == len(new) else ():
-                label = None if new[row] == ABSTAIN else split.classes[new[row]]
-                self.set_label(str(split.ids[row]), label)
-
-    def set_label(self, row: str, label: str | None) -> None:
-        """Record one true label; None takes it back."""
-        self._edit(
-            "label",
-            {"row": row, "label": label},
-            ("INSERT OR REPLACE INTO labels VALUES (?, ?, ?)", (row, label, time.time())),
+    def _connected(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, timeout=PATIENCE, check_same_thread=False, isolation_level=None
         )
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, 1, _VERSION):
+                raise StoreError(
+                    f"{self.path} was written in format {version}, this version reads {_VERSION}; "
+                    "update epoxy to open it"
+                )
+            if version != _VERSION:
+                with _transaction(db):
+                    db.execute(_SCHEMA)
+                    if version == 1:
+                        _take_over(db)
+                    db.execute(f"PRAGMA user_version = {_VERSION}")
+            found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found.splitlines()[-1])
+            for row in db.execute(_SELECT):
+                LogRecord.of_row(row)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
-    def set_sources(self, settings: Mapping[str, tuple[float, bool]], what: str) -> None:
-        """Record radius (NaN: not extended) and switch of some sources in one transaction."""
-        statements = [
-            (
-                "INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?)",
-                (name, None if radius != radius else radius, int(on), int(radius == radius)),
+    def _restored(self, why: str) -> sqlite3.Connection:
+        """A database made again from what is left; what was there is set aside, never deleted."""
+        records = self._salvaged()
+        if not records:
+            raise StoreError(
+                f"{self.path} {why}, and neither it nor {self.text.name} has a record that can be read; "
+                "restore one of the two from a backup: both are left as they are"
             )
-            for name, (radius, on) in settings.items()
-        ]
-        plain = {
-            name: None if radius != radius else radius for name, (radius, _) in settings.items()
-        }
-        self._edit(what, {"sources": plain}, *statements)
+        stamp = time.time_ns()
+        for suffix in ("", "-wal", "-shm"):
+            file = Path(f"{self.path}{suffix}")
+            if file.exists():
+                file.rename(file.with_name(f"{file.name}.set-aside-{stamp}"))
+        with self._told(opening=True):
+            db = self._connected()
+            with _transaction(db):
+                aside = f"{self.path.name}.set-aside-{stamp}"
+                self._fill(db, records, f"{why}: restored; the damaged file is kept as {aside}")
+        return db
 
-    def _edit(
-        self, what: str, detail: dict[str, Any], *statements: tuple[str, tuple[Any, ...]]
-    ) -> None:
-        with closing(self._open()) as db, db:
-            for sql, values in statements:
-                db.execute(sql, values)
-            db.execute(
-                "INSERT INTO history (what, detail, at) VALUES (?, ?, ?)",
-                (what, json.dumps(detail, ensure_ascii=False), time.time()),
-            )
+    def _fill(self, db: sqlite3.Connection, records: list[LogRecord], why: str) -> None:
+        for each in records:
+            _insert(db, each, each.number)
+        self.notes.append(f"{self.path.name} {why} ({len(records)} decisions)")
+
+    def _salvaged(self) -> list[LogRecord]:
+        """Every record that can still be read, of the text and of the database, in order."""
+        found = {each.number: each for each in self._kept()}
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as db:
+            for row in db.execute(_SELECT):
+                with suppress(ValueError):
+                    found.setdefault(row[0], LogRecord.of_row(row))
+        return [found[number] for number in sorted(found)]
+
+    def _kept(self) -> list[LogRecord]:
+        """The records of the text; lines cut short by a kill, or damaged, are left out."""
+        if not self.text.is_file():
+            return []
+        found = {}
+        for line in self.text.read_bytes().splitlines():
+            with suppress(ValueError):
+                record = LogRecord.of_line(line)
+                found[record.number] = record
+        return [found[number] for number in sorted(found)]
+
+    def _bring_text_up_to_date(self) -> None:
+        """Write what a killed process did not come to copy."""
+        known = {each.number for each in self._kept()}
+        self._copy(each for each in self.records() if each.number not in known)
+
+    def _copy(self, records: Iterable[LogRecord]) -> None:
+        """Repeat records in the text; those that could not be written wait for the next time."""
+        self._waiting += records
+        if not self._waiting:
+            return
+        lines = "".join(each.line for each in self._waiting).encode("utf-8", "surrogatepass")
+        try:
+            with self.text.open("a+b", buffering=0) as file:
+                if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                    lines = b"\n" + lines  # whoever wrote last was cut short
+                file.write(lines)
+                os.fsync(file.fileno())
+        except OSError as error:
+            note = f"{self.text.name} could not be written ({error.strerror}); its lines are made up for"
+            if note not in self.notes:
+                self.notes.append(note)
+            return
+        self._waiting = []
+
+    @contextmanager
+    def _told(self, *, opening: bool = False) -> Iterator[None]:
+        """Say what is true of a file that cannot be used; while opening, damage is another matter."""
+        try:
+            if not opening and not (self.path.exists() and self.path.stat().st_ino == self._file):
+                raise sqlite3.DatabaseError("it was deleted or replaced while it was open")
+            yield
+        except (sqlite3.DatabaseError, ValueError) as error:
+            text = str(error)
+            cure = _cure(text) if isinstance(error, sqlite3.OperationalError) else None
+            if isinstance(error, StoreError) or (opening and cure is None):
+                raise
+            raise StoreError(
+                f"{self.path} could not be used ({text}); nothing was changed: "
+                f"{cure or 'open the project again, which restores it'}"
+            ) from error
+
+
+def _cure(text: str) -> str | None:
+    """What to do about an error of SQLite's; None where the file itself is damaged."""
+    cures = {
+        ("locked", "busy"): "another process is writing to it; try again",
+        (
+            "readonly",
+            "unable to open",
+        ): "the folder cannot be written to; make it writable, try again",
+        ("full",): "the disk is full; make room and try again",
+        ("malformed", "no such"): None,
+    }
+    for words, cure in cures.items():
+        if any(word in text for word in words):
+            return cure
+    return "check the disk and try again"
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # some errors end it by themselves
+            db.execute("ROLLBACK")
+        raise
+
+
+def _last(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT COALESCE(MAX(number), 0) FROM log").fetchone()[0])
+
+
+def _insert(db: sqlite3.Connection, record: LogRecord, number: int | None = None) -> int:
+    done = db.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (number, *record.row))
+    return int(done.lastrowid or 0)
+
+
+def _take_over(db: sqlite3.Connection) -> None:
+    """Decisions of the first format, which named rows by id alone, whatever their file."""
+    edits: list[tuple[float, dict[str, Any]]] = []
+    for name, radius, is_on, extended in db.execute(
+        "SELECT name, radius, is_on, extended FROM sources"
+    ):
+        edits.append((0.0, {"kind": "radii", "radii": {name: radius if extended else None}}))
+        if not is_on:
+            edits.append((0.0, {"kind": "switch", "source": name, "on": False}))
+    for row, label, at in db.execute("SELECT row, label, at FROM labels WHERE label IS NOT NULL"):
+        edits.append((at, {"kind": "label", "file": "", "row": row, "label": label, "at": at}))
+    for at, edit in edits:
+        _insert(db, LogRecord(0, at, "epoxy 0.1", edit["kind"], edit, {}))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

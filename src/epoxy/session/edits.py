@@ -1,0 +1,352 @@
+"""Edits: plain values that say what a person decided, turn into JSON, and can be taken back.
+
+An edit applied to a `State` gives the next one, and the edit that would take it back. The same values
+are the records of a project's log and the messages of whoever edits from elsewhere. Votes and rows
+follow from the functions and files of a project, so the log names such edits without holding them;
+labels, radii and switches are decisions, and are replayed when a project is opened.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engines import Engine
+from ..errors import AlignmentError, ParameterError, UnknownName, VoteError
+from ..extension import Setting, as_setting
+from ..shares import checked_shares
+from ..votes import ABSTAIN, Votes
+from ..workspace import Source, Workspace
+from .records import Record
+from .state import State
+
+__all__ = [
+    "Balance",
+    "Edit",
+    "Label",
+    "Radii",
+    "Remove",
+    "SetVotes",
+    "Several",
+    "Switch",
+    "edit_from_json",
+]
+
+Key = tuple[str, ...]
+"""What an edit decides: a later edit with the same key overrides it."""
+
+
+class About(NamedTuple):
+    """What an edit is about."""
+
+    what: str  # a few words for a person
+    touches: frozenset[Key]  # what it decides
+    source: str | None = None  # the one source it is about, if it is about one
+
+
+class Edit(ABC):
+    """One decision."""
+
+    nbytes: int = 256
+    """Memory it holds."""
+
+    @property
+    @abstractmethod
+    def about(self) -> About:
+        """What it is about."""
+
+    @abstractmethod
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """The next state, and the edit that takes it back."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The edit as the log keeps it."""
+
+
+@dataclass(frozen=True)
+class Radii(Edit):
+    """How far sources may lend: a number, None (not at all) or "auto" (the model's own rule)."""
+
+    radii: Mapping[str, Setting]
+    words: str = ""
+
+    @property
+    def about(self) -> About:
+        """The radii."""
+        alone = next(iter(self.radii)) if len(self.radii) == 1 else None
+        touches = frozenset(("radius", name) for name in self.radii)
+        return About(self.words or f"radius of {alone or 'all'}", touches, alone)
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Set the radii, and search farther where that is needed."""
+        workspace = state.workspace
+        before: dict[str, Setting] = {}
+        for name, radius in self.radii.items():
+            source = known(workspace, name)
+            before[name] = source.radius
+            made = replace(source, radius=as_setting(radius, name))
+            far = engine.certain(made.radius, workspace)
+            made = replace(made, loans=workspace.near.reaching(source.loans, far))
+            workspace = workspace.with_source(made)
+        return state.with_workspace(workspace), Radii(before, self.words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The radii by source."""
+        radii = {name: as_setting(radius, name) for name, radius in self.radii.items()}
+        return {"kind": "radii", "radii": radii}
+
+
+@dataclass(frozen=True)
+class Balance(Edit):
+    """Class shares for the paper's pipeline, or with None those counted on the hand labels."""
+
+    shares: tuple[float, ...] | None
+
+    @property
+    def about(self) -> About:
+        """The class balance."""
+        return About("class balance", frozenset([("balance",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Set the shares."""
+        workspace, shares = state.workspace, self.shares
+        if shares is not None:
+            shares = tuple(checked_shares(shares, workspace.classes, "the session").tolist())
+        made = replace(workspace, balance=shares)
+        return state.with_workspace(made), Balance(workspace.balance)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shares in the order of the classes."""
+        return {"kind": "balance", "shares": None if self.shares is None else list(self.shares)}
+
+
+@dataclass(frozen=True)
+class Switch(Edit):
+    """Switch a source off (its votes stay known) or on again."""
+
+    name: str
+    on: bool
+
+    @property
+    def about(self) -> About:
+        """The switch."""
+        words = f"{'on' if self.on else 'off'} {self.name}"
+        return About(words, frozenset([("switch", self.name)]), self.name)
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Turn it."""
+        source = known(state.workspace, self.name)
+        made = state.workspace.with_source(replace(source, is_on=bool(self.on)))
+        return state.with_workspace(made), Switch(self.name, source.is_on)
+
+    def to_json(self) -> dict[str, Any]:
+        """The switch."""
+        return {"kind": "switch", "source": self.name, "on": bool(self.on)}
+
+
+@dataclass(frozen=True)
+class Label(Edit):
+    """A label by one labeller for one row, or with None a label taken back."""
+
+    file: str
+    row: str
+    label: str | None
+    by: str | None = None
+    chosen: str | None = None
+    at: float = field(default_factory=time.time)
+    content: str | None = None  # fingerprint of the row, to find it where ids are only positions
+
+    @property
+    def about(self) -> About:
+        """One labeller's word on the row."""
+        key = ("label", self.file, self.row, self.by or "")
+        return About(f"label of {self.row}", frozenset([key]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Replace what this labeller said of the row."""
+        place = state.names.find(self.file, self.row)
+        if place is None:
+            raise AlignmentError(
+                f"no row {self.row!r} in {self.file}; give the id of one of its rows"
+            )
+        classes = state.workspace.classes
+        if self.label is not None and self.label not in classes:
+            raise UnknownName.of("class", self.label, classes)
+        old = state.records.by(place, self.by)
+        record = None
+        if self.label is not None:
+            record = Record(classes.index(self.label), self.by, self.chosen, self.at)
+        made = state.with_records(state.records.replaced(place, self.by, record))
+        before = (None, None, 0.0) if old is None else (classes[old.label], old.chosen, old.at)
+        return made, replace(self, label=before[0], chosen=before[1], at=before[2])
+
+    def to_json(self) -> dict[str, Any]:
+        """All there is to say of the label."""
+        return {"kind": "label", **asdict(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class SetVotes(Edit):
+    """Replace one source's votes, or add a source; a split not given keeps its votes, or abstains."""
+
+    name: str
+    votes: tuple[Any, ...]  # per split: class indices with −1, or names with None; None: not given
+    place: int | None = None  # where a source taken away stood
+    settings: tuple[Setting, bool] | None = None  # radius and switch of one that comes back
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds."""
+        return sum(np.asarray(each).nbytes for each in self.votes if each is not None)
+
+    @property
+    def about(self) -> About:
+        """The votes."""
+        return About(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Vote, and find who lends now."""
+        workspace = state.workspace
+        old = workspace.source(self.name)
+        own = []
+        for at, split in enumerate(workspace.splits):
+            given = self.votes[at] if at < len(self.votes) else None
+            if given is None and old is not None:
+                own.append(old.own[at])
+                continue
+            votes = np.full(split.n_rows, ABSTAIN) if given is None else given
+            own.append(checked_column(self.name, votes, split.n_rows, workspace.classes))
+        radius, is_on = self.settings or (
+            ("auto", True) if old is None else (old.radius, old.is_on)
+        )
+        far = engine.certain(radius, workspace)
+        loans = workspace.near.lend(own, far, None if old is None else old.loans)
+        made = workspace.with_source(Source(self.name, loans, radius, is_on))
+        if old is None and self.place is not None:
+            order = list(made.sources[:-1])
+            order.insert(self.place, made.sources[-1])
+            made = replace(made, sources=tuple(order))
+        inverse: Edit = Remove(self.name) if old is None else SetVotes(self.name, old.own)
+        return state.with_workspace(made), inverse
+
+    def to_json(self) -> dict[str, Any]:
+        """Who voted; the votes themselves follow from a function."""
+        return {"kind": "votes", "source": self.name}
+
+
+@dataclass(frozen=True)
+class Remove(Edit):
+    """Forget a source."""
+
+    name: str
+
+    @property
+    def about(self) -> About:
+        """The votes."""
+        return About(f"remove {self.name}", frozenset([("votes", self.name)]), self.name)
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Take it out."""
+        workspace = state.workspace
+        gone = known(workspace, self.name)
+        kept = tuple(each for each in workspace.sources if each is not gone)
+        place = workspace.sources.index(gone)
+        inverse = SetVotes(self.name, gone.own, place, (gone.radius, gone.is_on))
+        return state.with_workspace(replace(workspace, sources=kept)), inverse
+
+    def to_json(self) -> dict[str, Any]:
+        """Which source."""
+        return {"kind": "remove", "source": self.name}
+
+
+@dataclass(frozen=True, eq=False)
+class Several(Edit):
+    """Edits made in one step."""
+
+    edits: tuple[Edit, ...]
+    words: str = "several"
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds."""
+        return sum(each.nbytes for each in self.edits)
+
+    @property
+    def about(self) -> About:
+        """All that any of them touches."""
+        keys: frozenset[Key] = frozenset().union(*(each.about.touches for each in self.edits))
+        return About(self.words, keys)
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """One after the other; taken back in the opposite order."""
+        inverses: list[Edit] = []
+        for edit in self.edits:
+            state, inverse = edit.apply(state, engine)
+            inverses.append(inverse)
+        return state, Several(tuple(reversed(inverses)), self.words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The edits in order."""
+        edits = [each.to_json() for each in self.edits]
+        return {"kind": "several", "what": self.words, "edits": edits}
+
+
+def edit_from_json(record: Mapping[str, Any]) -> Edit | None:
+    """The edit a record of the log stands for; None for one that is not replayed."""
+    kind = record.get("kind")
+    if kind == "radii":
+        return Radii(dict(record["radii"]))
+    if kind == "balance":
+        shares = record["shares"]
+        return Balance(None if shares is None else tuple(shares))
+    if kind == "switch":
+        return Switch(record["source"], bool(record["on"]))
+    if kind == "label":
+        return Label(**{key: value for key, value in record.items() if key != "kind"})
+    if kind == "several":
+        edits = [edit_from_json(each) for each in record["edits"]]
+        kept = tuple(each for each in edits if each is not None)
+        return Several(kept, str(record.get("what", "several"))) if kept else None
+    if kind in ("votes", "remove", "append", "rows"):
+        return None
+    raise ParameterError(f"an edit of the kind {kind!r} is not known; update epoxy to read it")
+
+
+def known(workspace: Workspace, name: str) -> Source:
+    """A source by name."""
+    found = workspace.source(name)
+    if found is None:
+        raise UnknownName.of("source", name, [each.name for each in workspace.sources])
+    return found
+
+
+def checked_column(source: str, column: Any, n_rows: int, classes: tuple[str, ...]) -> np.ndarray:
+    """Votes of one source, given as indices or names, as a checked column."""
+    raw = np.asarray(column)
+    if raw.shape != (n_rows,):
+        raise AlignmentError(
+            f"source {source!r} needs one vote per row, got shape {raw.shape} for {n_rows} rows"
+        )
+    if raw.dtype.kind not in "iu":
+        position: dict[Any, int] = {name: at for at, name in enumerate(classes)}
+        position[None] = ABSTAIN
+        try:
+            raw = np.array([position[each] for each in raw.tolist()], dtype=np.int64)
+        except KeyError as error:
+            raise VoteError(
+                f"source {source!r} votes {error.args[0]!r}; expected one of {list(classes)} or None"
+            ) from None
+    if len(classes) <= 127 and n_rows and raw.min() >= ABSTAIN and raw.max() < len(classes):
+        return raw.astype(np.int8)  # checked; what follows is for other sizes and for wrong votes
+    return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
+
+
+def several(edits: Sequence[Edit], words: str) -> Edit:
+    """One edit as it is, more than one as one step."""
+    return edits[0] if len(edits) == 1 else Several(tuple(edits), words)

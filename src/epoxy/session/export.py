@@ -1,0 +1,194 @@
+"""The end of the line: every row with its label, as a table to train on or to hand over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import MissingExtra, NotIdentifiable, ParameterError, StoreError, UnknownName
+from ..files import write_whole
+from ..votes import ABSTAIN
+from ..workspace import TRAIN
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["FORMATS", "export", "format_of", "label_table", "write_table"]
+
+FORMATS = ("parquet", "csv", "jsonl", "huggingface")
+_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def export(
+    session: Session,
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    columns: Sequence[str] = (),
+    raw: bool = False,
+) -> Path:
+    """Write every row of the session's rows file, labelled by a refit of its state from scratch.
+
+    `columns` are columns of the rows file to write as well; `raw` leaves CSV cells as they are that a
+    spreadsheet would run.
+    """
+    chosen = format_of(Path(path), kind)
+    return write_table(label_table(session, columns), path, chosen, raw=raw)
+
+
+def format_of(target: Path, kind: str | None = None) -> str:
+    """The format asked for, or that of the file's ending."""
+    if kind is not None and kind not in FORMATS:
+        raise UnknownName.of("format", kind, FORMATS)
+    chosen = kind or _ENDINGS.get(target.suffix)
+    if chosen is None:
+        raise ParameterError(
+            f"the format of {target} is not clear from its ending; "
+            "use .parquet, .csv, .jsonl, or name the format"
+        )
+    return chosen
+
+
+def label_table(session: Session, more: Sequence[str] = ()) -> Any:
+    """One line per row: id, label, its probability, all probabilities, the votes it rests on, its truth.
+
+    `more` names columns of the rows file that come after these.
+
+    Rows come as they stand in their file. A hand label that is trusted is the label; the
+    probabilities stay the model's.
+    """
+    import pyarrow as pa
+
+    outcome = session.canonical()
+    if outcome.problem:
+        raise NotIdentifiable(outcome.problem)
+    classes, order = np.asarray(session.classes), _order(session)
+    every = range(len(outcome.proba)) if session.rows_of_one_file else (TRAIN,)
+
+    def gathered(per_split: Callable[[int], np.ndarray]) -> np.ndarray:
+        return np.asarray(np.concatenate([per_split(at) for at in every])[order])
+
+    workspace = outcome.workspace
+    proba = gathered(lambda at: outcome.proba[at])
+    label = gathered(lambda at: outcome.decided[at])
+    own = gathered(lambda at: workspace.own(at).cast.sum(axis=1))
+    both = gathered(lambda at: outcome.votes(at).cast.sum(axis=1))
+    truth = gathered(lambda at: workspace.labels.y[at])
+    columns: dict[str, Any] = {
+        "id": gathered(lambda at: np.asarray(workspace.splits[at].ids)),
+        "label": classes[label],
+        "probability": proba[np.arange(len(label)), label],
+    }
+    columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}
+    columns |= {"votes": own, "lent_votes": both - own, "hand_labelled": truth != ABSTAIN}
+    names = [None if each == ABSTAIN else session.classes[each] for each in truth.tolist()]
+    columns["truth"] = pa.array(names, pa.string())
+    for name in more:
+        if name in columns:
+            raise ParameterError(
+                f"the labels have a column {name!r} of their own; rename that of the rows to write both"
+            )
+        columns[name] = _given(session, name, every, order)
+    return pa.table(columns)
+
+
+def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray) -> Any:
+    """A column of the rows file, null for rows appended since."""
+    import pyarrow as pa
+
+    if session.folder is None:
+        raise ParameterError(
+            "columns are those of a project's rows file, and this session has none; "
+            "open a folder: Session.open(DIR)"
+        )
+    tables = session.folder.rows.tables
+    if name not in tables[TRAIN].column_names:
+        raise UnknownName.of("column of the rows", name, tables[TRAIN].column_names)
+    parts = []
+    for at in every:
+        found = tables[at].column(name)
+        n_more = session.state.workspace.splits[at].n_rows - len(found)
+        parts += [*found.chunks, pa.nulls(n_more, found.type)]
+    return pa.chunked_array(parts).take(pa.array(order))
+
+
+def _order(session: Session) -> np.ndarray:
+    """The rows in the order of their file, rows appended since at the end."""
+    splits = session.state.workspace.splits
+    sizes = [each.n_rows for each in (splits if session.rows_of_one_file else splits[:1])]
+    if session.folder is None or not session.rows_of_one_file:
+        return np.arange(sum(sizes))
+    known = session.folder.rows.positions
+    places = [
+        np.concatenate([at, sum(map(len, known)) + np.arange(size - len(at))])
+        for at, size in zip(known, sizes)
+    ]
+    return np.argsort(np.concatenate(places), kind="stable")
+
+
+def write_table(table: Any, path: str | Path, kind: str, *, raw: bool = False) -> Path:
+    """Write as Parquet, CSV, JSON lines or a Hugging Face dataset; a whole file or none."""
+    import pyarrow as pa
+
+    target = Path(path)
+    if kind == "csv" and not raw:
+        table = _inert(table)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "huggingface":
+            return _write_dataset(table, target)
+        write_whole(target, lambda path: _WRITERS[kind](table, path))
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{target} cannot be written: {error}; choose another place") from error
+    return target
+
+
+def _inert(table: Any) -> Any:
+    """The table with a quote before every text that a spreadsheet would take for a formula."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def quoted(column: Any) -> Any:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        runs = pc.match_substring_regex(column, "^[=+@\t\r-]")
+        empty = pa.scalar("", column.type)
+        safe = pc.binary_join_element_wise(pa.scalar("'", column.type), column, empty)
+        return pc.if_else(runs, safe, column)
+
+    names = [f"'{name}" if name[:1] in "=+@\t\r-" and name else name for name in table.column_names]
+    return pa.table([quoted(column) for column in table.columns], names=names)
+
+
+def _write_parquet(table: Any, path: Path) -> None:
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(table, path)
+
+
+def _write_csv(table: Any, path: Path) -> None:
+    import pyarrow.csv
+
+    pyarrow.csv.write_csv(table, path)
+
+
+def _write_jsonl(table: Any, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in table.to_pylist():
+            file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+
+
+def _write_dataset(table: Any, path: Path) -> Path:
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtra.of("the huggingface format", "datasets", "datasets") from error
+    datasets.Dataset(table).save_to_disk(str(path))
+    return path
+
+
+_WRITERS = {"parquet": _write_parquet, "csv": _write_csv, "jsonl": _write_jsonl}

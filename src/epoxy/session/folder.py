@@ -1,0 +1,183 @@
+"""What stands behind a session opened from a project folder: its rows, its functions and its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ..applying import Failure
+from ..errors import ParameterError
+from ..progress import Progress, silent
+from ..running import Loaded, Runner
+from .edits import (
+    Balance,
+    Edit,
+    Label,
+    Radii,
+    Remove,
+    SetVotes,
+    Several,
+    Switch,
+    edit_from_json,
+    several,
+)
+from .project import Project
+from .reading import ProjectRows
+from .records import Place
+from .store import Store
+from .voting import vote
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .state import Change, State
+
+__all__ = ["Folder"]
+
+
+@dataclass(eq=False)
+class Folder:
+    """A project folder in use."""
+
+    project: Project
+    rows: ProjectRows
+    runner: Runner
+    store: Store
+    loaded: Loaded
+    failures: tuple[Failure, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    touched: dict[tuple[str, ...], int] = field(default_factory=dict)  # by others, and when
+    _followed: set[Place] = field(default_factory=set)  # rows that labels of the log were given to
+    _unused: dict[str, dict[str, None]] = field(default_factory=dict)  # labels, by why, in order
+
+    def content(self, place: Place) -> str | None:
+        """A fingerprint of a row's content; None where an id column names rows."""
+        if self.project.id is not None:
+            return None
+        at, row = place
+        return self.rows.content(at, row)
+
+    # the log
+
+    def decided(self, state: State) -> Edit:
+        """What brings a fresh state to where the log ends: all that is still about something."""
+        latest: dict[tuple[str, ...], Edit] = {}
+        for record in self.store.records():
+            self.store.seen = record.number
+            for edit in _simple(edit_from_json(record.edit)):
+                for key in edit.about.touches:
+                    latest.pop(key, None)
+                    latest[key] = edit
+        edits = (self._usable(edit, state) for edit in latest.values())
+        return Several(tuple(edit for edit in edits if edit), "what was decided before")
+
+    def catch_up(self, session: Session) -> None:
+        """Take up what others decided since the last look."""
+        edits = []
+        for record in self.store.unseen():
+            for edit in _simple(edit_from_json(record.edit)):
+                for key in edit.about.touches:
+                    self.touched[key] = record.number
+                if (usable := self._usable(edit, session.state)) is not None:
+                    edits.append(usable)
+        if edits:
+            session.follow(Several(tuple(edits), "what others decided"))
+
+    def record(self, edit: Edit, inverse: Edit, what: str, undoes: int | None) -> int:
+        """Write an edit down; raises `Behind` where others wrote unseen."""
+        return self.store.append(edit.to_json(), inverse.to_json(), what, undoes)
+
+    def check_undo(self, number: int, edit: Edit) -> None:
+        """Refuse to take back what somebody else has decided anew since."""
+        for key in edit.about.touches:
+            if self.touched.get(key, 0) > number:
+                about = (
+                    f"{key[0]} of {key[2] if key[0] == 'label' else key[1]}" if key[1:] else key[0]
+                )
+                raise ParameterError(
+                    f"the {about} was decided anew by another session since; "
+                    "undo would overwrite it: set it yourself if you want it back"
+                )
+
+    def _usable(self, edit: Edit, state: State) -> Edit | None:
+        """An edit of the log, if what it is about is still there; a note says so where it is not."""
+        if isinstance(edit, Label):
+            return self._labelled(edit, state)
+        if isinstance(edit, Balance):
+            usable = edit.shares is None or len(edit.shares) == len(state.workspace.classes)
+            return edit if usable else None
+        known = {source.name for source in state.workspace.sources}
+        if isinstance(edit, Switch):
+            return edit if edit.name in known else None
+        if isinstance(edit, Radii):
+            kept = {name: radius for name, radius in edit.radii.items() if name in known}
+            return Radii(kept, edit.words) if kept else None
+        return None
+
+    def _labelled(self, edit: Label, state: State) -> Edit | None:
+        """A label where its row is now, if row and class are still there; a note where they are not."""
+        names = state.names
+        for file in (edit.file,) if edit.file else dict.fromkeys(names.files):
+            place = names.find(file, edit.row)
+            if self.project.id is None and edit.content is not None:
+                place = self.rows.follow(edit.content, file, place, self._followed)
+            if place is not None:
+                break
+        if edit.label is not None and edit.label not in state.workspace.classes:
+            self._note(f"labelled {edit.label!r}, which [classes] does not name any more", edit.row)
+            return None
+        if place is None:
+            if edit.label is not None:
+                self._note("labelled, and not in the files any more", edit.row)
+            return None
+        self._followed.add(place)
+        file, row = names.name(place)
+        return replace(edit, file=file, row=row)
+
+    def _note(self, why: str, row: str) -> None:
+        """Say of all rows with the same fate that their labels are kept."""
+        rows = self._unused.setdefault(why, {})
+        rows[row] = None
+        named = ", ".join(list(rows)[:5]) + (", …" if len(rows) > 5 else "")
+        verb = "row was" if len(rows) == 1 else "rows were"
+        text = f"{len(rows)} {verb} {why} ({named}); the log keeps what is not used"
+        self.notes[:] = [each for each in self.notes if f"{why} (" not in each] + [text]
+
+    # the functions
+
+    def changed(self) -> bool:
+        """Whether lfs.py, or what it imports of its folder, is another than the last one run."""
+        return self.runner.changed()
+
+    def reload(self, session: Session, progress: Progress = silent) -> Change | None:
+        """Run lfs.py again and vote with what changed; None where nothing did."""
+        loaded = self.runner.load()
+        before, now = self.loaded.fingerprints, loaded.fingerprints
+        changed = [
+            name for name in loaded.names if now[name] is None or now[name] != before.get(name, "")
+        ]
+        gone = [name for name in self.loaded.names if name not in now]
+        edits: list[Edit] = []
+        failures = [each for each in self.failures if each.name in now and each.name not in changed]
+        if changed:
+            votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, progress)
+            failures += failed
+            edits += [SetVotes(name, columns) for name, columns in votes.items()]
+        known = set(session.sources)
+        edits += [Remove(name) for name in gone if name in known]
+        self.failures = tuple(failures)
+        change = None
+        if edits:
+            change = session.apply_outside(several(edits, f"{len(edits)} functions"))
+        self.loaded = loaded  # only now: an edit that could not be written is made at the next save
+        return change
+
+
+def _simple(edit: Edit | None) -> list[Edit]:
+    """The edits an edit is made of, each about one thing."""
+    if edit is None:
+        return []
+    if isinstance(edit, Several):
+        return [simple for each in edit.edits for simple in _simple(each)]
+    if isinstance(edit, Radii):
+        return [Radii({name: radius}, edit.words) for name, radius in edit.radii.items()]
+    return [edit]

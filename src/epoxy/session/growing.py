@@ -1,0 +1,91 @@
+"""Edits that change which rows there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..engines import Engine
+from ..errors import AlignmentError
+from ..votes import Split
+from ..workspace import TRAIN, Workspace, column_of
+from .edits import About, Edit
+from .state import RowNames, State
+
+__all__ = ["Append"]
+
+
+@dataclass(frozen=True, eq=False)
+class Append(Edit):
+    """Add train rows, with a vote of every source (switched off ones too) and a vector each."""
+
+    rows: Split
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds."""
+        vectors = self.rows.vectors
+        return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Grow train, the neighbourhood and every column."""
+        workspace = state.workspace
+        before = workspace.split(TRAIN, every=True)
+        if self.rows.votes.sources != before.votes.sources:
+            raise AlignmentError(
+                f"appended rows need votes of the sources {list(before.votes.sources)[:8]}, "
+                f"got {list(self.rows.votes.sources)[:8]}"
+            )
+        grown = before.followed_by(replace_labels(self.rows))
+        near = workspace.near.append(self.rows, apart=engine.apart)
+        sources = tuple(
+            replace(source, loans=near.lend((column_of(grown, at), *source.own[1:])))
+            for at, source in enumerate(workspace.sources)
+        )
+        records = state.records.grown(self.rows.n_rows)
+        splits = (grown, *workspace.splits[1:])
+        made = Workspace(splits, sources, records.labels, near)
+        names = RowNames.of(splits, state.names.files)
+        return State(made, records, names), _Back(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """How many rows; the rows themselves are in a file."""
+        return {"kind": "append", "rows": self.rows.n_rows}
+
+
+@dataclass(frozen=True, eq=False)
+class _Back(Edit):
+    """Rows taken off again: the state before them, with the votes and labels it had then."""
+
+    state: State
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds: a neighbourhood with its graph is the largest part."""
+        workspace = self.state.workspace
+        graphs = workspace.near.graphs or ()
+        held = sum(each.neighbour.nbytes + each.distance.nbytes for each in graphs)
+        return held + sum(17 * len(each.own[0]) for each in workspace.sources)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About("rows taken off again", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Go back."""
+        return self.state, _Back(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """That rows were taken off."""
+        return {"kind": "rows", "rows": self.state.n_train}
+
+
+def replace_labels(split: Split) -> Split:
+    """The same rows without their true labels: those of train rows are never read."""
+    return Split.of_checked(split.votes, split.vectors, None, split.ids)

@@ -1,0 +1,212 @@
+"""Make a project folder around a file of rows; all that can be known then is checked then."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import FrameError, StoreError, UnknownName
+from .project import FILE, Project
+from .reading import read_project
+from .rows_files import label_of, read_rows
+
+__all__ = ["new_project"]
+
+TEMPLATE = """\
+# What to label, and how. Everything here is yours to edit.
+
+[rows]
+file = {file}
+{optional}
+[classes]
+names = {classes}
+{positive}
+[vectors]
+encoder = {encoder}   # lsa, text, pair, image (or text:MODEL, …), or a .npy file with a vector per row
+metric = "cosine"
+{column}
+[model]
+kind = {kind}   # fusion uses votes, vectors and true labels together; epoxy is the paper's pipeline
+"""
+
+NOTES = {"sequence": "   # rows stand in order: labels use what comes before and after"}
+
+LFS = '''\
+"""Labeling functions: each looks at a row and names a class, or returns None to abstain.
+
+Save this file while `epoxy watch` runs and see what every edit changes.
+"""
+
+import epoxy
+
+{examples}
+'''
+
+
+def new_project(
+    folder: str | Path,
+    rows: str | Path,
+    *,
+    classes: Sequence[str] | None = None,
+    options: Mapping[str, str | None] | None = None,
+    lfs: str | None = None,
+) -> Project:
+    """Write a project folder around a file of rows; nothing that exists is overwritten.
+
+    `options` are the keys of `epoxy.toml` by name: id, label, dev, sequence, encoder, column,
+    positive, kind.
+    """
+    home, file = Path(folder), Path(rows)
+    if (home / FILE).exists():
+        raise StoreError(f"{home} is a project already; choose another folder")
+    given = dict(options or {})
+    table = read_rows(file)
+    apart = None if given.get("dev") is None else read_rows(given["dev"] or "")
+    _fill_in(given, table, file, apart)
+    found = list(classes or _classes_in(table if apart is None else apart, given["label"]))
+    if len(found) < 2:
+        where = file if apart is None else given["dev"]
+        raise FrameError(f"{where} shows no classes to choose from; name them: --classes ham,spam")
+    content = _settings(home, file, found, given)
+    made = not home.exists()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        project = Project.of(home, content)
+        read_project(project)
+        if not (home / "lfs.py").exists():
+            source = lfs or LFS.format(examples=_examples(found, given["column"]))
+            (home / "lfs.py").write_text(source, "utf-8")
+        project.labels.mkdir(exist_ok=True)
+        (home / FILE).write_text(content, "utf-8")
+    except BaseException as error:
+        if made:
+            shutil.rmtree(home, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise StoreError(
+                f"{home} cannot be written ({error.strerror}); choose another folder"
+            ) from error
+        raise
+    return project
+
+
+def _fill_in(given: dict[str, str | None], table: Any, file: Path, apart: Any) -> None:
+    """Complete the columns that were not named by those usual names that are there."""
+    labelled = table if apart is None else apart
+    for key in ("id", "label", "column", "sequence", "position"):
+        name, (where, path) = given.get(key), (table, file)
+        if key == "label" and apart is not None:
+            where, path = apart, Path(given["dev"] or "")
+        if name is not None and name not in where.column_names:
+            raise UnknownName.of(f"column of {path}", name, where.column_names)
+    both = set(table.column_names) & set(labelled.column_names)
+    given["id"] = given.get("id") or ("id" if "id" in both else None)
+    given["label"] = given.get("label") or ("label" if "label" in labelled.column_names else None)
+    given["column"] = given.get("column") or _text_column(table, {given["id"], given["label"]})
+
+
+def _settings(home: Path, file: Path, classes: list[str], given: Mapping[str, str | None]) -> str:
+    """The text of `epoxy.toml`."""
+    optional = {name: given.get(name) for name in ("id", "label", "dev", "sequence", "position")}
+    optional["dev"] = _relative(optional["dev"], home)
+    positive, column = given.get("positive"), given.get("column")
+    return TEMPLATE.format(
+        file=_quoted(_relative(str(file), home)),
+        optional="".join(
+            f"{key} = {_quoted(name)}{NOTES.get(key, '')}\n"
+            for key, name in optional.items()
+            if name
+        ),
+        classes=json.dumps(classes, ensure_ascii=False),
+        positive=f"positive = {_quoted(positive)}\n" if positive else "",
+        encoder=_quoted(_encoder(given.get("encoder"), home)),
+        column=f"column = {_quoted(column)}\n" if column else "",
+        kind=_quoted(given.get("kind") or "fusion"),
+    )
+
+
+def _classes_in(table: Any, label: str | None) -> list[str]:
+    if label is None:
+        return []
+    values = table.column(label).to_pylist()
+    return sorted({name for value in values if (name := label_of(value)) is not None})
+
+
+def _text_column(table: Any, taken: set[str | None]) -> str | None:
+    """`text` if there is one, else the column of strings with the longest cells."""
+    import pyarrow as pa
+
+    if "text" in table.column_names:
+        return "text"
+    sizes = {}
+    for name in table.column_names:
+        kind = table.schema.field(name).type
+        if name not in taken and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            sizes[name] = sum(
+                len(value or "") for value in table.column(name).slice(0, 500).to_pylist()
+            )
+    return max(sizes, key=lambda name: sizes[name], default=None)
+
+
+def _relative(path: str | None, home: Path) -> str | None:
+    if path is None:
+        return None
+    target, base = Path(path).resolve(), home.resolve()
+    # inside or next to the project a relative path survives moving both
+    if target.is_relative_to(base.parent):
+        return str(Path(*([".."] if not target.is_relative_to(base) else []), *_tail(target, base)))
+    return str(target)
+
+
+def _encoder(encoder: str | None, home: Path) -> str:
+    """An encoder by name, or a file of vectors, which must be there."""
+    if encoder is None or not encoder.endswith(".npy"):
+        return encoder or "lsa"
+    if not Path(encoder).is_file() and (home / encoder).is_file():
+        return encoder
+    if not Path(encoder).is_file():
+        raise StoreError(f"there is no file {encoder}; check the path of the vectors")
+    return _relative(encoder, home) or encoder
+
+
+def _tail(target: Path, base: Path) -> tuple[str, ...]:
+    anchor = base if target.is_relative_to(base) else base.parent
+    return target.relative_to(anchor).parts
+
+
+def _quoted(text: str | None) -> str:
+    return json.dumps(text or "", ensure_ascii=False)
+
+
+def _examples(classes: Sequence[str], column: str | None) -> str:
+    text = column or "text"
+    cell = f"row.{text}" if _is_name(text) else f"row[{text!r}]"
+    lines = [
+        f'# {name} = epoxy.keywords({each!r}, "a word", "another", column={text!r}, name="{name}")'
+        for each, name in zip(classes, _names(classes))
+    ]
+    return "\n".join(
+        [
+            "# What is assigned to a name at the top level votes:",
+            *lines,
+            "\n\n# @epoxy.labeling_function",
+            "# def short(row):",
+            f"#     return {classes[0]!r} if len({cell}) < 20 else None",
+        ]
+    )
+
+
+def _names(classes: Sequence[str]) -> list[str]:
+    """A name of Python's for each class, all different."""
+    found: list[str] = []
+    for at, each in enumerate(classes):
+        name = "".join(c if c.isalnum() else "_" for c in each.lower()).strip("_") + "_words"
+        found.append(name if _is_name(name) and name not in found else f"class_{at}_words")
+    return found
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)

@@ -1,0 +1,272 @@
+"""The rows of a project: read, cut into train and dev, named, and embedded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Container
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..encoders import embed
+from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName
+from ..progress import Progress
+from .project import Project, label_of, read_rows
+from .records import Place
+
+__all__ = ["ROWS_FILE", "ProjectRows", "read_project", "read_vectors"]
+
+ROWS_FILE, DEV_FILE = "rows", "dev"
+"""What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectRows:
+    """The rows of a project, cut into train and dev, with ids and hand labels."""
+
+    files: tuple[str, ...]  # the file each split came from
+    tables: tuple[Any, ...]  # pyarrow tables, train first
+    ids: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray | None, ...]  # names, None where unknown
+    chosen: tuple[np.ndarray | None, ...]
+    sequences: tuple[np.ndarray | None, ...]
+    positions: tuple[np.ndarray, ...]  # where each row stands in its file
+    keys: tuple[str, ...]  # fingerprints of the tables
+    given: frozenset[str] = frozenset()  # columns that hold labels, and so are no content
+    _contents: dict[str, list[Place]] = field(default_factory=dict, repr=False)
+
+    def content(self, at: int, row: int) -> str:
+        """A fingerprint of what a row says, whoever labelled it and wherever it stands."""
+        return self._fingerprint(self.tables[at].slice(row, 1).to_pylist()[0])
+
+    def _fingerprint(self, cells: dict[str, Any]) -> str:
+        told = {name: value for name, value in cells.items() if name not in self.given}
+        text = json.dumps(told, sort_keys=True, default=str, ensure_ascii=False)
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+    def follow(
+        self, content: str, file: str, place: Place | None, taken: Container[Place] = ()
+    ) -> Place | None:
+        """Where the row of a file with this content is now: at its old place, or where it was moved to.
+
+        Of rows that say the same, the first that is not `taken`.
+        """
+        if place is not None and self.content(*place) == content:
+            return place
+        if not self._contents:
+            for at, table in enumerate(self.tables):
+                every = (cells for batch in table.to_batches(10_000) for cells in batch.to_pylist())
+                for row, cells in enumerate(every):
+                    key = f"{self.files[at]} {self._fingerprint(cells)}"
+                    self._contents.setdefault(key, []).append((at, row))
+        found = self._contents.get(f"{file} {content}", [])
+        free = [each for each in found if each not in taken]
+        return next(iter(free or found), None)
+
+
+def read_project(project: Project) -> ProjectRows:
+    """Read the rows; those with a true label are dev rows, unless dev is a file of its own.
+
+    Rows in sequences stay where they are, labelled or not.
+    """
+    table = read_rows(project.rows, "check the path under [rows]")
+    apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
+    _check_columns(project, table, apart)
+    labels = _labels(table, project, project.rows)
+    if apart is not None:
+        tables: tuple[Any, ...] = (table, apart)
+        positions: tuple[np.ndarray, ...] = (
+            np.arange(table.num_rows),
+            np.arange(apart.num_rows),
+        )
+        truth: tuple[Any, ...] = (None, _labels(apart, project, project.dev or project.rows))
+        files: tuple[str, ...] = (ROWS_FILE, DEV_FILE)
+    elif project.sequence is not None:
+        tables, positions, files = (table,), (np.arange(table.num_rows),), (ROWS_FILE,)
+        truth = (labels,)
+    else:
+        is_dev = np.array([label is not None for label in labels], dtype=bool)
+        positions = (np.flatnonzero(~is_dev), np.flatnonzero(is_dev))
+        if not len(positions[0]):
+            raise EpoxyError(
+                f"every row of {project.rows} has a true label, so there is nothing to label; "
+                "give rows without one, or name a dev file"
+            )
+        used = 2 if is_dev.any() else 1
+        positions, files = positions[:used], (ROWS_FILE, ROWS_FILE)[:used]
+        tables = tuple(table.take(each) for each in positions)
+        truth = (None, labels[is_dev])[:used]
+    ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
+    _check_ids(project, files, ids)
+    return ProjectRows(
+        files,
+        tables,
+        ids,
+        truth,
+        tuple(_words(each, project.chosen) for each in tables),
+        tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
+        positions,
+        tuple(_table_key(each) for each in tables),
+        frozenset(each for each in (project.label, project.chosen, project.by) if each),
+    )
+
+
+def _check_columns(project: Project, table: Any, apart: Any) -> None:
+    """Every column that epoxy.toml names is there; labels are where they are read from."""
+    needed = (project.id, project.column, project.sequence, project.position, *project.mentions)
+    labelled = (project.label, project.chosen, project.by)
+    places: list[tuple[Any, Path | None, tuple[str | None, ...]]]
+    places = [(table, project.rows, (*needed, *(labelled if apart is None else ())))]
+    if apart is not None:
+        places.append((apart, project.dev, (*needed, *labelled)))
+    for where, file, names in places:
+        for name in names:
+            if name is not None and name not in where.column_names:
+                raise UnknownName.of(f"column of {file}", name, where.column_names)
+    if apart is not None and project.label is None:
+        raise StoreError(
+            f"{project.dev} is a dev file, and epoxy.toml names no label column; "
+            'add label = "…" under [rows]'
+        )
+
+
+def _check_ids(project: Project, files: tuple[str, ...], ids: tuple[np.ndarray, ...]) -> None:
+    """Ids name rows, so no two rows of a file may share one."""
+    if project.id is None:
+        return
+    for file in dict.fromkeys(files):
+        parts = [each.astype(str) for name, each in zip(files, ids) if name == file]
+        names, counts = np.unique(np.concatenate(parts), return_counts=True)
+        twice = names[counts > 1].tolist()
+        if twice:
+            path = project.rows if file == ROWS_FILE else project.dev
+            raise AlignmentError(
+                f"{path} names {len(twice)} rows twice in its column {project.id!r}: {twice[:5]}; "
+                "give every row an id of its own, or take id out of [rows] to name rows by position"
+            )
+
+
+def _words(table: Any, column: str | None) -> np.ndarray | None:
+    if column is None or column not in table.column_names:
+        return None
+    words = np.empty(table.num_rows, dtype=object)
+    words[:] = [label_of(value) for value in table.column(column).to_pylist()]
+    return words
+
+
+def read_vectors(
+    project: Project, rows: ProjectRows, progress: Progress
+) -> list[np.ndarray | None]:
+    """A vector per row of every split, or None where the project has none."""
+    if project.encoder in ("", "none"):
+        return [None] * len(rows.tables)
+    if project.encoder.endswith(".npy"):
+        return _vectors_from_files(project, rows)
+    found: list[np.ndarray | None] = list(
+        embed(
+            project.encoder,
+            *rows.tables,
+            column=project.encoded,
+            cache=project.cache / "vectors",
+            progress=progress,
+        )
+    )
+    return found
+
+
+def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray | None]:
+    """Row-aligned .npy files: one for the rows file, and one for the dev file if there is one."""
+    files = [Path(project.encoder)]
+    if project.dev is not None and len(rows.tables) > 1:
+        if project.dev_vectors is None:
+            raise AlignmentError(
+                f"{project.folder} has a dev file and vectors for the rows only; "
+                'name the dev vectors too: dev = "….npy" under [vectors]'
+            )
+        files.append(project.dev_vectors)
+    loaded = [_loaded(each) for each in files]
+    if project.dev is not None:
+        expected = [len(each) for each in rows.positions]
+    else:
+        expected = [sum(len(each) for each in rows.positions)]
+    for file, each, count in zip(files, loaded, expected):
+        if len(each) != count:
+            raise AlignmentError(f"{file} has {len(each)} vectors for {count} rows")
+    if project.dev is not None:
+        return list(loaded)
+    return [loaded[0][each] for each in rows.positions]
+
+
+def _loaded(file: Path) -> np.ndarray:
+    try:
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise StoreError(
+            f"{file} cannot be read as vectors ({error}); save one array of rows × dimension there"
+        ) from error
+
+
+def _labels(table: Any, project: Project, file: Path) -> np.ndarray:
+    if project.label is None or project.label not in table.column_names:
+        return np.full(table.num_rows, None, dtype=object)
+    values = [label_of(value) for value in table.column(project.label).to_pylist()]
+    known = set(project.classes)
+    for at, value in enumerate(values):
+        if value is not None and value not in known:
+            raise LabelError(
+                f"{file} has the label {value!r} on row {at}; "
+                f"expected one of {list(project.classes)} or nothing; see [classes] in epoxy.toml"
+            )
+    return np.array(values, dtype=object)
+
+
+def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | None:
+    """The sequence of each row by name, checked; where positions are missing another part begins."""
+    if project.sequence is None or not table.num_rows:
+        return None
+    from ..sequences import sequence_ids
+
+    given = [label_of(value) for value in table.column(project.sequence).to_pylist()]
+    if None in given:
+        raise AlignmentError(
+            f"row {given.index(None)} has no sequence in the column {project.sequence!r}; "
+            "name the sequence of every row"
+        )
+    names, places = np.array(given), at
+    if project.position is not None:
+        places = np.array(table.column(project.position).to_pylist())
+    number = sequence_ids(names, places, gaps="split")
+    first = np.unique(names, return_index=True, return_inverse=True)
+    part = (number - number[first[1]][first[2]]).tolist()
+    named = [name if not each else f"{name} (part {each + 1})" for name, each in zip(names, part)]
+    return np.array(named)
+
+
+def _ids(table: Any, project: Project, positions: np.ndarray) -> np.ndarray:
+    if project.id is None or project.id not in table.column_names:
+        return positions
+    return np.array(table.column(project.id).to_pylist())
+
+
+def _table_key(table: Any) -> str:
+    """A fingerprint of the rows' content, whatever file they came from."""
+    digest = hashlib.blake2b(str(table.schema.remove_metadata()).encode(), digest_size=16)
+    for batch in table.combine_chunks().to_batches():
+        for column in batch.columns:
+            for value in _buffers(column):
+                digest.update(value)
+    return digest.hexdigest()
+
+
+def _buffers(column: Any) -> list[bytes]:
+    import pyarrow as pa
+
+    # through IPC: slices and dictionaries are written out as they are read
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([column], names=["column"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return [sink.getvalue().to_pybytes()]

@@ -1,0 +1,113 @@
+"""Files of rows as pyarrow tables: Parquet, CSV and JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import FrameError, StoreError, UnknownName
+
+__all__ = ["label_of", "read_rows"]
+
+DEEPEST = 64
+"""Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
+
+
+def read_rows(path: str | Path, cure: str = "check the path") -> Any:
+    """Read rows as a pyarrow table from .parquet, .csv, .tsv, .jsonl or .json lines."""
+    import pyarrow as pa
+
+    file = Path(path)
+    readers = {
+        ".parquet": _read_parquet,
+        ".csv": lambda p: _read_csv(p, ","),
+        ".tsv": lambda p: _read_csv(p, "\t"),
+        ".jsonl": _read_jsonl,
+        ".ndjson": _read_jsonl,
+    }
+    if file.suffix.lower() not in readers:
+        raise UnknownName.of("kind of rows file", file.suffix or str(file), readers)
+    try:
+        table = readers[file.suffix.lower()](file)
+    except FileNotFoundError:
+        raise StoreError(f"there is no file {file}; {cure}") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
+        raise StoreError(f"{file} cannot be read as {file.suffix}: {error}") from error
+    _check_text(table, file)
+    if table.num_rows == 0:
+        raise FrameError(f"{file} has no rows; give at least one row to label")
+    return table
+
+
+def _check_text(table: Any, file: Path) -> None:
+    """Refuse text that is not UTF-8, as CSV files of another encoding are, and columns of one name."""
+    import pyarrow as pa
+
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        raise _not_utf8("the header", file) from None
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StoreError(f"{file} has more than one column named {twice}; rename all but one")
+    for column in table.schema if file.suffix.lower() in (".csv", ".tsv") else ():
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            raise _not_utf8(f"column {column.name!r}", file)
+
+
+def _not_utf8(what: str, file: Path) -> StoreError:
+    return StoreError(
+        f"{what} of {file} is not UTF-8 text; "
+        f"convert it, for example: iconv -f latin1 -t utf-8 {file.name} > utf8.csv"
+    )
+
+
+def _check_depth(path: Path) -> None:
+    """Refuse lines nested so deep that the parser would crash on them."""
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if line.count(b"[") + line.count(b"{") > DEEPEST and _depth(line) > DEEPEST:
+            raise StoreError(
+                f"line {number} of {path} is nested more than {DEEPEST} levels deep; "
+                "flatten it, or write it as text"
+            )
+
+
+def _depth(line: bytes) -> int:
+    depth = deepest = 0
+    quoted = escaped = False
+    for byte in line:
+        if quoted:
+            quoted, escaped = escaped or byte != 0x22, byte == 0x5C and not escaped
+        elif byte == 0x22:
+            quoted = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _read_parquet(path: Path) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(path)
+
+
+def _read_csv(path: Path, delimiter: str) -> Any:
+    import pyarrow.csv
+
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    return pyarrow.csv.read_csv(path, parse_options=parse)
+
+
+def _read_jsonl(path: Path) -> Any:
+    import pyarrow.json
+
+    _check_depth(path)
+    return pyarrow.json.read_json(path)
+
+
+def label_of(value: Any) -> str | None:
+    """A cell of the label column as a class name; an empty cell of a CSV file is no label."""
+    return None if value is None or value != value or str(value).strip() == "" else str(value)

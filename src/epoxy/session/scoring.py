@@ -1,0 +1,77 @@
+"""Models side by side on the same rows, and the difference between two outcomes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from ..engines import Engine, Outcome, PaperEngine, Scores, majority_scores, scores_of
+from ..votes import ABSTAIN
+from ..weighting import Nearest
+from ..workspace import TRAIN
+from .edits import Edit
+from .state import Change
+
+__all__ = ["change_between", "comparison", "scores_of"]
+
+
+def comparison(name: str, outcome: Outcome, own: Scores, positive: str | None) -> dict[str, Scores]:
+    """Majority vote, the paper's pipeline and a model, scored on the same rows."""
+    workspace = outcome.workspace
+    found = {"majority": majority_scores(outcome, positive)}
+    if name != "epoxy":
+        paper: Engine = PaperEngine(None, None, Nearest(), workspace.near.metric)
+        beside = paper.update(workspace)
+        if beside.held_out is not None and outcome.held_out is not None:
+            missing = np.isnan(outcome.held_out).any(axis=1)
+            beside.held_out[missing] = np.nan
+        found["epoxy"] = scores_of(beside, positive)
+    return {**found, name: own}
+
+
+def change_between(
+    before: Outcome,
+    now: Outcome,
+    edit: Edit,
+    what: str,
+    version: int,
+    scored: tuple[Scores, Scores],
+    start: float,
+) -> Change:
+    """What an edit begun at `start` (by `time.perf_counter`) made different."""
+    source = edit.about.source
+    new = None if source is None else now.workspace.source(source)
+    return Change(
+        version=version,
+        what=what,
+        source=source,
+        flipped=_flipped(before, now),
+        before=scored[0],
+        after=scored[1],
+        coverage=None if source is None else (_coverage(before, source), _coverage(now, source)),
+        searched=0.0 if new is None else new.loans[TRAIN].searched,
+        problem=now.problem,
+        edit=edit.to_json(),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _flipped(before: Outcome, now: Outcome) -> np.ndarray:
+    """Train rows whose label differs."""
+    if not before.labels or not now.labels:
+        rows = now.workspace.splits[TRAIN].n_rows if before.labels or now.labels else 0
+        return np.arange(rows)
+    old, new = before.decided[TRAIN], now.decided[TRAIN]
+    shared = min(len(old), len(new))
+    return np.flatnonzero(old[:shared] != new[:shared])
+
+
+def _coverage(outcome: Outcome, source: str) -> float:
+    """Share of train rows an active source votes on after extension."""
+    names = outcome.workspace.names
+    if source not in names:
+        return 0.0
+    column: Any = outcome.extended[TRAIN].columns[names.index(source)]
+    return float(np.count_nonzero(column != ABSTAIN) / max(1, len(column)))

@@ -1,0 +1,116 @@
+"""What a session holds at one moment, and what one edit made different."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import AlignmentError
+from ..votes import Split
+from ..workspace import TRAIN, Workspace
+from .records import Place, Records
+
+__all__ = ["Change", "RowNames", "State"]
+
+
+class RowNames:
+    """Where rows are, by the file they came from and their id; equal ids mean the first row."""
+
+    def __init__(self, files: tuple[str, ...], ids: tuple[np.ndarray, ...]) -> None:
+        self.files, self._ids = files, ids
+        self._places: dict[tuple[str, str], Place] | None = None
+
+    @classmethod
+    def of(cls, splits: tuple[Split, ...], files: tuple[str, ...]) -> RowNames:
+        """The names of the rows of some splits."""
+        return cls(files, tuple(np.asarray(split.ids) for split in splits))
+
+    def name(self, place: Place) -> tuple[str, str]:
+        """File and id of a row."""
+        at, row = place
+        return self.files[at], str(self._ids[at][row])
+
+    def find(self, file: str, row: str) -> Place | None:
+        """The row of that name, None if there is none."""
+        if self._places is None:
+            self._places = {
+                (name, str(each)): (at, number)
+                for at, (name, ids) in reversed(list(enumerate(zip(self.files, self._ids))))
+                for number, each in reversed(list(enumerate(ids.tolist())))
+            }
+        return self._places.get((file, row))
+
+    def place(self, at: int, row: Any) -> Place:
+        """A row of split `at`, given by id, or by position when ids are not what was given."""
+        found = self.find(self.files[at], str(row))
+        if found is not None and found[0] == at:
+            return found
+        ids = self._ids[at]
+        if isinstance(row, int | np.integer) and 0 <= row < len(ids):
+            return at, int(row)
+        raise AlignmentError(
+            f"no row {row!r} in this split of {len(ids)} rows; "
+            f"give one of its ids (the first is {ids.tolist()[0] if len(ids) else '–'!r}) or a position"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything decided so far; every later state leaves it as it is."""
+
+    workspace: Workspace
+    records: Records
+    names: RowNames
+
+    def with_workspace(self, workspace: Workspace) -> State:
+        """The same labels over another workspace."""
+        return replace(self, workspace=workspace)
+
+    def with_records(self, records: Records) -> State:
+        """The same votes with other hand labels."""
+        workspace = replace(self.workspace, labels=records.labels)
+        return replace(self, workspace=workspace, records=records)
+
+    @property
+    def n_train(self) -> int:
+        """Number of train rows."""
+        return self.workspace.splits[TRAIN].n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """The difference one edit made."""
+
+    version: int
+    what: str
+    source: str | None
+    flipped: np.ndarray  # train rows whose label changed
+    before: dict[str, float]  # scores
+    after: dict[str, float]
+    coverage: tuple[float, float] | None  # of the source after extension, before and after
+    seconds: float  # the whole edit, from call to return
+    searched: float  # share of rows that had to be searched directly
+    problem: str = ""
+    edit: dict[str, Any] = field(default_factory=dict)  # what was done, as the log keeps it
+    parts: tuple[Change, ...] = ()  # of an edit that changes several sources at once
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings and lists."""
+        plain = {name: getattr(self, name) for name in ("version", "what", "source", "seconds")}
+        plain |= {"searched": self.searched, "problem": self.problem, "edit": self.edit}
+        plain |= {"flipped": self.flipped.tolist(), "before": dict(self.before)}
+        coverage = None if self.coverage is None else list(self.coverage)
+        return plain | {"after": dict(self.after), "coverage": coverage}
+
+    def __str__(self) -> str:
+        parts = [f"{self.what}: {len(self.flipped)} labels changed"]
+        if self.coverage is not None:
+            parts.append(f"coverage {self.coverage[0]:.1%} → {self.coverage[1]:.1%}")
+        for name in ("accuracy", "f1"):
+            if name in self.after:
+                old = self.before.get(name, float("nan"))
+                parts.append(f"dev {name} {old:.3f} → {self.after[name]:.3f}")
+        parts.append(f"{1000 * self.seconds:.1f} ms")
+        return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")

@@ -1,0 +1,90 @@
+"""What a session's model leaves open, chosen on its hand labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..engines import PaperEngine
+from ..errors import LabelError
+from ..extension import Reach
+from ..model import Epoxy
+from ..progress import Progress, silent
+from ..tuning import Search, tune
+from ..workspace import TRAIN
+from .edits import Balance, Edit, Radii, several
+from .state import Change
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["Tuned", "tune_session"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What tuning chose, and what it changed; nothing where the model leaves nothing open."""
+
+    text: str
+    search: Search | None = None
+    change: Change | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def tune_session(
+    session: Session, scoring: str | None = None, *, progress: Progress = silent, **options: Any
+) -> Tuned:
+    """Choose radii (and with `class_balance="tune"` the balance) of the paper's pipeline.
+
+    `options` are those of `epoxy.tune`. Fusion chooses while it is fitted, so that nothing is left.
+    """
+    engine = session.engine
+    chosen = scoring or ("f1" if session.positive else "accuracy")
+    if not isinstance(engine, PaperEngine):
+        name = type(session.model_template).__name__
+        text = f"nothing is left to choose: {name} weighs its parts on the hand labels by itself"
+        return Tuned(text, facts={"model": name, "scores": dict(session.scores)})
+    workspace = session.state.workspace
+    dev = workspace.hand_labelled()
+    if dev is None:
+        raise LabelError("tuning needs hand labels, and there are none; label some rows first")
+    reaches = (
+        engine.reach(workspace, TRAIN),
+        Reach(dev.votes, workspace.hand_loans(), False, engine.weighting, None, None),
+    )
+    model: Epoxy = tune(
+        workspace.split(TRAIN),
+        dev,
+        chosen,
+        engine.label_model,
+        positive=session.positive,
+        metric=engine.metric,
+        weighting=engine.weighting,
+        reaches=reaches,
+        progress=progress,
+        **options,
+    )
+    search: Search = model.search_
+    radii = {
+        name: None if radius != radius else float(radius)
+        for name, radius in zip(workspace.names, search.best.radii.tolist())
+    }
+    edits: list[Edit] = [Radii(radii, "tune")]
+    if search.best.balance is not None:
+        edits.append(Balance(search.best.balance))
+    change = session.apply(several(edits, "tune"))
+    facts = {
+        "model": "Epoxy",
+        "scoring": search.scoring,
+        "score": search.best.score,
+        "expected": search.expected,
+        "spread": search.spread,
+        "without_extension": search.without,
+        "settings": len(search.trials),
+        "radii": session.radii,
+        "class_balance": search.best.balance,
+    }
+    return Tuned(str(search), search, change, facts)

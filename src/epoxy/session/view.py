@@ -1,0 +1,177 @@
+"""What a session shows: everything that can be read off its state, its model and the outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..diagnostics import Explanation, Report
+from ..engines import Engine, Outcome, Scores
+from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..extension import Setting
+from ..votes import Split, Votes
+from ..workspace import DEV, TRAIN
+from . import scoring
+from .state import State
+
+if TYPE_CHECKING:
+    from .folder import Folder
+
+__all__ = ["SPLITS", "SessionView"]
+
+SPLITS = ("train", "dev")
+
+
+class SessionView:
+    """The reading half of a session; nothing here changes anything."""
+
+    folder: Folder | None
+    """The project behind the session, if there is one."""
+    positive: str | None
+    """The class that F1, precision and recall are of."""
+    _state: State
+    _engine: Engine
+    _outcome: Outcome
+    _scores: Scores
+    _version: int
+
+    @property
+    def version(self) -> int:
+        """Counts edits."""
+        return self._version
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of all sources, switched on or off."""
+        return tuple(source.name for source in self._state.workspace.sources)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the splits: train, and dev if there is one."""
+        return SPLITS[: len(self._state.workspace.splits)]
+
+    @property
+    def rows_of_one_file(self) -> bool:
+        """Whether train and dev rows stand in the same file."""
+        return len(set(self._state.names.files)) == 1
+
+    @property
+    def radii(self) -> dict[str, Setting]:
+        """How far each source may lend: a number, None for not at all, "auto" for the model's rule."""
+        return {source.name: source.radius for source in self._state.workspace.sources}
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """Sources that have no say."""
+        return tuple(each.name for each in self._state.workspace.sources if not each.is_on)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Pr(class) of every train row, by the session's model; (n_rows, n_classes)."""
+        return self._of(self._outcome.proba, TRAIN)
+
+    @property
+    def dev_probabilities(self) -> np.ndarray:
+        """Pr(class) of every dev row; (n_rows, n_classes)."""
+        return self._of(self._outcome.proba, DEV)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of every train row: hand labels, and else the model's own decision; (n_rows,)."""
+        return self._of(self._outcome.decided, TRAIN)
+
+    @property
+    def dev_labels(self) -> np.ndarray:
+        """The class of every dev row; (n_rows,)."""
+        return self._of(self._outcome.decided, DEV)
+
+    @property
+    def scores(self) -> Scores:
+        """How good labels are on rows labelled at random, by models that did not learn from the row."""
+        return self._scores
+
+    @property
+    def problem(self) -> str:
+        """Why there are no probabilities now; empty when there are."""
+        return self._outcome.problem
+
+    @property
+    def votes(self) -> Votes:
+        """The train votes of the sources that are switched on, extended as the model extends them."""
+        return self._outcome.votes(TRAIN)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the project's labels, functions and store, in words."""
+        if self.folder is None:
+            return ()
+        return (*self.folder.notes, *map(str, self.folder.failures))
+
+    @property
+    def engine(self) -> Engine:
+        """The model at work."""
+        return self._engine
+
+    @property
+    def outcome(self) -> Outcome:
+        """All that follows from the current state."""
+        return self._outcome
+
+    @property
+    def state(self) -> State:
+        """All that was decided."""
+        return self._state
+
+    def split(self, name: str = "train", *, every: bool = False) -> Split:
+        """A split with its current own votes and hand labels; `every` includes sources switched off."""
+        return self._state.workspace.split(self._split_number(name), every=every)
+
+    def hand_labelled(self) -> Split | None:
+        """All labelled rows, of dev and train: `Fusion().fit(session.split(), …)` learns from these."""
+        return self._state.workspace.hand_labelled()
+
+    def model(self) -> Any:
+        """The current state as a fitted model, to predict on other rows and to save."""
+        if self._outcome.problem:
+            raise NotIdentifiable(self._outcome.problem)
+        return self._outcome.model
+
+    def comparison(self) -> dict[str, Scores]:
+        """Scores of majority vote, the paper's pipeline and this model, on the same rows."""
+        return scoring.comparison(self._engine.name, self._outcome, self._scores, self.positive)
+
+    def report(self, split: str = "dev") -> Report:
+        """What each source does on a split, and how good the model's labels are."""
+        name = split if split == "train" or len(self.names) > 1 else "train"
+        self._of(self._outcome.proba, TRAIN)
+        return self._engine.report(self._outcome, self._split_number(name), self.positive)
+
+    def explain(self, row: Any, split: str = "train") -> Explanation:
+        """Why one row has its label."""
+        at = self._split_number(split)
+        self._of(self._outcome.proba, at)
+        return self._engine.explain(self._outcome, at, self._state.names.place(at, row)[1])
+
+    def find(self, row: Any, split: str | None = None) -> tuple[str, Any]:
+        """The split a row is in and its position, by id, or by position in train if no id matches."""
+        names = self.names if split is None else (split,)
+        for name in names:
+            at = self._split_number(name)
+            place = self._state.names.find(self._state.names.files[at], str(row))
+            if place is not None and place[0] == at:
+                return name, place[1]
+        number = int(row) if isinstance(row, str) and row.isdigit() else row
+        return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
+
+    def _of(self, per_split: tuple[np.ndarray, ...], at: int) -> np.ndarray:
+        if self._outcome.problem:
+            raise NotIdentifiable(self._outcome.problem)
+        if at >= len(per_split):
+            raise ParameterError("this session has no dev split; give one: Session(train, dev=dev)")
+        return per_split[at]
+
+    def _split_number(self, name: str) -> int:
+        if name not in self.names:
+            raise UnknownName.of("split", name, self.names)
+        return self.names.index(name)

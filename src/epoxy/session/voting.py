@@ -1,0 +1,87 @@
+"""From functions to columns: voting on the rows of a project, with what was voted before kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..applying import Failure, apply
+from ..errors import ParameterError
+from ..lfs import as_labeling_function
+from ..neighbors import store as arrays
+from ..progress import Progress, silent
+from ..running import Loaded, Runner
+from .edits import SetVotes
+from .project import Project
+from .reading import ProjectRows
+
+__all__ = ["vote", "votes_of"]
+
+
+def votes_of(lf: Any, rows: Any, classes: tuple[str, ...]) -> SetVotes:
+    """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
+    if rows is None:
+        raise ParameterError(
+            "add votes on rows, and this session was given none; "
+            "give them: Session(train, dev, rows=(train_frame, dev_frame)), or add(lf, rows=…)"
+        )
+    frames = rows if isinstance(rows, tuple) else (rows,)
+    columns = tuple(apply([lf], each, classes=classes).matrix[:, 0] for each in frames)
+    return SetVotes(as_labeling_function(lf).name, columns)
+
+
+def vote(
+    project: Project,
+    rows: ProjectRows,
+    runner: Runner,
+    loaded: Loaded,
+    names: Sequence[str],
+    progress: Progress = silent,
+) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
+    """Columns of functions on every split; those whose function is unchanged are read back.
+
+    A function that failed whole on any split has no columns.
+    """
+    found: dict[str, list[np.ndarray | None]] = {name: [] for name in names}
+    failures: dict[str, Failure] = {}
+    for table, key in zip(rows.tables, rows.keys):
+        places = {name: _place(project, loaded.fingerprints[name], key) for name in names}
+        kept = {name: _kept(place, table.num_rows) for name, place in places.items()}
+        missing = [name for name in names if kept[name] is None]
+        if missing:
+            done = runner.vote(missing, table, project.classes, progress)
+            failed = {failure.name: failure for failure in done.failures}
+            failures = failed | failures  # the first split's word
+            for name in missing:
+                column = kept[name] = done.columns.get(name)
+                place = places[name]
+                if column is not None and place is not None and name not in failed:
+                    arrays.save(place, {"votes": column})
+        for name in names:
+            found[name].append(kept[name])
+    whole = {
+        name: tuple(each for each in columns if each is not None)
+        for name, columns in found.items()
+        if all(each is not None for each in columns)
+    }
+    return whole, list(failures.values())
+
+
+def _place(project: Project, meaning: str | None, key: str) -> Path | None:
+    """Where a column is kept; None for a function whose meaning cannot be hashed."""
+    if meaning is None:
+        return None
+    parts = "\n".join([meaning, key, *project.classes])
+    name = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+    return project.cache / "votes" / f"{name}.npz"
+
+
+def _kept(place: Path | None, n_rows: int) -> np.ndarray | None:
+    found = None if place is None else arrays.load(place, ("votes",))
+    if found is None or found["votes"].shape != (n_rows,):
+        return None
+    return found["votes"]

@@ -1,0 +1,548 @@
+"""What goes wrong around a project (another session, a full disk, a damaged file) costs no label."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epoxy
+from epoxy.errors import AlignmentError, ParameterError, StoreError
+from epoxy.session import store as stores
+from epoxy.session.making import new_project
+from test_one_room import LFS, write_messages
+
+
+def messages(folder: Path, *, ids: bool = True, labelled: bool = True) -> Path:
+    """A project of messages; without ids, rows are named by their position."""
+    rows = write_messages(folder / "rows.csv")
+    lines = [line.split(",") for line in rows.read_text().splitlines()]
+    order = [at for at, kept in enumerate([ids, True, labelled]) if kept]
+    rows.write_text("\n".join(",".join(line[at] for at in order) for line in lines) + "\n")
+    new_project(folder / "project", rows, classes=["ham", "spam"], lfs=LFS)
+    return folder / "project"
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    folder = messages(tmp_path)
+    path = folder / "epoxy.toml"
+    path.write_text(path.read_text().replace('kind = "fusion"', 'kind = "epoxy"'))
+    return folder
+
+
+def opened(folder: Path) -> epoxy.Session:
+    return epoxy.Session.open(folder, graph=False)
+
+
+def given(session: epoxy.Session) -> dict[str, str]:
+    """The train rows labelled by hand."""
+    train = session.split("train")
+    return {
+        str(train.ids[row]): session.classes[train.y[row]] for row in np.flatnonzero(train.labelled)
+    }
+
+
+def log_of(folder: Path) -> Path:
+    return folder / ".epoxy" / "state.sqlite"
+
+
+# two at once
+
+
+def test_decisions_of_two_sessions_survive_each_other(project):
+    first, second = opened(project), opened(project)
+
+    first.set_radius("prize", 0.25)
+    second.switch("cash", False)
+    second.label("m1", "ham")
+    first.label("m2", "spam")
+
+    again = opened(project)
+    for session in (first, again):
+        assert session.radii["prize"] == 0.25
+        assert session.switched_off == ("cash",)
+        assert given(session) == {"m1": "ham", "m2": "spam"}
+    assert (first.probabilities == again.probabilities).all()
+    second.set_radius("home", 0.1)  # and so has seen what the first did
+    assert given(second) == {"m1": "ham", "m2": "spam"}
+
+
+EDITOR = """
+import sys, epoxy
+session = epoxy.Session.open(sys.argv[1], graph=False)
+for row in sys.argv[2:]:
+    session.label(row, "ham")
+"""
+
+
+def test_decisions_of_two_processes_at_once_survive_each_other(project):
+    opened(project)
+    rows = [[f"m{at}" for at in range(start, 60, 5)] for start in (1, 2)]
+    editors = [
+        subprocess.Popen([sys.executable, "-c", EDITOR, str(project), *each]) for each in rows
+    ]
+
+    assert [each.wait() for each in editors] == [0, 0]
+
+    assert set(given(opened(project))) == {row for each in rows for row in each}
+
+
+def test_undo_of_what_another_session_decided_anew_is_refused_in_words(project):
+    first, second = opened(project), opened(project)
+    first.label("m1", "ham")
+    second.label("m1", "spam")
+
+    with pytest.raises(ParameterError, match="the label of m1 was decided anew by another session"):
+        first.undo()
+
+    assert given(first) == given(opened(project)) == {"m1": "spam"}
+    second.undo()
+    assert given(second) == {"m1": "ham"}
+
+
+def test_undo_of_a_radius_another_session_left_alone_works(project):
+    first, second = opened(project), opened(project)
+    first.set_radius("prize", 0.25)
+    second.set_radius("cash", 0.5)
+
+    first.undo()
+
+    assert opened(project).radii["prize"] == "auto"
+    assert opened(project).radii["cash"] == 0.5
+
+
+# a store that cannot be written
+
+
+def break_disk(db: sqlite3.Connection) -> None:
+    """No page more than there are."""
+    pages = db.execute("PRAGMA page_count").fetchone()[0]
+    db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def mend_disk(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA max_page_count = 1000000")
+
+
+def forbid(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA query_only = ON")
+
+
+def allow(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA query_only = OFF")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend", "message"),
+    [
+        (break_disk, mend_disk, "the disk is full; make room and try again"),
+        (forbid, allow, "the folder cannot be written to; make it writable"),
+    ],
+)
+def test_an_edit_that_cannot_be_written_changes_nothing(spoil, mend, message, project):
+    session = opened(project)
+    session.label("m1", "ham")
+    before, version = session.probabilities, session.version
+    db = session.folder.store._db
+    spoil(db)
+
+    def label_until_it_fails() -> None:
+        for at in range(2, 60, 5):
+            session.label(f"m{at}", "spam", by="x" * 4000)
+
+    with pytest.raises(StoreError, match=f"nothing was changed: {message}"):
+        label_until_it_fails()
+
+    mend(db)
+    written = given(opened(project))
+    assert given(session) == written
+    assert session.version - version == len(written) - 1
+    assert len(written) > 1 or (session.probabilities == before).all()
+    session.label("m58", "ham")
+    assert given(opened(project))["m58"] == "ham"
+
+
+def test_an_edit_while_another_process_holds_the_database_changes_nothing(project, monkeypatch):
+    monkeypatch.setattr(stores, "PATIENCE", 0.05)
+    session = opened(project)
+    before = session.probabilities
+    other = sqlite3.connect(log_of(project), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(StoreError, match="another process is writing to it; try again"):
+        session.label("m1", "ham")
+
+    other.execute("ROLLBACK")
+    other.close()
+    assert (session.probabilities == before).all()
+    assert given(session) == {}
+    session.label("m1", "ham")
+    assert given(opened(project)) == {"m1": "ham"}
+
+
+def test_an_edit_after_the_folder_was_emptied_is_refused(project):
+    session = opened(project)
+    for each in (project / ".epoxy").glob("state.sqlite*"):
+        each.unlink()
+
+    with pytest.raises(
+        StoreError, match=r"deleted or replaced while it was open.*open the project again"
+    ):
+        session.label("m1", "ham")
+
+    assert given(session) == {}
+
+
+def test_an_edit_after_another_process_made_the_database_again_is_refused(project):
+    session = opened(project)
+    session.label("m1", "ham")
+    for each in (project / ".epoxy").glob("state.sqlite*"):
+        each.unlink()
+    assert given(opened(project)) == {"m1": "ham"}
+
+    with pytest.raises(StoreError, match="nothing was changed: open the project again"):
+        session.label("m2", "ham")
+
+    assert given(opened(project)) == {"m1": "ham"}
+
+
+def test_a_saved_function_whose_votes_could_not_be_written_is_taken_up_later(project):
+    session = opened(project)
+    (project / "lfs.py").write_text(LFS.replace('"prize", "winner"', '"offer", "mobile"'))
+    forbid(session.folder.store._db)
+    with pytest.raises(StoreError, match="nothing was changed"):
+        session.reload()
+    allow(session.folder.store._db)
+
+    session.reload()
+
+    expected = opened(project).split().votes.column("prize")
+    assert (session.split().votes.column("prize") == expected).all()
+
+
+def test_a_folder_that_cannot_hold_decisions_says_so(project):
+    (project / ".epoxy").write_text("in the way")
+
+    with pytest.raises(StoreError, match=r"\.epoxy cannot be made .* make the project folder writ"):
+        opened(project)
+
+
+def test_a_text_that_could_not_be_written_is_made_up_for(project):
+    session = opened(project)
+    text = project / ".epoxy" / "decisions.jsonl"
+    session.label("m1", "ham")
+    lines = text.read_bytes()
+    text.unlink()
+    text.mkdir()
+    session.label("m2", "spam")
+    assert any("decisions.jsonl could not be written" in note for note in session.notes)
+    text.rmdir()
+    text.write_bytes(lines + b'{"number": 2, "cut sh')
+
+    session.label("m3", "ham")
+
+    for each in (project / ".epoxy").glob("state.sqlite*"):
+        each.unlink()
+    assert given(opened(project)) == {"m1": "ham", "m2": "spam", "m3": "ham"}
+
+
+# a store that was damaged
+
+
+def decide(folder: Path) -> None:
+    session = opened(folder)
+    for at in range(40):
+        session.label(f"m{at}" if at % 5 else "m1", "ham" if at % 3 else "spam")
+    session.set_radius("prize", float("inf"))
+    session.switch("cash", False)
+    session.folder.store.close()
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def scrambled(path: Path) -> None:
+    path.write_bytes(b"nonsense" * 2000)
+
+
+def header(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[:16] = b"SQLite format 9\0"
+    path.write_bytes(content)
+
+
+def flipped(path: Path) -> None:
+    """A bit of every hundredth byte behind the header, so that structure and content are hit."""
+    content = bytearray(path.read_bytes())
+    for at in range(200, len(content), 100):
+        content[at] ^= 0x10
+    path.write_bytes(content)
+
+
+def reworded(path: Path) -> None:
+    """A label changed in place: the file is sound, and says something else."""
+    content = path.read_bytes()
+    assert content.count(b'"label": "spam"')
+    path.write_bytes(content.replace(b'"label": "spam"', b'"label": "ham" ', 1))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (emptied, "was empty: restored from decisions.jsonl"),
+        (deleted, "was gone: restored from decisions.jsonl"),
+        (scrambled, "is damaged .*: restored; the damaged file is kept as state.sqlite.set-aside"),
+        (header, "is damaged"),
+        (flipped, "is damaged"),
+        (reworded, "is damaged .*is not what was written"),
+        (cut, "is damaged"),
+    ],
+)
+def test_a_damaged_database_is_made_again_with_a_note(damage, words, project):
+    decide(project)
+    expected = opened(project)
+    expected.folder.store.close()
+    for each in log_of(project).parent.glob("state.sqlite-*"):
+        each.unlink()
+
+    damage(log_of(project))
+    again = opened(project)
+
+    assert given(again) == given(expected)
+    assert len(given(again)) > 25
+    assert again.radii == expected.radii
+    assert again.radii["prize"] == float("inf")
+    assert again.switched_off == ("cash",)
+    assert (again.probabilities == expected.probabilities).all()
+    assert [bool(re.search(words, each)) for each in again.notes] == [True]
+    again.label("m58", "ham")
+    assert opened(project).notes == ()
+    assert given(opened(project))["m58"] == "ham"
+
+
+def test_a_damaged_database_without_text_gives_what_can_be_read_of_it(project):
+    decide(project)
+    expected = given(opened(project))
+    (project / ".epoxy" / "decisions.jsonl").unlink()
+
+    reworded(log_of(project))
+
+    found = given(opened(project))
+    assert len(found) >= len(expected) - 1
+    assert found.items() <= expected.items()
+
+
+def test_a_database_older_than_its_text_is_brought_up_to_date(project):
+    session = opened(project)
+    session.label("m1", "ham")
+    session.folder.store.close()
+    older = log_of(project).read_bytes()
+    again = opened(project)
+    again.label("m2", "spam")
+    again.folder.store.close()
+    for each in log_of(project).parent.glob("state.sqlite*"):
+        each.unlink()
+    log_of(project).write_bytes(older)
+
+    restored = opened(project)
+
+    assert given(restored) == {"m1": "ham", "m2": "spam"}
+    assert (
+        "lacked what its text had: restored from decisions.jsonl (1 decisions)" in restored.notes[0]
+    )
+
+
+def test_nothing_readable_is_never_answered_with_advice_that_loses_labels(project):
+    decide(project)
+    (project / ".epoxy" / "decisions.jsonl").unlink()
+    scrambled(log_of(project))
+
+    with pytest.raises(
+        StoreError, match="restore one of the two from a backup: both are left"
+    ) as e:
+        opened(project)
+
+    assert "delete" not in str(e.value)
+    assert log_of(project).read_bytes() == b"nonsense" * 2000
+
+
+def test_a_store_of_a_later_version_is_refused(project):
+    opened(project)
+    with sqlite3.connect(log_of(project)) as db:
+        db.execute("PRAGMA user_version = 9")
+
+    with pytest.raises(StoreError, match="was written in format 9, this version reads 2; update"):
+        opened(project)
+
+
+def test_a_store_of_the_first_version_opens_with_its_decisions(project):
+    log_of(project).parent.mkdir()
+    with sqlite3.connect(log_of(project)) as db:
+        db.executescript(
+            """
+            CREATE TABLE labels (row TEXT PRIMARY KEY, label TEXT, at REAL);
+            CREATE TABLE sources (name TEXT PRIMARY KEY, radius REAL, is_on INTEGER, extended INTEGER);
+            CREATE TABLE history (number INTEGER PRIMARY KEY, what TEXT, detail TEXT, at REAL);
+            INSERT INTO labels VALUES ('m1', 'ham', 1.0), ('m2', 'spam', 2.0), ('m3', NULL, 3.0);
+            INSERT INTO sources VALUES ('prize', 0.25, 1, 1), ('cash', NULL, 0, 0), ('gone', 0.5, 1, 1);
+            PRAGMA user_version = 1;
+            """
+        )
+
+    session = opened(project)
+
+    assert given(session) == {"m1": "ham", "m2": "spam"}
+    assert session.radii["prize"] == 0.25
+    assert session.radii["cash"] is None
+    assert session.switched_off == ("cash",)
+    session.label("m3", "ham")
+    deleted(log_of(project))
+    assert given(opened(project)) == {"m1": "ham", "m2": "spam", "m3": "ham"}
+
+
+# rows that were edited
+
+
+def texts(session: epoxy.Session, split: str = "train") -> dict[str, str]:
+    """Hand labels by the text of their row."""
+    at = session.names.index(split)
+    column = session.folder.rows.tables[at].column("text").to_pylist()
+    known = session.state.workspace.labels
+    return {
+        column[row]: session.classes[known.y[at][row]]
+        for row in np.flatnonzero(known.y[at] >= 0).tolist()
+    }
+
+
+def test_labels_follow_their_rows_when_a_file_without_ids_is_sorted_and_cut(tmp_path):
+    folder = messages(tmp_path, ids=False, labelled=False)
+    session = opened(folder)
+    for row in (3, 50, 90):
+        session.label(row, "spam")
+    before = texts(session)
+    head, *lines = (tmp_path / "rows.csv").read_text().splitlines()
+    gone = next(line for line in lines if line in before)
+
+    kept = sorted(line for line in lines if line != gone)
+    (tmp_path / "rows.csv").write_text("\n".join([head, *kept]) + "\n")
+    again = opened(folder)
+
+    assert texts(again) == {text: label for text, label in before.items() if text != gone}
+    assert any("1 row was labelled, and not in the files any more" in note for note in again.notes)
+    (tmp_path / "rows.csv").write_text("\n".join([head, *lines]) + "\n")
+    assert texts(opened(folder)) == before
+
+
+def test_rows_that_say_the_same_keep_a_label_each(tmp_path):
+    folder = messages(tmp_path, ids=False, labelled=False)
+    path = tmp_path / "rows.csv"
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines, "cash award 7", "cash award 7"]) + "\n")
+    session = opened(folder)
+    for row in (160, 161):
+        session.label(row, "spam")
+
+    path.write_text("\n".join([head, "cash award 7", *reversed(lines), "cash award 7"]) + "\n")
+
+    known = opened(folder).split("train")
+    assert np.flatnonzero(known.labelled).tolist() == [0, 161]
+
+
+def test_labels_of_a_class_that_was_renamed_are_kept_and_noted(project):
+    session = opened(project)
+    session.label("m1", "ham")
+    session.label("m2", "spam")
+    path, rows = project / "epoxy.toml", project.parent / "rows.csv"
+    settings, file, functions = path.read_text(), rows.read_text(), LFS
+
+    path.write_text(settings.replace('"ham", "spam"', '"good", "spam"'))
+    rows.write_text(file.replace(",ham", ",good"))
+    (project / "lfs.py").write_text(functions.replace('"ham"', '"good"'))
+    renamed = opened(project)
+
+    assert given(renamed) == {"m2": "spam"}
+    assert renamed.notes == (
+        "1 row was labelled 'ham', which [classes] does not name any more (m1); "
+        "the log keeps what is not used",
+    )
+    path.write_text(settings)
+    rows.write_text(file)
+    (project / "lfs.py").write_text(functions)
+    assert given(opened(project)) == {"m1": "ham", "m2": "spam"}
+
+
+def test_ids_that_are_not_unique_are_named(project):
+    rows = project.parent / "rows.csv"
+    rows.write_text(rows.read_text().replace("m7,", "m8,"))
+
+    with pytest.raises(AlignmentError, match=r"names 1 rows twice in its column 'id': \['m8'\]"):
+        opened(project)
+
+
+@pytest.fixture
+def apart(tmp_path) -> Path:
+    """A rows file without a label column and without ids, and a dev file with labels."""
+    lines = [
+        line.split(",") for line in write_messages(tmp_path / "all.csv").read_text().splitlines()
+    ]
+    train = [text for _, text, label in lines[1:] if not label]
+    dev = [f"{text},{label}" for _, text, label in lines[1:] if label]
+    (tmp_path / "rows.csv").write_text("\n".join(["text", *train]) + "\n")
+    (tmp_path / "dev.csv").write_text("\n".join(["text,label", *dev]) + "\n")
+    options = {"dev": str(tmp_path / "dev.csv")}
+    new_project(tmp_path / "project", tmp_path / "rows.csv", options=options, lfs=LFS)
+    return tmp_path / "project"
+
+
+def test_a_dev_file_has_labels_and_the_rows_file_needs_none(apart):
+    session = opened(apart)
+
+    assert session.names == ("train", "dev")
+    assert session.split("dev").labelled.all()
+    assert session.scores["rows"] == session.split("dev").n_rows
+
+
+def test_a_label_of_a_train_row_never_lands_on_a_dev_row(apart):
+    session = opened(apart)
+    dev = texts(session, "dev")
+    session.label(0, "spam" if dev[next(iter(dev))] == "ham" else "ham")
+    (said,) = texts(session)
+    rows, other = apart.parent / "rows.csv", apart.parent / "dev.csv"
+    rows.write_text(
+        rows.read_text().replace(f"{said}\n", "")
+    )  # now only the dev file has such a row
+    other.write_text(other.read_text() + f"{said},ham\n")
+
+    again = opened(apart)
+
+    assert texts(again) == {}
+    assert texts(again, "dev") == dev | {said: "ham"}
+    assert any("not in the files any more" in note for note in again.notes)
+
+
+def test_the_log_is_legible_text(project):
+    session = opened(project)
+    session.label("m1", "ham", chosen="random")
+
+    lines = (project / ".epoxy" / "decisions.jsonl").read_text().splitlines()
+
+    record = json.loads(lines[-1])
+    assert record["what"] == "label of m1"
+    assert record["edit"]["label"] == "ham"
+    assert record["edit"]["chosen"] == "random"

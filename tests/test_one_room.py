@@ -1,0 +1,250 @@
+"""The central promise: whoever is asked about a project, and in whichever process, the answer is one.
+
+Every answer here comes from a process of its own: what `epoxy label` writes, what `Session.open` holds,
+what `epoxy watch`, `epoxy report` and `epoxy explain` say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import epoxy
+from epoxy.cli.demo import write_project
+from epoxy.cli.project import shown
+from epoxy.session.export import label_table
+from epoxy.session.making import new_project
+
+WORDS = {
+    "ham": ["home", "dinner", "tomorrow", "love", "meeting", "sorry", "later", "class", "friend"],
+    "spam": ["prize", "claim", "urgent", "cash", "award", "text", "offer", "winner", "mobile"],
+}
+LFS = """
+import epoxy
+
+prize = epoxy.keywords("spam", "prize", "winner", name="prize")
+cash = epoxy.keywords("spam", "cash", "award", name="cash")
+claim = epoxy.regex("spam", r"claim|urgent", name="claim")
+home = epoxy.keywords("ham", "home", "dinner", name="home")
+sorry = epoxy.keywords("ham", "sorry", "later", name="sorry")
+
+
+@epoxy.labeling_function
+def friendly(row):
+    return "ham" if "friend" in row.text or "love" in row.text else None
+"""
+
+
+def write_messages(path: Path, n_rows: int = 160, labelled: int = 30) -> Path:
+    """Short messages of words that mostly belong to one class."""
+    rng = np.random.default_rng(5)
+    lines = ["id,text,label"]
+    for at in range(n_rows):
+        label = ("ham", "spam")[int(rng.random() < 0.3)]
+        other = ("spam", "ham")[label == "spam"]
+        said = [*rng.choice(WORDS[label], 4), *rng.choice(WORDS[other], int(rng.random() < 0.3))]
+        lines.append(
+            f"m{at},{' '.join(said)} {at},{label if at % (n_rows // labelled) == 0 else ''}"
+        )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def digits(folder: Path) -> Path:
+    return write_project(epoxy.datasets.load("digits"), folder / "project")
+
+
+def messages(folder: Path) -> Path:
+    rows = write_messages(folder / "rows.csv")
+    new_project(folder / "project", rows, options={"positive": "spam"}, lfs=LFS)
+    return folder / "project"
+
+
+def unlabelled(folder: Path) -> Path:
+    rows = write_messages(folder / "rows.csv")
+    rows.write_text(re.sub(r",(ham|spam)$", ",", rows.read_text(), flags=re.MULTILINE))
+    new_project(folder / "project", rows, classes=["ham", "spam"], lfs=LFS)
+    return folder / "project"
+
+
+def decide(folder: Path) -> None:
+    """Labels that contradict the model, radii of every kind, and a source switched off."""
+    session = epoxy.Session.open(folder, graph=False)
+    names, classes = session.sources, session.classes
+    session.set_radius(names[0], 0.2)
+    session.set_radius(names[1], None)
+    session.switch(names[2], False)
+    for row in (3, 4, 11):
+        worst = classes[int(session.probabilities[row].argmin())]
+        session.label(session.split().ids[row], worst, chosen="surprising")
+
+
+def with_model(folder: Path, kind: str) -> None:
+    path = folder / "epoxy.toml"
+    path.write_text(path.read_text().replace('kind = "fusion"', f'kind = "{kind}"'))
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+OPENED = """
+import json, sys
+import numpy as np
+import epoxy
+
+session = epoxy.Session.open(sys.argv[1], graph=sys.argv[3] == "graph")
+splits = [session.split(name) for name in session.names]
+why = {}
+for name, split in zip(session.names, splits):
+    for row, each in enumerate(split.ids.tolist()):
+        found = session.explain(each, name)
+        why[str(found.row)] = [found.label, list(found.probabilities.values())]
+own = np.concatenate([split.votes.cast.sum(axis=1) for split in splits])
+after = np.concatenate([session.outcome.votes(at).cast.sum(axis=1) for at in range(len(splits))])
+dev = len(splits) > 1
+print(json.dumps({
+    "ids": [str(each) for split in splits for each in split.ids.tolist()],
+    "probabilities": [*session.probabilities.tolist(), *(session.dev_probabilities.tolist() if dev else [])],
+    "labels": [*session.labels.tolist(), *(session.dev_labels.tolist() if dev else [])],
+    "truth": np.concatenate([split.truth for split in splits]).tolist(),
+    "lent": (after - own).tolist(),
+    "scores": dict(session.scores),
+    "why": why,
+}))
+"""
+
+
+def opened(folder: Path, kind: str = "graph") -> dict:
+    out = run("-c", OPENED, str(folder), "-", kind)
+    return json.loads(out)
+
+
+def watched(folder: Path) -> str:
+    """The first line about scores that `epoxy watch` prints."""
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "epoxy", "watch", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "functions" in line:
+                process.send_signal(signal.SIGINT)
+                return line.strip()
+    raise AssertionError("watch said nothing")
+
+
+def written(folder: Path) -> dict[str, list]:
+    run("-m", "epoxy", "label", str(folder))
+    return pq.read_table(folder / "labels" / "labels.parquet").to_pydict()
+
+
+CASES = [
+    pytest.param(messages, "fusion", True, id="messages, fusion, decided"),
+    pytest.param(messages, "epoxy", True, id="messages, epoxy, decided"),
+    *(
+        pytest.param(make, kind, decided, marks=pytest.mark.slow)
+        for make, kind, decided in [
+            (messages, "fusion", False),
+            (messages, "epoxy", False),
+            (unlabelled, "fusion", False),
+            (unlabelled, "epoxy", False),
+            (unlabelled, "fusion", True),
+            (digits, "fusion", True),
+            (digits, "epoxy", True),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "decided"), CASES)
+def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
+    folder = make(tmp_path)
+    with_model(folder, kind)
+    if decided:
+        decide(folder)
+
+    table, session = written(folder), opened(folder)
+
+    classes = [name.removeprefix("p_") for name in table if name.startswith("p_")]
+    at = {name: row for row, name in enumerate(session["ids"])}
+    places = [at[name] for name in table["id"]]
+    assert sorted(places) == list(range(len(at)))
+    for number, name in enumerate(classes):
+        mine = [session["probabilities"][place][number] for place in places]
+        assert table[f"p_{name}"] == mine  # to the last bit
+    assert table["label"] == [classes[session["labels"][place]] for place in places]
+    for row, name in enumerate(table["id"]):
+        label, probabilities = session["why"][name]
+        assert label == table["label"][row], name
+        assert probabilities == [table[f"p_{each}"][row] for each in classes], name
+    assert table["lent_votes"] == [session["lent"][place] for place in places]
+    truth = [None if session["truth"][p] < 0 else classes[session["truth"][p]] for p in places]
+    assert table["truth"] == truth
+    assert table["hand_labelled"] == [each is not None for each in truth]
+    assert all(mine in (None, label) for mine, label in zip(truth, table["label"]))
+    assert sum(each is not None for each in truth) > 0 or not decided
+    run("-m", "epoxy", "report", str(folder), "--json", str(tmp_path / "report.json"))
+    said = json.loads((tmp_path / "report.json").read_text())
+    assert said["summary"].get("scores", {}) == session["scores"]
+    line = watched(folder)
+    assert line.endswith(f"dev {shown(session['scores'])}") or not session["scores"]
+    for name in (table["id"][3], table["id"][-1]):
+        found = run(
+            "-m", "epoxy", "explain", str(folder), name, "--json", str(tmp_path / "why.json")
+        )
+        why = json.loads((tmp_path / "why.json").read_text())
+        assert found.startswith(f"row {name}: {why['label']}")
+        assert [why["label"], list(why["probabilities"].values())] == session["why"][name]
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_sources_that_may_not_lend_lend_nothing(kind, tmp_path):
+    folder = messages(tmp_path)
+    with_model(folder, kind)
+    session = epoxy.Session.open(folder, graph=False)
+    before = label_table(session)
+
+    session.set_radius(None, None)
+
+    after = label_table(epoxy.Session.open(folder, graph=False))
+    assert sum(before.column("lent_votes").to_pylist()) > 0
+    assert set(after.column("lent_votes").to_pylist()) == {0}
+    assert after.column("votes") == before.column("votes")
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_an_edited_session_and_a_fresh_one_agree_with_what_is_exported(kind, tmp_path):
+    folder = messages(tmp_path)
+    with_model(folder, kind)
+    session = epoxy.Session.open(folder)
+    session.set_radius("prize", 0.4)
+    session.label("m1", "spam")
+    session.switch("cash", False)
+    session.undo()
+    session.label("m2", "ham")
+
+    fresh = epoxy.Session.open(folder, graph=False)
+
+    # an engine may start from its last fit; what is exported never does
+    assert (session.canonical().proba[0] == fresh.probabilities).all()
+    assert (session.canonical().decided[0] == fresh.labels).all()
+    np.testing.assert_allclose(session.probabilities, fresh.probabilities, rtol=0, atol=1e-9)
+    assert kind == "fusion" or (session.probabilities == fresh.probabilities).all()
+    assert (session.labels == fresh.labels).all()
+    assert session.scores == pytest.approx(fresh.scores)
