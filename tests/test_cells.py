@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from epoxy.neighbors import Column, Graph, Space, build, celled, cells, nearest
-from epoxy.neighbors.asks import Ask, Support
-from epoxy.neighbors.search import search
+from epoxy.neighbors import Column, Graph, Space, build, cells, nearest
+from epoxy.neighbors import search_cells as by_cells
+from epoxy.neighbors.search import Query
+from epoxy.neighbors.search_cells import search_cells
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-
-
-@pytest.fixture(autouse=True, params=["numba", "numpy"])
-def kernel_set(request, monkeypatch):
-    monkeypatch.setenv("EPOXY_KERNELS", request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +21,7 @@ def cells_for_few_nodes(monkeypatch):
     monkeypatch.setattr(build, "TILE", 64)
     monkeypatch.setattr(cells, "FROM", 1)
     monkeypatch.setattr(cells, "SIZE", 20)
-    monkeypatch.setattr(celled, "WORTH", 0)
+    monkeypatch.setattr(by_cells, "WORTH", 0)
 
 
 def clusters(seed, n=400, dimension=37, count=12):
@@ -86,7 +84,7 @@ def test_appended_rows_join_the_cells(metric):
 @pytest.mark.parametrize("dimension", [37, 100])
 @pytest.mark.parametrize("rounds", [(0,), (1, 2, 0), (2, 4, 14, 0)])
 def test_a_search_by_cells_finds_who_is_nearest(metric, confined, dimension, rounds, monkeypatch):
-    monkeypatch.setattr(celled, "ROUNDS", rounds)
+    monkeypatch.setattr(by_cells, "ROUNDS", rounds)
     space = Space(clusters(4, dimension=dimension), metric)
     graph = Graph.build(space, 5)
     rng = np.random.default_rng(5)
@@ -94,9 +92,9 @@ def test_a_search_by_cells_finds_who_is_nearest(metric, confined, dimension, rou
     if confined:
         mask &= np.isin(graph.cells.grouping.cell[space.node], [0, 1, 2])
     expected = nearest(space, mask[:, None])
-    support, everybody = Support.of(space, mask), np.arange(space.n_nodes)
+    query = Query.of(space, mask, np.arange(space.n_nodes))
 
-    [found] = search(space, space, [Ask(support, everybody)], cells=graph.cells)
+    found = search_cells(space, space, query, graph.cells)
 
     assert found.row.tolist() == expected.row[space.first, 0].tolist()
     assert found.distance.tolist() == expected.distance[space.first, 0].tolist()
@@ -109,9 +107,9 @@ def test_what_lies_beyond_what_is_asked_for_may_stay_open_but_nothing_within(met
     mask = np.random.default_rng(7).random(len(space)) < 0.2
     expected = nearest(space, mask[:, None]).distance[space.first, 0]
     within = expected * np.random.default_rng(8).choice([0.9, 1.0, 1.1], len(expected))
-    ask = Ask(Support.of(space, mask), np.arange(space.n_nodes), within)
+    query = replace(Query.of(space, mask, np.arange(space.n_nodes)), within=within)
 
-    [found] = search(space, space, [ask], cells=graph.cells)
+    found = search_cells(space, space, query, graph.cells)
 
     inside = expected <= within
     assert found.distance[inside].tolist() == expected[inside].tolist()
@@ -252,7 +250,7 @@ def test_another_split_may_be_longer_than_any_train_vector():
 @METRICS
 @pytest.mark.parametrize("crowded", [0, 10**6], ids=["cell by cell", "all at once"])
 def test_masses_of_equally_near_rows_are_decided_either_way(metric, crowded, monkeypatch):
-    monkeypatch.setattr(celled, "CROWDED", crowded)
+    monkeypatch.setattr(by_cells, "CROWDED", crowded)
     lattice = np.random.default_rng(21).integers(1, 4, (400, 5)).astype(np.float32)
     space = Space(lattice, metric)
     graph = Graph.build(space, 2)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Nearest, Space, coded, kernels, nearest, quantised, within
-from epoxy.neighbors.asks import Ask, Support
-from epoxy.neighbors.search import search
+from epoxy.neighbors import Found, Space, kernels, nearest, within
+from epoxy.neighbors.search import Query, search
 
 
 def pair_distance(metric, x, z):
@@ -48,25 +49,12 @@ def naive_nearest(metric, vectors, support, queries=None):
             best = table[:, backing].argmin(axis=1)  # the first of equals: the lowest row
             row[:, source] = backing[best]
             distance[:, source] = table[np.arange(len(table)), backing[best]]
-    return Nearest(row, distance)
+    return Found(row, distance)
 
 
 def assert_same(found, expected):
     assert found.row.tolist() == expected.row.tolist()
     assert found.distance.tolist() == expected.distance.tolist()
-
-
-@pytest.fixture(autouse=True, params=["numba", "numpy", "int8"])
-def kernel_set(request, monkeypatch):
-    """Every way to search, the 8-bit one also where it is too small to pay."""
-    if request.param == "int8":
-        monkeypatch.setenv("EPOXY_KERNELS", "numba")
-        monkeypatch.setattr(coded, "WORTH", 0)
-        if not quantised.available():
-            pytest.skip("this processor cannot multiply 8-bit integers")
-    else:
-        monkeypatch.setenv("EPOXY_KERNELS", request.param)
-        monkeypatch.setenv("EPOXY_INT8", "0")
 
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -96,9 +84,7 @@ def test_another_split_asks_the_train_split(metric):
 
 
 @METRICS
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
     n, dimension = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 3))
@@ -114,9 +100,7 @@ def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
     assert_same(found, naive_nearest(metric, vectors, support))
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
     n = data.draw(st.integers(1, 20))
@@ -131,7 +115,7 @@ def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
     assert_same(found, naive_nearest("cosine", vectors, support))
 
 
-def test_a_crowd_too_near_to_tell_apart_in_few_bits_is_still_ranked():
+def test_a_crowd_of_vectors_that_point_almost_the_same_way_is_still_ranked():
     rng = np.random.default_rng(11)
     vectors = 1 + 1e-3 * rng.normal(size=(75, 64)).astype(np.float32)
     support = np.arange(75)[:, None] >= 5
@@ -141,26 +125,6 @@ def test_a_crowd_too_near_to_tell_apart_in_few_bits_is_still_ranked():
     assert_same(found, naive_nearest("cosine", vectors, support))
 
 
-def test_codes_miss_no_more_than_they_say(monkeypatch):
-    monkeypatch.setenv("EPOXY_KERNELS", "numba")
-    monkeypatch.delenv("EPOXY_INT8", raising=False)
-    if not quantised.available():
-        pytest.skip("this processor cannot multiply 8-bit integers")
-    rng = np.random.default_rng(12)
-    vectors = rng.normal(size=(200, 100))
-    vectors[:, 3] *= 40  # a coordinate that dwarfs the others, as real encoders have them
-    space = Space(vectors)
-
-    codes = space.codes.words.view(np.int8).astype(np.float64) * space.codes.scale
-    score = codes @ codes.T
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    miss = space.codes.miss
-    allowed = miss[:, None] + (1 + miss[:, None]) * miss[None, :]
-
-    assert (np.abs(score - unit @ unit.T) <= allowed).all()
-    assert miss.max() < 0.1
-
-
 @METRICS
 @pytest.mark.parametrize("dimension", [7, 64])
 def test_what_is_known_spares_a_search_and_changes_no_answer_within_it(metric, dimension):
@@ -168,14 +132,14 @@ def test_what_is_known_spares_a_search_and_changes_no_answer_within_it(metric, d
     vectors = rng.normal(size=(300, dimension)).astype(np.float32)
     vectors[200:] = vectors[:100] + 1e-6 * rng.normal(size=(100, dimension))  # nearly ties
     space = Space(vectors, metric)
-    support = Support.of(space, rng.random(300) < 0.4)
     queries = np.arange(space.n_nodes)
-    free = search(space, space, [Ask(support, queries)])[0]
+    query = Query.of(space, rng.random(300) < 0.4, queries)
+    free = search(space, space, [query])[0]
 
     # some ask for no more than they have, to the bit, some for less, some for anything
     known = np.where(queries % 3 == 0, free.distance, rng.uniform(0, 2, len(queries)))
     known[queries % 7 == 0] = np.inf
-    spared = search(space, space, [Ask(support, queries, known)])[0]
+    spared = search(space, space, [replace(query, within=known)])[0]
 
     useful = free.distance <= known
     assert useful.any()
@@ -286,7 +250,7 @@ ALL = np.ones((2, 1), bool)
         ),
         (VectorError, "must be finite.*first row 1", lambda: Space([[1.0], [np.nan]])),
         (VectorError, "rows × dimension, got shape", lambda: Space([1.0, 2.0])),
-        (VectorError, "too long.*divide", lambda: Space([[3e30, 0], [0, 1]], "euclidean")),
+        (VectorError, "too long.*divide", lambda: Space([[9e17, 9e17], [0, 1]], "euclidean")),
         (UnknownName, "did you mean 'euclidean'", lambda: Space([[1.0]], "euclidian")),
         (
             VectorError,
@@ -369,32 +333,12 @@ def test_nearest_is_exact_on_real_vectors(shared_data, name):
         assert (rows[:, None] == backing)[near].sum() == len(rows)
 
 
-def test_codes_are_left_alone_where_they_cannot_tell_vectors_apart(monkeypatch):
-    monkeypatch.setenv("EPOXY_KERNELS", "numba")
-    monkeypatch.delenv("EPOXY_INT8", raising=False)
-    monkeypatch.setattr(coded, "WORTH", 0)
-    if not quantised.available():
-        pytest.skip("this processor cannot multiply 8-bit integers")
-    rng = np.random.default_rng(0)
-    apart = rng.normal(size=(3000, 96)).astype(np.float32)
-    same_way = Space(apart + 40 * rng.normal(size=96).astype(np.float32))
-    apart = Space(apart)
-
-    def worth(space):
-        ask = Ask(Support.of(space, np.arange(3000) < 900), np.arange(space.n_nodes))
-        return coded.is_worth_coding(space, space, [ask])
-
-    assert worth(apart)
-    assert not worth(same_way)
-    assert apart.codes.crowd < 8 < 500 < same_way.codes.crowd
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (16, 16), (33, 70), (70, 15), (40, 1024)])
 def test_a_tile_turned_is_its_transpose(shape):
     room = np.random.default_rng(0).random((shape[0], shape[1] + 5), dtype=np.float32)
     for tile in (np.ascontiguousarray(room[:, 5:]), room[:, 5:]):
         turned = np.full(shape[::-1], np.nan, np.float32)
 
-        kernels.active().turn(tile, turned)
+        kernels.turn(tile, turned)
 
         assert (turned == tile.T).all()

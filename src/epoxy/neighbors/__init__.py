@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .column import Column
-from .exact import Nearest, nearest, within
+from .exact import nearest, warm, within
 from .graph import Graph
+from .search import Found
 from .space import Space
-from .warming import warm
 
-__all__ = ["Column", "Graph", "Nearest", "Space", "nearest", "warm", "within"]
+__all__ = ["Column", "Found", "Graph", "Space", "nearest", "warm", "within"]

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..progress import Progress, silent
-from . import kernels, store
+from . import list_kernels, store
 from .cells import Grouping, Peaks
-from .lists import Candidates, Lists, proven
+from .kernels import multiply, turned
+from .knn_lists import Candidates, Lists, proven
 from .space import Space
 from .workers import Work
 
@@ -75,7 +76,7 @@ def full_order(train: Space, onto: Space, progress: Progress = silent) -> Made:
     def order(rows: slice) -> None:
         nodes = np.argsort(distance[rows], axis=1).astype(np.int32)
         distance[rows] = np.take_along_axis(distance[rows], nodes, axis=1)
-        kernels.active().rank_rows(nodes, distance[rows])  # equals by node
+        list_kernels.rank_rows(nodes, distance[rows])  # equals by node
         neighbour[rows] = nodes
 
     Work(pairs).run(lambda: measure, progress=progress)
@@ -104,10 +105,10 @@ def rectangle(
             lists = Lists.empty(len(queries), width)
             peaks = None if grouping is None else Peaks.none(grouping, len(queries))
             for columns in _slices(train.n_nodes):
-                tile = _multiply(onto.left[queries], train.right[columns], buffers[0])
-                lists.push_rows(tile, slice(None), columns.start, lists.keep)
+                tile = multiply(onto.left[queries], train.right[columns], buffers[0])
+                lists.push(tile, slice(None), columns.start, lists.keep)
                 if peaks is not None and grouping is not None:
-                    peaks.offer(_turned(tile, buffers[1]), grouping.cell[columns])
+                    peaks.offer(turned(tile, buffers[1]), grouping.cell[columns])
             near = Candidates.measured(train, onto, queries, *lists.drain(slice(None)))
             neighbour[block], distance[block] = proven(train, onto, queries, near, width)
             if peak is not None and peaks is not None:
@@ -121,18 +122,6 @@ def rectangle(
 
 def _no_peaks(count: int, grouping: Grouping) -> np.ndarray:
     return np.empty((count, len(grouping.centre)), dtype=np.uint8)
-
-
-def _turned(tile: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    turned = buffer[: tile.size].reshape(tile.shape[::-1])
-    kernels.active().turn(tile, turned)
-    return turned
-
-
-def _multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    tile = buffer[: len(left) * len(right)].reshape(len(left), len(right))
-    np.matmul(left, right.T, out=tile)
-    return tile
 
 
 def symmetric(
@@ -161,7 +150,7 @@ class _HalfMatrix:
     """The state of a symmetric build: which tiles are done, and the lists they filled.
 
     Nodes are taken in a random order fixed by their number alone, which makes every block a sample
-    (see `lists`), and a sorted data set as fast as any other. Within a block they go cell by cell.
+    (see `knn_lists`), and a sorted data set as fast as any other. Within a block they go cell by cell.
     """
 
     def __init__(self, space: Space, width: int, grouping: Grouping | None) -> None:
@@ -182,7 +171,7 @@ class _HalfMatrix:
         self.tasks = list(combinations_with_replacement(range(len(self.blocks)), 2))
         self.lists = Lists.empty(space.n_nodes, width)
         self.seen = np.zeros(len(self.blocks), dtype=np.int64)
-        self.whole = 0  # tiles that everybody has heard of
+        self.whole = 0  # tiles offered to all their rows and columns
         self._locks = [threading.Lock() for _ in self.blocks]
         self._counting = threading.Lock()
 
@@ -192,15 +181,15 @@ class _HalfMatrix:
         def offer(task: tuple[int, int]) -> None:
             i, j = task
             rows, columns = self.blocks[i], self.blocks[j]
-            tile = _multiply(self.left[rows], self.right[columns], buffers[0])
-            turned = _turned(tile, buffers[1]) if self.peaks and i != j else tile
+            tile = multiply(self.left[rows], self.right[columns], buffers[0])
+            across = tile if i == j else turned(tile, buffers[1])
             with self._locks[i]:
-                self.lists.push_rows(tile, rows, columns.start, self._keep(i, len(tile.T)))
+                self.lists.push(tile, rows, columns.start, self._keep(i, len(tile.T)))
                 if self.peaks:
-                    self.peaks[i].offer(turned, self.cell[columns])
+                    self.peaks[i].offer(across, self.cell[columns])
             if i != j:
                 with self._locks[j]:
-                    self.lists.push_columns(tile, columns, rows.start, self._keep(j, len(tile)))
+                    self.lists.push(across, columns, rows.start, self._keep(j, len(tile)))
                     if self.peaks:
                         self.peaks[j].offer(tile, self.cell[rows])
             with self._counting:
@@ -310,14 +299,14 @@ def appended(
     peak = None if grouping is None else _no_peaks(grown.n_nodes, grouping)
 
     def worker() -> Callable[[slice], None]:
-        buffer = np.empty(TILE * TILE, dtype=np.float32)
+        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 
         def offer(block: slice) -> None:
             peaks = None if grouping is None else Peaks.none(grouping, block.stop - block.start)
             for rows in _slices(grown.n_nodes - n_old):
                 fresh = slice(n_old + rows.start, n_old + rows.stop)
-                tile = _multiply(grown.left[fresh], grown.right[block], buffer)
-                newcomers.push_columns(tile, block, fresh.start, newcomers.keep)
+                tile = multiply(grown.left[fresh], grown.right[block], buffers[0])
+                newcomers.push(turned(tile, buffers[1]), block, fresh.start, newcomers.keep)
                 if peaks is not None and grouping is not None:
                     peaks.offer(tile, grouping.cell[fresh])
             neighbour[block], distance[block] = _merged(grown, old, newcomers, block)

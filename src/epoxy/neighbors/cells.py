@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from . import kernels
+from .cell_kernels import raise_peaks
 from .space import Space
 from .workers import Work, single_threaded_blas
 
@@ -100,7 +100,7 @@ class Peaks:
     def offer(self, tile: np.ndarray, cell: np.ndarray) -> None:
         """Take a tile: its columns ask, its rows are nodes of these cells, best in order."""
         low, per_step = self.grouping.scale
-        kernels.active().raise_peaks(tile, cell, low, per_step, self.table)
+        raise_peaks(tile, cell, low, per_step, self.table)
 
     def of(self, count: int) -> np.ndarray:
         """The finished rows of the first `count` asking nodes."""

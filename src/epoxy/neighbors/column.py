@@ -3,13 +3,13 @@
 The support is walked, not searched, in two directions. *Forward*: a node's list is read until the
 first neighbour that supports the source, and that one is exactly the nearest; a list that ends
 beyond the radius without a hit proves that nobody is within it. *Backward*: a supporting node whose
-own list ends beyond the radius (it is far-sighted) reaches everybody within the radius through that
-list, because distances are symmetric. Only what both leave open, a short list here against a short
-list there, is searched directly.
+own list ends beyond the radius reaches everybody within the radius through that list, because
+distances are symmetric. Only what both leave open, a short list here against a short list there, is
+searched directly.
 
 A `Column` is a value. An edit makes a new one from it and looks again only where it must: rows whose
-neighbour still votes hear the rows that were added, nothing else, and a larger radius looks again
-only at rows that had no answer.
+neighbour still votes are compared with the rows that were added, nothing else, and a larger radius
+looks again only at rows that had no answer.
 """
 
 from __future__ import annotations
@@ -20,35 +20,38 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AlignmentError, RadiusError
+from ..errors import AlignmentError
 from . import kernels
-from .asks import NONE, Ask, Found, Support
+from .exact import checked_radius
 from .graph import Graph
-from .search import search
+from .search import NONE, Found, Query
+from .search_cells import search_cells
 from .space import Space
 from .workers import Work
 
-__all__ = ["Column", "Speakers"]
+__all__ = ["Column", "Support"]
 
 SCAN_BLOCK = 1 << 14
-FEW = 16  # walking a giver's list costs about this many times as much as a listener's
+FEW = 16  # walking a source's list costs about this many times as much as a target's
 
 
 @dataclass(frozen=True, eq=False)
-class Speakers:
-    """The rows a source votes on, and through which of them each node speaks; the same for all splits."""
+class Support:
+    """The train rows a source votes on, and the lowest of them at each node."""
 
     mask: np.ndarray  # (n_train,) bool
     row: np.ndarray  # (n_train_nodes,) int32, the lowest supporting row of each node, or −1
 
     @classmethod
-    def of(cls, train: Space, support: Any) -> Speakers:
-        """From True or False per train row."""
+    def of(cls, train: Space, support: Any) -> Support:
+        """From True or False per train row, or as it is."""
+        if isinstance(support, Support):
+            return support
         mask = _checked_support(train, support)
-        speaker = np.full(train.n_nodes, NONE, dtype=np.int32)
+        lowest = np.full(train.n_nodes, NONE, dtype=np.int32)
         rows = np.flatnonzero(mask)[::-1]  # the last assignment stays: the lowest row
-        speaker[train.node[rows]] = rows
-        return cls(mask, speaker)
+        lowest[train.node[rows]] = rows
+        return cls(mask, lowest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,48 +74,44 @@ class Column:
     """
 
     graph: Graph
-    support: np.ndarray  # (n_train,) bool
+    support: Support
     radius: float  # answers are certain up to here
-    speaker: np.ndarray  # (n_train_nodes,) int32, the lowest supporting row of each node, or −1
     found: Found  # per node of the asking rows
     n_searched: int = 0  # asking rows that the last step searched directly
 
     @classmethod
     def of(cls, graph: Graph, support: Any, *, radius: float) -> Column:
         """Read one source's answers off the graph."""
-        mask, speaker = _heard(graph, support)
-        reach = _checked_radius(radius)
+        supporting = Support.of(graph.train, support)
         n = graph.onto.n_nodes
-        nothing = Found.nothing(n)
-        ear = _Ear(graph, speaker, reach, nothing)
-        ear.hear(speaker >= 0, np.ones(n, dtype=bool))
-        return cls(graph, mask, reach, speaker, nothing.freeze(), ear.n_searched)
+        update = _Update(graph, supporting, checked_radius(radius), Found.nothing(n))
+        update.propagate(supporting.row >= 0, np.ones(n, dtype=bool))
+        return update.column()
 
     def voting(self, support: Any) -> Column:
         """The same source after an edit: it votes on these rows now."""
-        mask, speaker = _heard(self.graph, support)
-        changed = speaker != self.speaker
-        gone, added = changed & (self.speaker >= 0), changed & (speaker >= 0)
-        found = Found(self.found.row.copy(), self.found.distance.copy())
-        # answers beyond the radius would have to hear the additions too; nobody needs them
-        limit = self.radius if added.any() else np.inf
-        node = self.graph.train.node
-        lost = kernels.active().forget(gone, node, limit, found.row, found.distance)
-        ear = _Ear(self.graph, speaker, self.radius, found)
-        ear.hear(added, ~lost)
-        ear.hear(speaker >= 0, lost)
-        return Column(self.graph, mask, self.radius, speaker, found.freeze(), ear.n_searched)
+        supporting = Support.of(self.graph.train, support)
+        before, now = self.support.row, supporting.row
+        changed = now != before
+        gone, added = changed & (before >= 0), changed & (now >= 0)
+        update = _Update(self.graph, supporting, self.radius, self._copied())
+        # answers beyond the radius would have to be compared with the additions too; nobody needs them
+        lost = update.drop_stale(gone, self.radius if added.any() else np.inf)
+        update.propagate(added, ~lost)
+        update.propagate(now >= 0, lost)
+        return update.column()
 
     def reaching(self, radius: float) -> Column:
         """The same answers, certain up to a larger radius; a smaller one changes nothing."""
-        reach = _checked_radius(radius)
+        reach = checked_radius(radius)
         if reach <= self.radius:
             return self
-        found = Found(self.found.row.copy(), self.found.distance.copy())
-        ear = _Ear(self.graph, self.speaker, reach, found)
-        ear.hear(self.speaker >= 0, found.row < 0)
-        settled = found.freeze()
-        return Column(self.graph, self.support, reach, self.speaker, settled, ear.n_searched)
+        update = _Update(self.graph, self.support, reach, self._copied())
+        update.propagate(self.support.row >= 0, self.found.row < 0)
+        return update.column()
+
+    def _copied(self) -> Found:
+        return Found(self.found.row.copy(), self.found.distance.copy())
 
     @cached_property
     def row(self) -> np.ndarray:
@@ -134,56 +133,65 @@ class Column:
         return by_row
 
 
-def _heard(graph: Graph, support: Any) -> tuple[np.ndarray, np.ndarray]:
-    found = support if isinstance(support, Speakers) else Speakers.of(graph.train, support)
-    return found.mask, found.row
+class _Update:
+    """Answers in the making: propagated from supporting nodes until all within the radius is certain."""
 
-
-class _Ear:
-    """Answers in the making: listeners hear givers until everything within the radius is certain."""
-
-    def __init__(self, graph: Graph, speaker: np.ndarray, radius: float, found: Found) -> None:
+    def __init__(self, graph: Graph, support: Support, radius: float, found: Found) -> None:
         self.graph = graph
-        self.speaker = speaker  # the whole support
+        self.support = support  # all of it
         self.radius = radius
-        self.found = found  # right for everybody but the givers still to be heard
+        self.found = found  # right for everybody but the sources still to be propagated
         self.n_searched = 0
 
-    def hear(self, givers: np.ndarray, listeners: np.ndarray) -> None:
-        """Bring the listeners' answers (a mask) up to date with the givers (a mask)."""
-        if not givers.any() or not listeners.any():
+    def column(self) -> Column:
+        """The finished answers."""
+        found = self.found.freeze()
+        return Column(self.graph, self.support, self.radius, found, self.n_searched)
+
+    def drop_stale(self, gone: np.ndarray, limit: float) -> np.ndarray:
+        """Take back answers through nodes that are gone, a mask of these, and all beyond `limit`."""
+        node = self.graph.train.node
+        lost: np.ndarray = kernels.drop_stale(
+            gone, node, limit, self.found.row, self.found.distance
+        )
+        return lost
+
+    def propagate(self, sources: np.ndarray, targets: np.ndarray) -> None:
+        """Bring the answers of the targets (a mask) up to date with supporting nodes (a mask)."""
+        if not sources.any() or not targets.any():
             return
         symmetric = self.graph.onto is self.graph.train
-        few = FEW * np.count_nonzero(givers) < np.count_nonzero(listeners)
+        few = FEW * np.count_nonzero(sources) < np.count_nonzero(targets)
         if symmetric and few:
-            givers, listeners = self._lend(givers, listeners)
-        nodes = self._scan(np.flatnonzero(listeners).astype(np.int32))
+            sources, targets = self._backward(sources, targets)
+        nodes = self._forward(np.flatnonzero(targets).astype(np.int32))
         if symmetric and not few and len(nodes):
-            givers, listeners = self._lend(givers, _mask(nodes, len(listeners)))
-            nodes = np.flatnonzero(listeners)
-        self._search(givers, nodes)
+            sources, targets = self._backward(sources, _mask(nodes, len(targets)))
+            nodes = np.flatnonzero(targets)
+        self._search(sources, nodes)
 
-    def _lend(self, givers: np.ndarray, listeners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Walk the givers' lists; returns the near-sighted givers and who may still need them.
+    def _backward(self, sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Walk the sources' lists; returns those whose list is too short and who may need them.
 
-        A giver's list holds everybody nearer than its horizon. So a listener that has an answer
-        nearer than every short-sighted giver's horizon has heard all it needs.
+        A list holds everybody nearer than its horizon. So a target that has an answer nearer than
+        every short list's horizon needs nothing more.
         """
         answers = self.found.row, self.found.distance
-        heard = self.graph.scannable, np.flatnonzero(givers), self.speaker, self.radius
-        kernels.active().lend(*heard, listeners, answers)
-        near_sighted = givers & (self.graph.horizon <= self.radius)
-        nearest = self.graph.horizon[near_sighted].min(initial=np.inf)
-        return near_sighted, listeners & (np.minimum(answers[1], self.radius) >= nearest)
+        walked = self.graph.scannable, np.flatnonzero(sources), self.support.row, self.radius
+        kernels.propagate(*walked, targets, answers)
+        short = sources & (self.graph.horizon <= self.radius)
+        nearest = self.graph.horizon[short].min(initial=np.inf)
+        return short, targets & (np.minimum(answers[1], self.radius) >= nearest)
 
-    def _scan(self, asked: np.ndarray) -> np.ndarray:
-        """Walk the listeners' lists; returns the nodes whose list ends too soon."""
+    def _forward(self, asked: np.ndarray) -> np.ndarray:
+        """Walk the targets' lists; returns the nodes whose list ends too soon."""
         unsettled = np.empty(len(asked), dtype=bool)
-        kernel, lists = kernels.active().scan, self.graph.scannable
-        answers = self.found.row, self.found.distance
+        lists, support, answers = self.graph.scannable, self.support.row, self.found
 
         def walk(part: slice) -> None:
-            unsettled[part] = kernel(lists, asked[part], self.speaker, self.radius, *answers)
+            unsettled[part] = kernels.scan(
+                lists, asked[part], support, self.radius, answers.row, answers.distance
+            )
 
         blocks = [slice(at, at + SCAN_BLOCK) for at in range(0, len(asked), SCAN_BLOCK)]
         if len(blocks) <= 2:  # threads cost more than they save on a few blocks
@@ -193,15 +201,15 @@ class _Ear:
             Work(blocks).run(lambda: walk)
         return asked[unsettled]
 
-    def _search(self, givers: np.ndarray, nodes: np.ndarray) -> None:
+    def _search(self, sources: np.ndarray, nodes: np.ndarray) -> None:
         """Search directly, and keep what is certain: the nearer answer, up to the radius."""
-        if not len(nodes) or not givers.any():
+        if not len(nodes) or not sources.any():
             return
-        candidates = np.flatnonzero(givers)
-        support = Support(candidates, self.speaker[candidates])
+        candidates = np.flatnonzero(sources)
         row, distance = self.found.row[nodes], self.found.distance[nodes]
-        ask = Ask(support, nodes, np.minimum(distance, self.radius))
-        rival = search(self.graph.train, self.graph.onto, [ask], cells=self.graph.cells)[0]
+        within = np.minimum(distance, self.radius)
+        query = Query(candidates, self.support.row[candidates], nodes, within)
+        rival = search_cells(self.graph.train, self.graph.onto, query, self.graph.cells)
         nearer = (rival.distance < distance) | ((rival.distance == distance) & (rival.row < row))
         taken = nearer & (rival.distance <= self.radius)
         self.found.row[nodes[taken]] = rival.row[taken]
@@ -224,9 +232,3 @@ def _checked_support(train: Space, support: Any) -> np.ndarray:
             f"{given.dtype} for {len(train)} rows; give votes != ABSTAIN of one column"
         )
     return given
-
-
-def _checked_radius(radius: float) -> float:
-    if not radius >= 0:
-        raise RadiusError(f"a radius is a distance of at least 0, got {radius!r}; give 0 or more")
-    return float(radius)

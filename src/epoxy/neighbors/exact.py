@@ -1,35 +1,26 @@
 """Exact search without a graph: the nearest supporting row of every source, and all rows in a ball.
 
-Both work on nodes (distinct vectors) and expand to rows at the end. The matrix multiplication
+The first works on nodes (distinct vectors) and expands to rows at the end. The matrix multiplication
 proposes in float32; whatever its error bound cannot exclude is measured in float64, so the answers
 follow the definition in `metrics` bit for bit, ties included: the lowest train row wins.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
-from .asks import NONE, Ask, Found, Support
-from .search import search
+from .search import NONE, Found, Query, search
 from .space import Space
 
-__all__ = ["Nearest", "nearest", "within"]
+__all__ = ["checked_radius", "nearest", "warm", "within"]
 
 BUDGET = 64 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """For each row and source: the nearest supporting train row, and its distance."""
-
-    row: np.ndarray  # (n_onto, n_sources) int32; −1 where there is none
-    distance: np.ndarray  # (n_onto, n_sources) float64; inf where there is none
 
 
 def nearest(
@@ -39,7 +30,7 @@ def nearest(
     *,
     wanted: Any = None,
     progress: Progress = silent,
-) -> Nearest:
+) -> Found:
     """Find each row's nearest supporting train row, for every source.
 
     Parameters
@@ -70,20 +61,20 @@ def nearest(
             f"wanted has {asked.shape[1]} columns and support {mask.shape[1]}; "
             "give both one column per source"
         )
-    asks = [
-        Ask(Support.of(train, column), _asking_nodes(asking, asked, number))
+    queries = [
+        Query.of(train, column, _asking_nodes(asking, asked, number))
         for number, column in enumerate(mask.T)
     ]
-    row = np.full((len(asking), len(asks)), NONE, dtype=np.int32)
-    distance = np.full((len(asking), len(asks)), np.inf)
-    for number, found in enumerate(search(train, asking, asks, progress)):
+    row = np.full((len(asking), len(queries)), NONE, dtype=np.int32)
+    distance = np.full((len(asking), len(queries)), np.inf)
+    for number, found in enumerate(search(train, asking, queries, progress)):
         answer = Found.nothing(asking.n_nodes)
-        answer.row[asks[number].queries] = found.row
-        answer.distance[asks[number].queries] = found.distance
+        answer.row[queries[number].asking] = found.row
+        answer.distance[queries[number].asking] = found.distance
         row[:, number], distance[:, number] = answer.row[asking.node], answer.distance[asking.node]
     if asked is not None:  # equal rows share a search, but not the wish for an answer
         row[~asked], distance[~asked] = NONE, np.inf
-    return Nearest(row, distance)
+    return Found(row, distance)
 
 
 def _asking_nodes(asking: Space, asked: np.ndarray | None, source: int) -> np.ndarray:
@@ -112,11 +103,27 @@ def within(
     """
     asking = train if onto is None else onto
     train.check_same_dimension(asking)
-    if not radius >= 0:
-        raise RadiusError(f"a radius is a distance of at least 0, got {radius!r}; give 0 or more")
     backing = _row_numbers(support_rows, len(train))
     asked = _row_numbers(slice(None) if rows is None else rows, len(asking))
-    return _balls(train, backing, asking, asked, float(radius), budget)
+    return _balls(train, backing, asking, asked, checked_radius(radius), budget)
+
+
+def checked_radius(radius: float) -> float:
+    """A radius as a number of at least 0."""
+    if not radius >= 0:
+        raise RadiusError(f"a radius is a distance of at least 0, got {radius!r}; give 0 or more")
+    return float(radius)
+
+
+@functools.cache
+def warm() -> None:
+    """Run the direct search once on a handful of rows.
+
+    The first call in a process reads compiled code from disk, or compiles it where there is none
+    yet (some seconds, once per machine). What graphs need is loaded when one is built.
+    """
+    space = Space(np.random.default_rng(0).normal(size=(8, 4)))
+    nearest(space, (np.arange(len(space)) < 3)[:, None])
 
 
 def _balls(
@@ -124,44 +131,18 @@ def _balls(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     if not len(backing):
         return
-    nodes, node_of = np.unique(train.node[backing], return_inverse=True)
-    candidates = train.right[nodes]
+    candidates = train.right[train.node[backing]]
     # a float32 array compares as float32: round the bound down so that nothing is lost
     bound = train.metric.score_of(np.float64(radius)) - train.slack(asking)
     bound = np.nextafter(np.float32(bound), np.float32(-np.inf))
-    block = max(1, budget // (16 * len(nodes)))
+    block = max(1, budget // (16 * len(backing)))
     for start in range(0, len(asked), block):
         part = asked[start : start + block]
-        queries, query_of = np.unique(asking.node[part], return_inverse=True)
-        which, candidate = np.nonzero(asking.left[queries] @ candidates.T >= bound)
-        exact = asking.node_distances(queries[which], train, nodes[candidate])
+        which, candidate = np.nonzero(asking.left[asking.node[part]] @ candidates.T >= bound)
+        exact = asking.distances(part[which], train, backing[candidate])
         near = exact <= radius
-        chunk = _expand(which[near], candidate[near], exact[near], query_of, node_of)
-        if len(chunk[0]):
-            yield part[chunk[0]], backing[chunk[1]], chunk[2]
-
-
-def _expand(
-    which: np.ndarray,
-    candidate: np.ndarray,
-    exact: np.ndarray,
-    query_of: np.ndarray,
-    node_of: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """From pairs of nodes to pairs of positions in the lists of asking and supporting rows."""
-    starts = np.searchsorted(which, np.arange(query_of.max() + 2))
-    per_row = starts[query_of + 1] - starts[query_of]
-    position = np.repeat(np.arange(len(query_of)), per_row)
-    offset = np.arange(len(position)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
-    pair = starts[query_of[position]] + offset
-    members = np.argsort(node_of, kind="stable")
-    first = np.searchsorted(node_of[members], np.arange(node_of.max() + 2))
-    size = first[candidate[pair] + 1] - first[candidate[pair]]
-    asking = np.repeat(position, size)
-    offset = np.arange(len(asking)) - np.repeat(np.cumsum(size) - size, size)
-    backing = members[np.repeat(first[candidate[pair]], size) + offset]
-    order = np.lexsort((backing, asking))
-    return asking[order], backing[order], np.repeat(exact[pair], size)[order]
+        if near.any():
+            yield part[which[near]], backing[candidate[near]], exact[near]
 
 
 def _row_numbers(rows: Any, count: int) -> np.ndarray:

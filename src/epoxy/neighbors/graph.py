@@ -17,10 +17,10 @@ import numpy as np
 
 from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
-from . import store
+from . import kernels, store
 from .build import Checkpoint, Made, appended, full_order, rectangle, symmetric
 from .cells import Cells, Grouping, worth_grouping
-from .coded import is_codable
+from .search_cells import load_cell_loops
 from .space import Space
 
 __all__ = ["Graph"]
@@ -210,9 +210,19 @@ def _graph(
 ) -> Graph:
     cells = None if grouping is None or made.peak is None else Cells(grouping, made.peak)
     graph = Graph(train, asking, made.neighbour, made.distance, k, cells)
-    if cells is None and not graph.is_full and is_codable(train):
-        train.codes  # noqa: B018 — made now, because the first edit must not wait for it
+    _load_loops(graph)
     return graph
+
+
+def _load_loops(graph: Graph) -> None:
+    """Load the loops that walk a graph now, by asking nobody: the first edit must not wait for it."""
+    nodes, row, distance = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    mask = np.zeros(0, dtype=bool)
+    kernels.scan(graph.scannable, row, row, 0.0, row, distance)
+    kernels.propagate(graph.scannable, nodes, row, 0.0, mask, (row, distance))
+    kernels.drop_stale(mask, row, 0.0, row, distance)
+    if graph.cells is not None:
+        load_cell_loops(graph.train, graph.onto, graph.cells)
 
 
 def _file_name(train: Space, asking: Space, width: int) -> str:

@@ -18,7 +18,6 @@ is off by at most d·u·|x|·|z| with u = 2⁻²⁴, and rounding the operands a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,28 +32,6 @@ SMALLEST_NORMAL = 2.0**-126
 SAFETY = 1.05  # covers second-order terms, and float64's own rounding many times over
 
 
-class Metric(Protocol):
-    """How to make operands for the matrix multiplication, and how to read its scores."""
-
-    @property
-    def name(self) -> str:
-        """What users call it."""
-
-    def operands(
-        self, vectors: np.ndarray, squared_norm: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Float32 (n, d') matrices L and R such that L[i]·R[j] is the score of the pair."""
-
-    def slack(self, dimension: int, largest: float) -> float:
-        """How far a float32 score may be from the true one; `largest` is the greatest |x|²."""
-
-    def distance_of(self, score: ArrayLike) -> np.ndarray:
-        """The distance a score stands for."""
-
-    def score_of(self, distance: ArrayLike) -> np.ndarray:
-        """The score a distance stands for."""
-
-
 @dataclass(frozen=True)
 class Cosine:
     """1 − cosine similarity; a vector of zeros has no direction and is refused."""
@@ -64,7 +41,7 @@ class Cosine:
     def operands(
         self, vectors: np.ndarray, squared_norm: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Unit vectors, the same on both sides."""
+        """Float32 (n, d') matrices L and R whose products L[i]·R[j] are scores: unit vectors, twice."""
         zero = np.flatnonzero(squared_norm == 0)
         if len(zero):
             raise VectorError(
@@ -78,7 +55,7 @@ class Cosine:
         return unit, unit
 
     def slack(self, dimension: int, largest: float) -> float:
-        """(d + 8) u: unit vectors make the bound the same for every pair."""
+        """How far a score may be off: (d + 8) u, for unit vectors the same for every pair."""
         return SAFETY * (dimension + 8) * UNIT_ROUNDOFF
 
     def distance_of(self, score: ArrayLike) -> np.ndarray:
@@ -129,6 +106,9 @@ class Euclidean:
         """−distance²/2."""
         return -0.5 * np.square(np.asarray(distance, dtype=np.float64))
 
+
+Metric = Cosine | Euclidean
+"""How to make operands for the matrix multiplication, and how to read its scores."""
 
 METRICS: dict[str, Metric] = {"cosine": Cosine(), "euclidean": Euclidean()}
 

@@ -1,99 +1,163 @@
-"""One pass of matrix multiplication that serves every source at once.
+"""Direct search: one pass of matrix multiplication that serves every source at once.
 
 The candidates are the union of all supports and lie along the rows of a tile; each source then
 takes the column-wise maximum over *its* rows of the tile, so the multiplication is done once,
 whatever the number of sources, and the rest costs 0.2 ns per supporting row and asking row. Where
 candidates ask too, a tile of two blocks of them is used twice, turned around the second time. Next
 to the best score the second best is kept: where the two are farther apart than rounding can explain,
-the winner is proven; the few other pairs are searched again and decided in float64.
+the winner is proven and is measured in float64; the few others are searched again and decided there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from ..progress import Progress, silent
 from . import kernels
-from .asks import Ask, Found, blocks, take, union
-from .best import Best, decided
-from .celled import celled_answer, is_worth_celling
-from .cells import Cells
-from .coded import coded_answers, is_worth_coding
+from .kernels import multiply, turned
 from .space import Space
 from .workers import Work, n_threads
 
-__all__ = ["search"]
+__all__ = ["NONE", "Found", "Query", "Top2", "blocks", "decide", "search", "settle"]
 
+NONE = -1
 TILE = 1024
 SMALL = 5e7  # multiplications and additions that one thread does before two have started
+SETTLE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One source's question: which of its supporting nodes is nearest to each asking node.
+
+    With `within`, an answer farther than that is of no use to the node that asks, and need not be
+    given: what is already known spares the search most of its work.
+    """
+
+    candidates: np.ndarray  # (n_candidates,) nodes of train, ascending
+    rows: np.ndarray  # (n_candidates,) int32, the lowest supporting row of each
+    asking: np.ndarray  # (n_asking,) nodes of the asking space, ascending
+    within: np.ndarray | None = None  # (n_asking,) float64
+
+    @classmethod
+    def of(cls, train: Space, mask: np.ndarray, asking: np.ndarray) -> Query:
+        """From a mask over the rows of `train`."""
+        rows = np.flatnonzero(mask).astype(np.int32)
+        if train.n_nodes == len(train):
+            return cls(rows, rows, asking)
+        nodes, at = np.unique(train.node[rows], return_index=True)
+        return cls(nodes, rows[at], asking)
+
+    def only(self, which: np.ndarray) -> Query:
+        """The same question from some of the asking nodes, answered however far it is."""
+        return Query(self.candidates, self.rows, self.asking[which])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Who is nearest: for each asking node, or for each row and source."""
+
+    row: np.ndarray  # int32, the nearest supporting train row; −1 where nobody supports
+    distance: np.ndarray  # float64, the same shape; inf where nobody supports
+
+    def freeze(self) -> Found:
+        """Make the arrays read-only, before they are shared."""
+        self.row.flags.writeable = False
+        self.distance.flags.writeable = False
+        return self
+
+    @classmethod
+    def nothing(cls, count: int) -> Found:
+        """No answer for anybody."""
+        return cls(np.full(count, NONE, dtype=np.int32), np.full(count, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Top2:
+    """The two best scores so far of every query and asking node, and who has the best."""
+
+    best: np.ndarray  # (n_queries, n_asking) float32
+    second: np.ndarray  # (n_queries, n_asking) float32
+    winner: np.ndarray  # (n_queries, n_asking) int32, position among the query's candidates
+
+    @classmethod
+    def none(cls, shape: tuple[int, int]) -> Top2:
+        """Nothing was offered yet."""
+        low = np.full(shape, -np.inf, dtype=np.float32)
+        return cls(low, low.copy(), np.zeros(shape, dtype=np.int32))
+
+    def of(self, number: int, block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One query's scores for a block of asking nodes, as the kernels take them."""
+        return self.best[number, block], self.second[number, block], self.winner[number, block]
+
+    def at(self, columns: np.ndarray) -> Top2:
+        """Some of the asking nodes."""
+        return Top2(self.best[:, columns], self.second[:, columns], self.winner[:, columns])
+
+    def merge(self, other: Top2) -> None:
+        """Take what another thread found among other candidates."""
+        higher = other.best > self.best
+        loser = np.where(higher, self.best, other.best)
+        np.maximum(self.second, np.maximum(other.second, loser), out=self.second)
+        np.maximum(self.best, other.best, out=self.best)
+        self.winner[higher] = other.winner[higher]
 
 
 def search(
-    train: Space,
-    onto: Space,
-    asks: Sequence[Ask],
-    progress: Progress = silent,
-    cells: Cells | None = None,
+    train: Space, onto: Space, queries: Sequence[Query], progress: Progress = silent
 ) -> list[Found]:
-    """Answer all the questions exactly, ties to the lowest train row."""
-    live = [ask for ask in asks if len(ask.support.nodes) and len(ask.queries)]
-    if cells is not None and len(live) == 1 and is_worth_celling(train, live[0]):
-        found = [celled_answer(train, onto, live[0], cells)]
-    else:
-        found = _answers(train, onto, live, progress)
-    answers = dict(zip(map(id, live), found, strict=True))
-    return [answers.get(id(ask)) or Found.nothing(len(ask.queries)) for ask in asks]
-
-
-def _answers(train: Space, onto: Space, asks: list[Ask], progress: Progress) -> list[Found]:
-    if not asks:
-        return []
-    if is_worth_coding(train, onto, asks):
-        return coded_answers(train, onto, asks, progress)
-    sweep = _Sweep(train, onto, asks)
-    threads = 1 if sweep.multiplications < SMALL else n_threads()
-    Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
-    return decided(sweep.found, sweep.queries, (train, onto), asks, threads)
+    """Answer all the queries exactly, ties to the lowest train row."""
+    answers = [Found.nothing(len(query.asking)) for query in queries]
+    live = [at for at, query in enumerate(queries) if len(query.candidates) and len(query.asking)]
+    if live:
+        sweep = _Sweep(train, onto, [queries[at] for at in live])
+        threads = 1 if sweep.multiplications < SMALL else n_threads()
+        Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
+        found = decide(sweep.found, sweep.asking, (train, onto), sweep.queries, threads, settle)
+        for at, answer in zip(live, found, strict=True):
+            answers[at] = answer
+    return answers
 
 
 class _Sweep:
-    """All candidates against all queries; threads keep their own best and are merged at the end."""
+    """All candidates against all asking nodes; threads keep their own best, merged at the end."""
 
-    def __init__(self, train: Space, onto: Space, asks: list[Ask]) -> None:
-        self.train, self.onto = train, onto
-        self.candidates = union([ask.support.nodes for ask in asks], train.n_nodes)
-        queries = union([ask.queries for ask in asks], onto.n_nodes)
-        self.places = [np.searchsorted(self.candidates, ask.support.nodes) for ask in asks]
-        self.right = take(train.right, self.candidates)
-        self.left = self.right if train.left is train.right else take(train.left, self.candidates)
-        asking = np.isin(self.candidates, queries, assume_unique=True) if onto is train else False
-        self.mirrors = bool(np.mean(asking) > 0.5)
+    def __init__(self, train: Space, onto: Space, queries: list[Query]) -> None:
+        self.train, self.onto, self.queries = train, onto, queries
+        self.candidates = _union([query.candidates for query in queries], train.n_nodes)
+        asking = _union([query.asking for query in queries], onto.n_nodes)
+        self.places = [np.searchsorted(self.candidates, query.candidates) for query in queries]
+        self.right = _take(train.right, self.candidates)
+        self.left = self.right if train.left is train.right else _take(train.left, self.candidates)
+        both = np.isin(self.candidates, asking, assume_unique=True) if onto is train else False
+        self.mirrors = bool(np.mean(both) > 0.5)
         if self.mirrors:  # candidates first, in their order, so that a tile serves both its sides
-            queries = np.concatenate(
-                [self.candidates, np.setdiff1d(queries, self.candidates, assume_unique=True)]
-            )
-        self.queries = queries
+            others = np.setdiff1d(asking, self.candidates, assume_unique=True)
+            asking = np.concatenate([self.candidates, others])
+        self.asking = asking
         count = len(self.candidates)
         self.parts = [slice(a, min(a + TILE, count)) for a in range(0, count, TILE)]
         self.tasks = self._tasks()
-        self._found: list[Best] = []
+        self._found: list[Top2] = []
 
     def _tasks(self) -> list[int | slice]:
-        """Strips of the half matrix by number, the longest first, then blocks of other queries."""
+        """Strips of the half matrix by number, the longest first, then blocks of other nodes."""
         shift = len(self.candidates) if self.mirrors else 0
-        rest = blocks(len(self.queries) - shift, TILE)
+        rest = blocks(len(self.asking) - shift, TILE)
         moved = [slice(each.start + shift, each.stop + shift) for each in rest]
         return [*(range(len(self.parts)) if self.mirrors else ()), *moved]
 
     @property
     def multiplications(self) -> float:
         """How much work it is."""
-        return float(len(self.queries) * len(self.candidates) * self.train.left.shape[1])
+        return float(len(self.asking) * len(self.candidates) * self.train.left.shape[1])
 
     @property
-    def found(self) -> Best:
+    def found(self) -> Top2:
         """The best over all threads."""
         for other in self._found[1:]:
             self._found[0].merge(other)
@@ -102,45 +166,117 @@ class _Sweep:
 
     def worker(self) -> Callable[[int | slice], None]:
         """One thread's way to do a task."""
-        shape = len(self.places), len(self.queries)
-        mine = Best.none(shape, self.train.slack(self.onto))
+        mine = Top2.none((len(self.places), len(self.asking)))
         self._found.append(mine)
         buffers = np.empty((2, TILE * TILE), dtype=np.float32)
 
         def sweep(task: int | slice) -> None:
             if isinstance(task, slice):
-                asking = take(self.onto.left, self.queries[task])
+                asking = _take(self.onto.left, self.asking[task])
                 for part in self.parts:
-                    self._offer(_multiply(self.right[part], asking, buffers[0]), part, mine, task)
+                    self._offer(multiply(self.right[part], asking, buffers[0]), part, mine, task)
                 return
             rows = self.parts[task]
             for columns in self.parts[task:]:
-                tile = _multiply(self.right[rows], self.left[columns], buffers[0])
+                tile = multiply(self.right[rows], self.left[columns], buffers[0])
                 self._offer(tile, rows, mine, columns)
                 if columns is not rows:
-                    turned = buffers[1][: tile.size].reshape(tile.shape[::-1])
-                    kernels.active().turn(tile, turned)
-                    self._offer(turned, columns, mine, rows)
+                    self._offer(turned(tile, buffers[1]), columns, mine, rows)
 
         return sweep
 
-    def _offer(self, tile: np.ndarray, part: slice, mine: Best, block: slice) -> None:
+    def _offer(self, tile: np.ndarray, part: slice, mine: Top2, block: slice) -> None:
         """Let every source take the best of its own rows of the tile."""
-        best_two = kernels.active().best_two
         for number, places in enumerate(self.places):
             first, last = np.searchsorted(places, [part.start, part.stop])
             if first < last:
-                best_two(
-                    tile,
-                    places[first:last] - part.start,
-                    np.arange(first, last, dtype=np.int32),
-                    mine.best[number, block],
-                    mine.second[number, block],
-                    mine.winner[number, block],
-                )
+                names = np.arange(first, last, dtype=np.int32)
+                chosen = places[first:last] - part.start
+                kernels.best_two(tile, chosen, names, *mine.of(number, block))
 
 
-def _multiply(rows: np.ndarray, columns: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    tile = buffer[: len(rows) * len(columns)].reshape(len(rows), len(columns))
-    np.matmul(rows, columns.T, out=tile)
-    return tile
+Settle = Callable[[Space, Space, Query], Found]
+
+
+def decide(
+    found: Top2,
+    asking: np.ndarray,
+    spaces: tuple[Space, Space],
+    queries: list[Query],
+    threads: int,
+    settle: Settle,
+) -> list[Found]:
+    """Measure all proven winners in float64 at once, and `settle` the rest.
+
+    `asking` are the nodes that the columns of `found` stand for; `spaces` are train and onto.
+    """
+    train, onto = spaces
+    where = np.empty(onto.n_nodes, dtype=np.int64)
+    where[asking] = np.arange(len(asking))
+    winners = [found.winner[number, where[query.asking]] for number, query in enumerate(queries)]
+    mine = np.concatenate([query.asking for query in queries])
+    nodes = np.concatenate(
+        [query.candidates[winner] for query, winner in zip(queries, winners, strict=True)]
+    )
+    distance = np.empty(len(mine))
+
+    def measure(part: slice) -> None:
+        distance[part] = onto.node_distances(mine[part], train, nodes[part])
+
+    Work(blocks(len(mine), 4096)).run(lambda: measure, threads=threads)
+    margin = np.float32(2 * train.slack(onto))
+    answers, start = [], 0
+    for number, (query, winner) in enumerate(zip(queries, winners, strict=True)):
+        at = where[query.asking]
+        answer = Found(query.rows[winner], distance[start : start + len(winner)])
+        start += len(winner)
+        doubtful = found.best[number, at] - found.second[number, at] <= margin
+        if doubtful.any():
+            settled = settle(train, onto, query.only(doubtful))
+            answer.row[doubtful], answer.distance[doubtful] = settled.row, settled.distance
+        answers.append(answer)
+    return answers
+
+
+def settle(train: Space, onto: Space, query: Query) -> Found:
+    """Measure everything within rounding of the best in float64; the nearest, lowest row wins."""
+    answer = Found.nothing(len(query.asking))
+    candidates = _take(train.right, query.candidates)
+    margin = np.float32(2 * train.slack(onto))
+    block = max(1, SETTLE_BYTES // (4 * len(candidates)))
+    for start in range(0, len(query.asking), block):
+        part = query.asking[start : start + block]
+        score = onto.left[part] @ candidates.T
+        which, candidate = np.nonzero(score >= score.max(axis=1, keepdims=True) - margin)
+        exact = onto.node_distances(part[which], train, query.candidates[candidate])
+        order = np.lexsort((query.rows[candidate], exact, which))
+        winner = order[np.searchsorted(which[order], np.arange(len(part)))]
+        answer.row[start : start + block] = query.rows[candidate[winner]]
+        answer.distance[start : start + block] = exact[winner]
+    return answer
+
+
+def blocks(count: int, size: int) -> list[slice]:
+    """Equal slices of at most `size`, as many for each thread."""
+    share = n_threads()
+    pieces = max(1, share * -(-count // (share * size)))
+    ends = [round(count * each / pieces) for each in range(pieces + 1)]
+    return [slice(a, b) for a, b in pairwise(ends) if b > a]
+
+
+def _take(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The rows, without a copy if they are all or adjacent."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return np.asarray(matrix[rows[0] : rows[-1] + 1])
+    taken: np.ndarray = matrix[rows]
+    return taken
+
+
+def _union(parts: list[np.ndarray], count: int) -> np.ndarray:
+    """The numbers below `count` that occur in any part, ascending."""
+    if len(parts) == 1:
+        return parts[0]
+    present = np.zeros(count, dtype=bool)
+    for part in parts:
+        present[part] = True
+    return np.flatnonzero(present)

@@ -18,7 +18,6 @@ from ..errors import VectorError
 from ..inputs import as_float32
 from . import kernels
 from .metrics import Metric, metric_named
-from .quantised import Codes
 
 __all__ = ["Space"]
 
@@ -50,27 +49,19 @@ class Space:
     right: np.ndarray = field(repr=False)  # (n_nodes, d') float32; left[i]·right[j] is a score
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
-        raw = as_float32(vectors)
+        raw = _fixed(as_float32(vectors))
         measure = metric_named(metric)
         node, first = _group_equal_rows(raw)
-        distinct = raw if len(first) == len(raw) else raw[first]
-        squared_norm = kernels.squared_norms(distinct)
+        distinct = raw if len(first) == len(raw) else _fixed(raw[first])
+        squared_norm = _squared_norms(distinct)
         try:
             left, right = measure.operands(distinct, squared_norm)
         except VectorError:
             if distinct is not raw:  # say it again with the user's row numbers
                 measure.operands(raw, squared_norm[node])
             raise
-        for name, value in [
-            ("vectors", raw),
-            ("metric", measure),
-            ("node", node),
-            ("first", first),
-            ("squared_norm", squared_norm),
-            ("left", left),
-            ("right", right),
-        ]:
-            object.__setattr__(self, name, value)
+        known = raw, measure, node, first, squared_norm, left, right
+        vars(self).update(zip(type(self).__annotations__, known, strict=True))
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -93,11 +84,6 @@ class Space:
         return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @cached_property
-    def codes(self) -> Codes:
-        """8-bit codes of the unit vectors, for the search that multiplies integers."""
-        return Codes.of(self)
-
-    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that determines distances: the values, their shape, the metric."""
         digest = hashlib.blake2b(digest_size=16)
@@ -105,15 +91,12 @@ class Space:
         digest.update(self.vectors.view(np.uint8).data)
         return digest.hexdigest()
 
-    def slack(self, other: Space, summed: int | None = None) -> float:
-        """How far a float32 score between the two spaces may be from the true one.
-
-        Fewer numbers `summed` one after the other than the dimension make less of an error.
-        """
+    def slack(self, other: Space) -> float:
+        """How far a float32 score between the two spaces may be from the true one."""
         largest = max(
             (float(each.squared_norm.max()) for each in (self, other) if each.n_nodes), default=0.0
         )
-        return self.metric.slack(self.dimension if summed is None else summed, largest)
+        return self.metric.slack(self.dimension, largest)
 
     def distances(self, rows: np.ndarray, other: Space, other_rows: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of rows."""
@@ -121,7 +104,16 @@ class Space:
 
     def node_distances(self, nodes: np.ndarray, other: Space, others: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of nodes."""
-        return kernels.pair_distances(self, nodes, other, others)
+        pairs = self.vectors, other.vectors, self.first[nodes], other.first[others]
+        if self.metric.name == "euclidean":
+            squares: np.ndarray = kernels.pair_squares(*pairs)
+            np.sqrt(squares, out=squares)
+            return squares
+        cosine: np.ndarray = kernels.pair_dots(*pairs)
+        cosine /= np.sqrt(self.squared_norm[nodes] * other.squared_norm[others])
+        np.subtract(1.0, cosine, out=cosine)
+        np.maximum(0.0, cosine, out=cosine)
+        return cosine
 
     def check_same_dimension(self, other: Space) -> None:
         """Refuse to compare what cannot be compared."""
@@ -145,6 +137,20 @@ class Space:
                 "embed the new rows with the same encoder"
             )
         return Space(np.concatenate([self.vectors, more]), self.metric.name)
+
+
+def _fixed(vectors: np.ndarray) -> np.ndarray:
+    """A read-only view: read-only or not is a type of its own to the compiler."""
+    view = vectors.view()
+    view.flags.writeable = False
+    return view
+
+
+def _squared_norms(vectors: np.ndarray) -> np.ndarray:
+    """|x|² of each row in float64."""
+    rows = np.arange(len(vectors), dtype=np.int32)
+    squared: np.ndarray = kernels.pair_dots(vectors, vectors, rows, rows)
+    return squared
 
 
 def _group_equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

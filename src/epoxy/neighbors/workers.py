@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from ..progress import Progress, silent
 
-__all__ = ["Work", "n_threads", "single_threaded_blas"]
+__all__ = ["Work", "many_threaded_blas", "n_threads", "single_threaded_blas"]
 
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 T = TypeVar("T")
@@ -41,6 +41,11 @@ def _pools() -> Any:
 _entered = 0
 _limit: Any = None
 _guard = threading.Lock()
+
+
+def many_threaded_blas() -> Any:
+    """Within this block products use all threads: for one large product that cannot be shared out."""
+    return _pools().limit(limits=n_threads(), user_api="blas")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The inner loops of `cells` and `celled` in numba; `numpy_cells` says what each one does."""
+"""The inner loops of `cells` and `search_cells`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import U, compiled
-from .vectors16 import LANES, SIDE, dot_block
+from ..compiling import U, compiled, reordered
 
-__all__ = ["longest_sum", "meet_cells", "raise_peaks"]
+__all__ = ["meet_cells", "raise_peaks"]
 
 SPAN = 2048  # queries at a time: with more their own vectors leave the cache
+SIDE = 4  # vectors on each side of a block of inner products
 TOP = 255
-
-
-def longest_sum(dimension: int) -> int:
-    """Sixteen running sums, four additions to join them, and what is left over."""
-    return dimension // LANES + 4 + dimension % LANES
 
 
 @compiled
 def raise_peaks(tile: Any, cell: Any, low: Any, per_step: Any, table: Any) -> None:
-    """Rows of one cell that follow each other are compared first, and coded once."""
+    """Raise each column's code of each cell to that of the best tile row of the cell.
+
+    `cell` (n_rows,) says whose each tile row is; a score s has the code 1 + (s − low)·per_step,
+    rounded down, between 0 and 255; `table` (n_cells, at least n_columns) uint8. Rows of one cell
+    that follow each other are compared first, and coded once.
+    """
     width = tile.shape[1]
     best = np.empty(width, np.float32)
     at = 0
@@ -47,7 +47,17 @@ def raise_peaks(tile: Any, cell: Any, low: Any, per_step: Any, table: Any) -> No
 
 @compiled
 def meet_cells(asked: Any, offered: Any, peak: Any, limits: Any, rounds: Any, answers: Any) -> None:
-    """So many queries at a time through all the rounds that a cell is fetched for many of them."""
+    """Offer each query the candidates of the cells that may hold one as near as it needs.
+
+    `asked` is (left, queries, least): the queries are rows of `left`, and a score below `least` is
+    of no use. `offered` is (right, nodes, names, live, first): candidate `names[p]` is the row
+    `nodes[names[p]]` of `right`, those of cell `live[c]` start at `first[c]`. `peak` (rows of left,
+    n_cells) holds codes as `raise_peaks` writes them, `limits` is (low, per_step, margin, guard):
+    what is `margin` below the best is of no use either, and codes may be off by `guard` steps. Each
+    of the `rounds` takes so many cells more, the nearest first, 0 all. Writes the best two scores
+    and who has the best to `answers`. `SPAN` queries go through all the rounds together, so that a
+    cell is fetched for many of them.
+    """
     left, queries, least = asked
     right, nodes, names, live, first = offered
     low, per_step, margin, guard = limits
@@ -135,28 +145,45 @@ def _offer(asked: Any, offered: Any, answers: Any) -> None:
     left, queries, asking = asked
     right, nodes, names = offered
     best, second, winner = answers
-    whole = left.shape[1] - left.shape[1] % LANES
     x, z = np.empty(SIDE, np.int64), np.empty(len(names) + SIDE, np.int64)
-    scores = np.zeros(SIDE * SIDE, np.float32)
+    scores = np.empty((SIDE, SIDE), np.float32)
     for j in range(len(z)):  # the last one stands in for those that are missing
-        row = nodes[U(names[U(min(j, len(names) - 1))])]
-        z[U(j)] = right.ctypes.data + row * right.strides[0]
+        z[U(j)] = nodes[U(names[U(min(j, len(names) - 1))])]
     for a in range(0, len(asking), SIDE):
         for i in range(SIDE):
-            row = queries[U(asking[U(min(a + i, len(asking) - 1))])]
-            x[U(i)] = left.ctypes.data + row * left.strides[0]
+            x[U(i)] = queries[U(asking[U(min(a + i, len(asking) - 1))])]
         for b in range(0, len(names), SIDE):
-            if whole:
-                dot_block(x.ctypes.data, z.ctypes.data + 8 * b, scores.ctypes.data, whole // LANES)
+            _dot_block(left, right, x, z[b : b + SIDE], scores)
             for i in range(min(SIDE, len(asking) - a)):
                 q = U(asking[U(a + i)])
                 for j in range(min(SIDE, len(names) - b)):
-                    score = scores[U(SIDE * i + j)]
-                    for d in range(whole, left.shape[1]):
-                        score += left[queries[q], d] * right[nodes[names[b + j]], d]
+                    score = scores[U(i), U(j)]
                     if score > second[q]:
                         if score > best[q]:
                             second[q], best[q] = best[q], score
                             winner[q] = names[b + j]
                         else:
                             second[q] = score
+
+
+@reordered
+def _dot_block(left: Any, right: Any, x: Any, z: Any, scores: Any) -> None:
+    """The inner products of four rows of `left` with four of `right`, summed in any order.
+
+    Sixteen sums stay in registers while eight rows stream by; pair by pair takes three times as long.
+    """
+    x0, x1, x2, x3 = left[x[0]], left[x[1]], left[x[2]], left[x[3]]
+    z0, z1, z2, z3 = right[z[0]], right[z[1]], right[z[2]], right[z[3]]
+    s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = np.float32(0.0)
+    s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = np.float32(0.0)
+    for d in range(left.shape[1]):
+        at = U(d)
+        a, b, c, e = z0[at], z1[at], z2[at], z3[at]
+        s00, s01, s02, s03 = s00 + x0[at] * a, s01 + x0[at] * b, s02 + x0[at] * c, s03 + x0[at] * e
+        s10, s11, s12, s13 = s10 + x1[at] * a, s11 + x1[at] * b, s12 + x1[at] * c, s13 + x1[at] * e
+        s20, s21, s22, s23 = s20 + x2[at] * a, s21 + x2[at] * b, s22 + x2[at] * c, s23 + x2[at] * e
+        s30, s31, s32, s33 = s30 + x3[at] * a, s31 + x3[at] * b, s32 + x3[at] * c, s33 + x3[at] * e
+    scores[0, 0], scores[0, 1], scores[0, 2], scores[0, 3] = s00, s01, s02, s03
+    scores[1, 0], scores[1, 1], scores[1, 2], scores[1, 3] = s10, s11, s12, s13
+    scores[2, 0], scores[2, 1], scores[2, 2], scores[2, 3] = s20, s21, s22, s23
+    scores[3, 0], scores[3, 1], scores[3, 2], scores[3, 3] = s30, s31, s32, s33

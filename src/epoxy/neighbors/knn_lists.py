@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import kernels
+from . import list_kernels
 from .space import Space
 
 __all__ = ["Candidates", "Lists", "exact_rows", "proven"]
@@ -31,7 +31,7 @@ ROW_BYTES = 128 << 20
 class Lists:
     """Growing lists of candidates, best first only after `drain`."""
 
-    keys: np.ndarray  # (n, capacity) uint64, see numpy_kernels
+    keys: np.ndarray  # (n, capacity) uint64, see list_kernels
     count: np.ndarray  # (n,) int64
     floor: np.ndarray  # (n,) float32
     keep: int
@@ -55,13 +55,9 @@ class Lists:
         floor = self.floor[block]
         return self.keys[block], self.count[block], floor, floor.view(np.uint32)
 
-    def push_rows(self, tile: np.ndarray, block: slice, start: int, keep: int) -> None:
+    def push(self, tile: np.ndarray, block: slice, start: int, keep: int) -> None:
         """Offer a tile to the lists of its rows; its first column is node `start`."""
-        kernels.active().push_rows(tile, tile.view(np.uint32), start, self.part(block), keep)
-
-    def push_columns(self, tile: np.ndarray, block: slice, start: int, keep: int) -> None:
-        """Offer a tile to the lists of its columns; its first row is node `start`."""
-        kernels.active().push_columns(tile, tile.view(np.uint32), start, self.part(block), keep)
+        list_kernels.push(tile, tile.view(np.uint32), start, self.part(block), keep)
 
     def keep_after(self, share: float) -> int:
         """How many of a random `share` of all nodes to keep so that `keep` of all will be found."""
@@ -74,7 +70,7 @@ class Lists:
         lists = self.part(block)
         names = np.empty((len(lists[0]), self.keep), dtype=np.int32)
         floors = np.empty(len(names), dtype=np.float32)
-        kernels.active().drain(lists, self.keep, names, floors)
+        list_kernels.drain(lists, self.keep, names, floors)
         return names, floors
 
 
@@ -109,7 +105,7 @@ def proven(
     Where the candidates cannot prove that they hold them all, the row is searched again.
     """
     nodes, distance = candidates.nodes, candidates.distance
-    kernels.active().rank_rows(nodes, distance)
+    list_kernels.rank_rows(nodes, distance)
     floors = candidates.floors.astype(np.float64)
     beyond = train.metric.distance_of(floors + train.slack(onto))
     doubtful = np.flatnonzero(~(distance[:, width - 1] < beyond))
