@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
-import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder
-from epoxy.encoders.store import Store
+from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder, store
 from epoxy.errors import FrameError, StoreError
 
 
@@ -44,8 +42,8 @@ def counted():
 
 
 @pytest.fixture(autouse=True)
-def small_shards(monkeypatch):
-    monkeypatch.setattr(cache, "SHARD_ROWS", 4)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(cache, "BATCH_ROWS", 4)
 
 
 def cached(function, folder, identity="v1"):
@@ -62,6 +60,11 @@ EXPECTED = np.array([vector(row) for row in ROWS], dtype=np.float32)
 
 def files(folder, suffix):
     return sorted(folder.rglob(f"*{suffix}"))
+
+
+def the_file(folder):
+    (found,) = files(folder, ".sqlite")
+    return found
 
 
 # laws
@@ -176,31 +179,16 @@ def test_without_an_identity_nothing_is_stored(counted, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_nothing_stored_needs_pickle(counted, tmp_path):
-    cached(counted, tmp_path).encode(ROWS)
-
-    stored = [np.load(path, allow_pickle=False) for path in files(tmp_path, ".npy")]
-    entries = [json.loads(path.read_text()) for path in files(tmp_path, ".json")]
-
-    assert sorted(len(each) for each in stored) == [2, 4, 4]
-    assert {entry["identity"] for entry in entries} == {"function v1"}
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".npy", ".json"}
-
-
-@pytest.mark.parametrize("shard_rows", [6, 64])
-def test_many_small_additions_end_in_few_files(counted, tmp_path, monkeypatch, shard_rows):
-    monkeypatch.setattr(cache, "SHARD_ROWS", shard_rows)
-    monkeypatch.setattr(cache, "_MOST_SMALL", 8)
-    rows = rows_named(*range(25))
-
-    for row in rows:
+def test_nothing_stored_needs_pickle_and_one_file_holds_it(counted, tmp_path):
+    for row in ROWS:
         cached(counted, tmp_path).encode([row])
 
-    assert len(files(tmp_path, ".json")) <= 12
-    assert len(files(tmp_path, ".json")) == len(files(tmp_path, ".npy"))
-    vectors = cached(counted, tmp_path).encode(rows)
-    assert counted.asked == rows
-    assert vectors.tolist() == [vector(row) for row in rows]
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    with closing(sqlite3.connect(path)) as db:
+        stored = [blob for (blob,) in db.execute("SELECT vector FROM vectors ORDER BY rowid")]
+
+    vectors = [np.frombuffer(blob[8:], dtype="<f4") for blob in stored]
+    np.testing.assert_array_equal(vectors, EXPECTED)
 
 
 def test_one_identity_with_vectors_of_two_lengths_is_an_error(tmp_path):
@@ -276,7 +264,6 @@ def damage_by_foreign_content(path):
         np.save(file, np.zeros((4, 3), dtype=np.float32))
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".json"])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -287,104 +274,72 @@ def damage_by_foreign_content(path):
         damage_by_foreign_content,
     ],
 )
-def test_a_damaged_shard_is_rebuilt_and_not_trusted(counted, tmp_path, damage, suffix):
+def test_a_damaged_file_is_rebuilt_and_not_trusted(counted, tmp_path, damage):
     cached(counted, tmp_path).encode(ROWS[:8])
-    damage(files(tmp_path, suffix)[0])
+    damage(the_file(tmp_path))
 
     vectors = cached(counted, tmp_path).encode(ROWS[:8])
 
     np.testing.assert_array_equal(vectors, EXPECTED[:8])
-    assert len(counted.asked) == 12
+    asked = len(counted.asked)
     np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS[:8]), EXPECTED[:8])
-    assert len(counted.asked) == 12
+    assert len(counted.asked) == asked
 
 
-def test_no_flipped_bit_anywhere_in_a_shard_changes_a_vector(counted, tmp_path):
+@pytest.mark.parametrize("page", range(3), ids=["header and schema", "vectors", "index"])
+def test_no_flipped_bit_anywhere_in_a_file_changes_a_vector(counted, tmp_path, page):
     cached(counted, tmp_path).encode(ROWS[:2])
+    path = the_file(tmp_path)
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[16:18], "big")
+    used = [at for at in range(page * size, (page + 1) * size) if whole[at]]
 
-    for path in [*files(tmp_path, ".npy"), *files(tmp_path, ".json")]:
-        whole = path.read_bytes()
-        others = {other: other.read_bytes() for other in path.parent.iterdir()}
-        for position in range(0, len(whole), 11):
-            flipped = bytearray(whole)
-            flipped[position] ^= 1 << position % 8
-            path.write_bytes(bytes(flipped))
+    for position in used:
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(bytes(flipped))
 
-            vectors = cached(counted, tmp_path).encode(ROWS[:2])
+        vectors = cached(counted, tmp_path).encode(ROWS[:2])
 
-            np.testing.assert_array_equal(vectors, EXPECTED[:2])
-            for stale in path.parent.iterdir():
-                stale.unlink()
-            for other, content in others.items():
-                other.write_bytes(content)
+        np.testing.assert_array_equal(vectors, EXPECTED[:2])
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{}",
-        b"[]",
-        b"null",
-        b"\xff\xfe",
-        b'{"entry": 1}',
-        b'{"entry": "x", "format": 1, "rows": "zz"}',
-    ],
-)
-def test_an_entry_that_is_no_entry_is_removed(counted, tmp_path, content):
-    cached(counted, tmp_path).encode(ROWS[:4])
-    (entry,) = files(tmp_path, ".json")
-    entry.write_bytes(content)
+def test_a_changed_vector_costs_only_its_row(counted, tmp_path):
+    cached(counted, tmp_path).encode(ROWS)
+    with closing(sqlite3.connect(the_file(tmp_path))) as db, db:
+        db.execute("UPDATE vectors SET vector = zeroblob(20) WHERE rowid = 3")
 
-    vectors = cached(counted, tmp_path).encode(ROWS[:4])
+    np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS), EXPECTED)
 
-    np.testing.assert_array_equal(vectors, EXPECTED[:4])
-    assert not entry.exists()
+    assert counted.asked == [*ROWS, ROWS[2]]
 
 
-@pytest.mark.parametrize("change", [{"format": 999}, {"identity": "somebody else"}])
-def test_a_shard_of_another_version_or_encoder_is_neither_used_nor_removed(
-    counted, tmp_path, change
+def test_the_file_of_another_encoder_is_not_trusted(counted, tmp_path):
+    cached(counted, tmp_path, "v1").encode(ROWS[:4])
+    theirs = the_file(tmp_path)
+    cached(counted, tmp_path, "v2").encode(ROWS[4:])
+    (ours,) = (path for path in files(tmp_path, ".sqlite") if path != theirs)
+    theirs.replace(ours)
+
+    vectors = cached(lambda rows: np.ones((len(rows), 3)), tmp_path, "v2").encode(ROWS[:4])
+
+    np.testing.assert_array_equal(vectors, np.ones((4, 3)))
+
+
+def test_a_file_that_another_process_holds_is_neither_used_nor_removed(
+    counted, tmp_path, monkeypatch
 ):
-    from epoxy.encoders.store import _canonical, _checksum
-
+    monkeypatch.setattr(store, "_PATIENCE", 0.05)
     cached(counted, tmp_path).encode(ROWS[:4])
-    (path,) = files(tmp_path, ".json")
-    entry = json.loads(path.read_text()) | change
-    entry.pop("entry")
-    path.write_bytes(_canonical(entry | {"entry": _checksum(_canonical(entry))}))
+    path = the_file(tmp_path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match=r"could not be stored in .* \(database is locked\)"):
+            cached(counted, tmp_path).encode(ROWS[:5])
+        db.rollback()
 
-    vectors = cached(counted, tmp_path).encode(ROWS[:4])
-
-    np.testing.assert_array_equal(vectors, EXPECTED[:4])
-    assert len(counted.asked) == 8
+    np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS[:4]), EXPECTED[:4])
     assert path.exists()
-
-
-def test_what_a_killed_process_left_is_removed_after_a_day(counted, tmp_path):
-    cached(counted, tmp_path).encode(ROWS[:4])
-    (entry,) = files(tmp_path, ".json")
-    yesterday = time.time() - 2 * 24 * 3600
-    old, new = entry.with_name("old.npy.1.part"), entry.with_name("new.npy.2.part")
-    orphan = entry.with_name("orphan.npy")
-    for path in (old, new, orphan):
-        path.write_bytes(b"half")
-    for path in (old, orphan):
-        os.utime(path, (yesterday, yesterday))
-
-    cached(counted, tmp_path).encode(ROWS[:5])
-
-    assert (old.exists(), orphan.exists(), new.exists()) == (False, False, True)
-    assert len(files(tmp_path, ".json")) == 2
-
-
-def test_a_shard_that_vanishes_between_listing_and_reading_is_computed_again(tmp_path):
-    store = Store(tmp_path, "v1")
-    store.write(np.zeros((1, 2), dtype=np.uint64), np.ones((1, 3), dtype=np.float32))
-    (shard,) = store.shards()
-    store.remove(shard)
-
-    assert store.read(shard) is None
-    assert store.shards() == []
 
 
 def test_a_failure_halfway_keeps_the_shards_before_it(counted, tmp_path):
@@ -403,24 +358,28 @@ def test_a_failure_halfway_keeps_the_shards_before_it(counted, tmp_path):
 # killed, and crowded: real processes
 
 PROGRAM = """
-    import os, signal, sys
+    import os, signal, sqlite3, sys
     from pathlib import Path
     from epoxy.encoders import Cached, Function, cache
 
-    cache.SHARD_ROWS = 4
+    cache.BATCH_ROWS = 4
     folder, log, start, stop, die_at = sys.argv[1:3] + [int(each) for each in sys.argv[3:]]
 
-    replaced = 0
-    replace = os.replace
+    committed = 0
+    connect = sqlite3.connect
 
-    def dies(source, target):
-        global replaced
-        replaced += 1
-        if replaced == die_at:
+    def dies(statement):
+        global committed
+        committed += statement == "COMMIT"
+        if committed == die_at:
             os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
 
-    os.replace = dies
+    def watched(*args, **options):
+        db = connect(*args, **options)
+        db.set_trace_callback(dies)
+        return db
+
+    sqlite3.connect = watched
 
     def embed(rows):
         with open(log, "a") as file:
@@ -435,28 +394,24 @@ PROGRAM = """
 """
 
 
-def run(folder, log, start=0, stop=20, die_at=0):
+def run(folder, log, start=0, stop=20, die_at=-1):
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder), str(log)]
     return subprocess.Popen([*command, str(start), str(stop), str(die_at)])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this platform")
-@pytest.mark.parametrize(
-    ("die_at", "shards_kept"),
-    [(1, 0), (2, 0), (5, 2), (6, 2), (10, 4)],
-    ids=["first vectors", "first entry", "third vectors", "third entry", "last entry"],
-)
-def test_a_killed_run_resumes_where_it_was(tmp_path, counted, die_at, shards_kept):
+@pytest.mark.parametrize("die_at", [1, 3, 5], ids=["first", "third", "last"])
+def test_a_killed_run_resumes_where_it_was(tmp_path, counted, die_at):
     folder, log = tmp_path / "cache", tmp_path / "log"
 
     killed = run(folder, log, die_at=die_at).wait(timeout=60)
     vectors = cached(counted, folder).encode(rows_named(*range(20)))
 
-    # a shard is two renames, and exists with the second
+    # it dies with a batch computed and inserted, but not committed
     asked_before = log.read_text().splitlines()
     assert killed == -signal.SIGKILL
-    assert len(asked_before) == 4 * (shards_kept + 1)
-    assert counted.asked == rows_named(*range(4 * shards_kept, 20))
+    assert len(asked_before) == 4 * die_at
+    assert counted.asked == rows_named(*range(4 * (die_at - 1), 20))
     assert vectors.tolist() == [vector(row) for row in rows_named(*range(20))]
 
 

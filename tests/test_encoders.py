@@ -280,7 +280,10 @@ def test_precomputed_refuses_another_number_of_rows():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e39])
 def test_precomputed_names_the_row_whose_vector_is_not_finite(bad):
-    with pytest.raises(VectorError, match="NaN or infinite values for row 1; drop that row"):
+    with pytest.raises(
+        VectorError,
+        match="array: vectors must be finite, got NaN or infinity in 1 rows",
+    ):
         Precomputed(np.array([[1.0, 2.0], [bad, 1.0]])).encode(["a", "b"])
 
 
@@ -288,8 +291,8 @@ def test_precomputed_names_the_row_whose_vector_is_not_finite(bad):
     ("wrong", "message"),
     [
         ([[1.0, 2.0], [3.0]], "do not form a table"),
-        ([1.0, 2.0], r"array of shape \(2,\)"),
-        ([["x"], ["y"]], r"expected numbers of shape \(n_rows, dim\)"),
+        ([1.0, 2.0], r"vectors are numbers, rows × dimension, got shape \(2,\)"),
+        ([["x"], ["y"]], "dtype <U1; give one vector per row"),
         (np.array([[1.0], None], dtype=object), "do not form a table"),
     ],
 )
@@ -349,7 +352,7 @@ def test_a_function_that_returns_nan_is_named():
     def broken(rows):
         return np.full((len(rows), 2), np.nan)
 
-    with pytest.raises(VectorError, match=r"'broken' gave a vector with NaN or infinite .* row 0"):
+    with pytest.raises(VectorError, match=r"'broken': vectors must be finite, .* first row 0"):
         Function(broken).encode(ROWS)
 
 
@@ -688,6 +691,9 @@ def sentence_models(monkeypatch):
         is_progress_bar_enabled=lambda: bars["drawn"],
         disable_progress_bar=lambda: bars.update(drawn=False),
         enable_progress_bar=lambda: bars.update(drawn=True),
+        get_verbosity=lambda: 30,
+        set_verbosity=lambda level: None,
+        set_verbosity_error=lambda: None,
     )
     modules = {
         "sentence_transformers": types.SimpleNamespace(SentenceTransformer=StandInSentences),

@@ -88,6 +88,7 @@ def test_answers_survive_saving_and_loading(fitted, comments, tmp_path):
     assert again.history_ == fitted.history_
     assert {path.suffix for path in (tmp_path / "head").iterdir()} <= {
         ".json",
+        ".npz",
         ".safetensors",
         ".txt",
     }

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from epoxy import Split, Votes, theory
 from epoxy.errors import AlignmentError, NotIdentifiable, ParameterError, VoteError
 from epoxy.extension import reach
-from epoxy.theory import Constants, Others, Participation, Scan, lift
+from epoxy.theory import Participation, Scan, lift
+from epoxy.theory.bounds import Constants
+from epoxy.theory.lift import Others
 
 EUCLID = Scan(metric="euclidean")
 share = st.floats(0.01, 0.99)
@@ -24,28 +26,28 @@ def test_minimum_overlap_by_eye():
     votes = Votes([[0, 0, -1], [1, -1, 1], [1, 1, -1], [-1, 0, -1]])
 
     # pairs: 01 on rows 0 and 2, 02 on row 1, 12 nowhere; source 2's best is 1/4
-    assert theory.minimum_overlap(votes) == 0.25
+    assert theory.bounds.minimum_overlap(votes) == 0.25
 
 
 def test_proposition_1_by_hand():
-    assert theory.extended_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
+    assert theory.bounds.extended_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
         0.9 - 0.8 * 0.01 / (0.25 * 1.1)
     )
-    assert theory.new_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
+    assert theory.bounds.new_accuracy(0.9, 0.01, 0.5, 0.2, 0.5) == pytest.approx(
         0.9 - 0.8 * 0.01 / (0.25 * 1.1) * (1 + 1 / 0.1)
     )
 
 
 def test_a_source_worse_than_guessing_is_never_promised_to_improve():
-    for bound in (theory.extended_accuracy, theory.new_accuracy):
+    for bound in (theory.bounds.extended_accuracy, theory.bounds.new_accuracy):
         assert bound(0.3, 0.2, 0.1, 0.1, 0.1) == pytest.approx(0.3)
-    assert theory.new_accuracy_tight(0.3, 0.2, 0.1) == pytest.approx(0.3)
+    assert theory.bounds.new_accuracy_tight(0.3, 0.2, 0.1) == pytest.approx(0.3)
 
 
 def test_theorem_1_estimation_error_by_hand():
     constants = Constants(rarest=0.1, weakest=0.5, agreement=0.4)
 
-    error = theory.estimation_error(constants, n_rows=10**6, n_sources=3, overlap=0.2)
+    error = theory.bounds.estimation_error(constants, n_rows=10**6, n_sources=3, overlap=0.2)
 
     slack = math.sqrt(math.log(40) / 2e6)
     learning = 81 * math.sqrt(math.pi) / (2 * 0.5 * 0.16) * 3 / math.sqrt(10**6 * 0.2)
@@ -57,7 +59,10 @@ def test_theorem_1_says_nothing_where_it_has_no_room():
     dull = Constants(rarest=0.5, weakest=0.0, agreement=0.4)
 
     for constants in (rare, dull):
-        assert theory.estimation_error(constants, n_rows=100, n_sources=3, overlap=0.2) == math.inf
+        assert (
+            theory.bounds.estimation_error(constants, n_rows=100, n_sources=3, overlap=0.2)
+            == math.inf
+        )
 
 
 def test_constants_are_measured_on_votes():
@@ -71,22 +76,22 @@ def test_constants_are_measured_on_votes():
 
 
 def test_theorem_2_by_hand():
-    risk = theory.epoxy_risk([0.1, 0.2], [0.5, 0.3], uncovered=0.2, balance=0.6)
+    risk = theory.bounds.epoxy_risk([0.1, 0.2], [0.5, 0.3], uncovered=0.2, balance=0.6)
 
     assert risk == pytest.approx(2 * 1.5 * (0.05 + 0.06) + 2 * 0.2 * 0.24)
 
 
 def test_a_coin_flip_source_has_risk_one_half_whatever_the_embedding():
-    assert theory.extended_source_risk(0.5, 0.3, 0.2, 0.1) == 0.5
+    assert theory.bounds.extended_source_risk(0.5, 0.3, 0.2, 0.1) == 0.5
 
 
 def test_extended_source_risk_is_one_minus_proposition_1():
-    smooth = theory.inherited_smoothness(0.01, 0.02)
+    smooth = theory.bounds.inherited_smoothness(0.01, 0.02)
 
-    risk = theory.extended_source_risk(0.9, smooth, 0.6, 0.2 * 0.5)
+    risk = theory.bounds.extended_source_risk(0.9, smooth, 0.6, 0.2 * 0.5)
 
     assert smooth == pytest.approx(0.05)
-    assert risk == pytest.approx(1 - theory.extended_accuracy(0.9, 0.05, 0.6, 0.2, 0.5))
+    assert risk == pytest.approx(1 - theory.bounds.extended_accuracy(0.9, 0.05, 0.6, 0.2, 0.5))
 
 
 def test_proposition_2_needs_errors_to_ignore_density():
@@ -99,9 +104,9 @@ def test_proposition_2_needs_errors_to_ignore_density():
     rough = theory.smoothness(labels, points, [1.0], EUCLID).value[0]
     risk_of_near_pairs = 0.5  # each near row is in the cluster, where half are wrong
 
-    plain = theory.inherited_smoothness(0.0, float((constant != labels).mean()))
+    plain = theory.bounds.inherited_smoothness(0.0, float((constant != labels).mean()))
     assert rough > plain
-    assert rough <= theory.inherited_smoothness(0.0, risk_of_near_pairs)
+    assert rough <= theory.bounds.inherited_smoothness(0.0, risk_of_near_pairs)
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,9 +114,9 @@ def test_proposition_2_needs_errors_to_ignore_density():
 def test_rougher_labels_never_promise_more(accuracy, rough, support, crossing, near):
     args = (support, crossing, near)
 
-    for bound in (theory.extended_accuracy, theory.new_accuracy):
+    for bound in (theory.bounds.extended_accuracy, theory.bounds.new_accuracy):
         assert bound(accuracy, rough, *args) <= bound(accuracy, rough / 2, *args) + 1e-9
-    for tight in (theory.extended_accuracy_tight, theory.new_accuracy_tight):
+    for tight in (theory.bounds.extended_accuracy_tight, theory.bounds.new_accuracy_tight):
         assert tight(accuracy, rough, crossing) <= tight(accuracy, rough / 2, crossing) + 1e-9
 
 
@@ -123,16 +128,18 @@ def test_measured_denominators_are_never_looser_than_the_printed_ones(a, rough, 
 
     printed = a - (2 * a - 1) * rough / (p**2 * (1 + growth))
 
-    assert theory.extended_accuracy_tight(a, rough, p) >= printed - 1e-9
+    assert theory.bounds.extended_accuracy_tight(a, rough, p) >= printed - 1e-9
 
 
 @settings(max_examples=60, deadline=None)
 @given(share, share)
 def test_overlap_grows_and_rates_improve_with_crossing_and_nearness(crossing, near):
-    assert theory.overlap_growth(crossing, near) >= 1
-    assert theory.overlap_growth(crossing, near) >= theory.overlap_growth(crossing / 2, near)
-    assert theory.rate_improvement(crossing, near) ** 2 == pytest.approx(
-        theory.overlap_growth(crossing, near)
+    assert theory.bounds.overlap_growth(crossing, near) >= 1
+    assert theory.bounds.overlap_growth(crossing, near) >= theory.bounds.overlap_growth(
+        crossing / 2, near
+    )
+    assert theory.bounds.rate_improvement(crossing, near) ** 2 == pytest.approx(
+        theory.bounds.overlap_growth(crossing, near)
     )
 
 
@@ -144,14 +151,14 @@ def test_the_agreement_floor_holds_for_any_accuracies_above_the_bounds(low_ext, 
 
     true = new * extended + (1 - new) * (1 - extended)
 
-    assert theory.agreement_floor(low_ext, low_new) <= true + 1e-9
+    assert theory.lift.agreement_floor(low_ext, low_new) <= true + 1e-9
 
 
 def test_the_printed_expression_overstates_where_the_floor_does_not():
     printed = -5 * -5 + (1 + 5) * (1 + 5)
 
     assert printed == 61
-    assert theory.agreement_floor(-5, -5) == 0
+    assert theory.lift.agreement_floor(-5, -5) == 0
 
 
 def enumerated_lift(sources, balance):
@@ -218,7 +225,7 @@ def test_one_extended_source_agrees_with_the_general_case():
         p.append(up / (up + down))
         weight.append((up + down) / 2)
 
-    single = reached * np.dot(weight, theory.single_lift(np.array(p), ext, new))
+    single = reached * np.dot(weight, theory.lift.single_lift(np.array(p), ext, new))
 
     assert theory.exact_lift(sources).value == pytest.approx(single, abs=1e-12)
 
@@ -239,11 +246,13 @@ def test_theorem_1_never_exceeds_the_exact_lift(others, accuracy, reached):
     mass = (p + p[::-1]) / 2
     rows = np.repeat(q, np.maximum(1, np.round(mass * 2000)).astype(int))
 
-    found = theory.others_without(rows)
-    exact = reached * theory.single_lift(rows, extended, new).mean()
+    found = theory.lift.others_without(rows)
+    exact = reached * theory.lift.single_lift(rows, extended, new).mean()
 
-    printed = theory.lift_bound(extended, new, reached=reached, others=Others(found.performance))
-    kept = theory.lift_bound(extended, new, reached=reached, others=found)
+    printed = theory.lift.lift_bound(
+        extended, new, reached=reached, others=Others(found.performance)
+    )
+    kept = theory.lift.lift_bound(extended, new, reached=reached, others=found)
     assert printed <= exact + 1e-9
     assert kept <= exact + 1e-9
     assert printed <= kept + 1e-9
@@ -252,7 +261,9 @@ def test_theorem_1_never_exceeds_the_exact_lift(others, accuracy, reached):
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.5, 0.95), st.floats(0.0, 0.04), share)
 def test_lift_grows_with_the_accuracy_of_lent_votes(new, more, p):
-    assert theory.single_lift(p, 0.8, new + more) >= theory.single_lift(p, 0.8, new) - 1e-12
+    assert (
+        theory.lift.single_lift(p, 0.8, new + more) >= theory.lift.single_lift(p, 0.8, new) - 1e-12
+    )
 
 
 def test_a_source_that_guesses_gives_no_lift():
@@ -289,10 +300,10 @@ def test_coverage_lemma_and_proposition_1_hold_on_random_draws():
         fresh = votes.cast[:, 0] & ~split.votes.cast[:, 0]
         right = votes.matrix[:, 0] == split.y
 
-        gain = theory.coverage_gain(place.crossing, place.near)
-        printed = theory.coverage_gain(place.crossing, place.near, place.support)
-        whole = theory.extended_accuracy_tight(0.9, rough, place.support_near)
-        new = theory.new_accuracy_tight(0.9, rough, place.crossing)
+        gain = theory.bounds.coverage_gain(place.crossing, place.near)
+        printed = theory.bounds.coverage_gain(place.crossing, place.near, place.support)
+        whole = theory.bounds.extended_accuracy_tight(0.9, rough, place.support_near)
+        new = theory.bounds.new_accuracy_tight(0.9, rough, place.crossing)
 
         assert printed[0] <= gain[0] <= fresh.mean()  # the event implies B_r, on any draw
         slack = 3 * np.sqrt(0.25 / fresh.sum())
@@ -313,10 +324,10 @@ def test_overlap_lemma_holds_for_independent_supports():
     least = min(place.crossing[0] for place in places.values())
     near = places["source_0"].near[0]
 
-    after = theory.minimum_overlap(reach(split, metric="euclidean").extend(radius))
+    after = theory.bounds.minimum_overlap(reach(split, metric="euclidean").extend(radius))
 
-    before = theory.minimum_overlap(votes)
-    assert after >= theory.overlap_growth(least, near) * before
+    before = theory.bounds.minimum_overlap(votes)
+    assert after >= theory.bounds.overlap_growth(least, near) * before
     assert after > before
 
 
@@ -331,10 +342,14 @@ def test_theorem_1_bounds_the_error_actually_made():
         matrix = np.where(generator.random((n_rows, 3)) < truth, y[:, None], 1 - y[:, None])
         votes = Votes(matrix)
         rows = np.arange(n_rows)
-        risk = [1 - theory.posterior(votes, a)[rows, y].mean() for a in (truth, _accuracies(votes))]
+        risk = [
+            1 - theory.lift.posterior(votes, a)[rows, y].mean() for a in (truth, _accuracies(votes))
+        ]
         worst = max(worst, abs(risk[0] - risk[1]))
         constants = Constants.of(votes, truth)
-        bounds.append(theory.estimation_error(constants, n_rows=n_rows, n_sources=3, overlap=1.0))
+        bounds.append(
+            theory.bounds.estimation_error(constants, n_rows=n_rows, n_sources=3, overlap=1.0)
+        )
 
     assert worst <= min(bounds)
 
@@ -342,13 +357,13 @@ def test_theorem_1_bounds_the_error_actually_made():
 def test_participation_names_three_regions():
     before, after = Votes([[0, -1], [-1, -1], [-1, 1]]), Votes([[0, 1], [1, -1], [-1, 1]])
 
-    assert theory.participation(before, after).tolist() == [[1, 2], [2, 0], [0, 1]]
+    assert theory.lift.participation(before, after).tolist() == [[1, 2], [2, 0], [0, 1]]
 
 
 def test_posterior_by_hand_for_three_classes():
     votes = Votes([[0, -1], [0, 2], [-1, -1]], classes=["a", "b", "c"])
 
-    found = theory.posterior(votes, [0.8, 0.6])
+    found = theory.lift.posterior(votes, [0.8, 0.6])
 
     np.testing.assert_allclose(found[0], [0.8, 0.1, 0.1])
     both = np.array([0.8 * 0.2, 0.1 * 0.2, 0.1 * 0.6])
@@ -359,14 +374,30 @@ def test_posterior_by_hand_for_three_classes():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: theory.minimum_overlap(Votes([[0]])), NotIdentifiable, "at least 2 sources"),
-        (lambda: theory.epoxy_risk([0.1], [0.5], 0.1), ParameterError, "must sum to 1, got 0.6000"),
-        (lambda: theory.epoxy_risk([0.1], [1.0], 0, balance=1), ParameterError, "empty class"),
-        (lambda: theory.epoxy_risk([0.1], [1.0], 0, balance=60), ParameterError, "check its units"),
+        (
+            lambda: theory.bounds.minimum_overlap(Votes([[0]])),
+            NotIdentifiable,
+            "at least 2 sources",
+        ),
+        (
+            lambda: theory.bounds.epoxy_risk([0.1], [0.5], 0.1),
+            ParameterError,
+            "must sum to 1, got 0.6000",
+        ),
+        (
+            lambda: theory.bounds.epoxy_risk([0.1], [1.0], 0, balance=1),
+            ParameterError,
+            "empty class",
+        ),
+        (
+            lambda: theory.bounds.epoxy_risk([0.1], [1.0], 0, balance=60),
+            ParameterError,
+            "check its units",
+        ),
         (lambda: Constants.of(Votes([[2]]), [0.9]), VoteError, "statement about 2 classes"),
         (lambda: Constants.of(Votes([[0, -1], [-1, 1]]), [0.9, 0.9]), NotIdentifiable, "no two"),
         (
-            lambda: theory.estimation_error(
+            lambda: theory.bounds.estimation_error(
                 Constants(0.1, 0.5, 0.5), n_rows=0, n_sources=3, overlap=0.1
             ),
             ParameterError,
@@ -380,11 +411,15 @@ def test_posterior_by_hand_for_three_classes():
             ParameterError,
             "0.5 is even",
         ),
-        (lambda: theory.posterior(Votes([[0]]), [0.9, 0.9]), AlignmentError, "2 accuracies for 1"),
-        (lambda: theory.posterior(Votes([[0]]), [np.nan]), ParameterError, "got NaN"),
-        (lambda: theory.posterior(Votes([[0]]), [0.9], [1, 1]), ParameterError, "sum to 1"),
         (
-            lambda: theory.participation(Votes([[0]]), Votes([[0], [1]])),
+            lambda: theory.lift.posterior(Votes([[0]]), [0.9, 0.9]),
+            AlignmentError,
+            "2 accuracies for 1",
+        ),
+        (lambda: theory.lift.posterior(Votes([[0]]), [np.nan]), ParameterError, "got NaN"),
+        (lambda: theory.lift.posterior(Votes([[0]]), [0.9], [1, 1]), ParameterError, "sum to 1"),
+        (
+            lambda: theory.lift.participation(Votes([[0]]), Votes([[0], [1]])),
             AlignmentError,
             "extend the same rows",
         ),

@@ -14,6 +14,7 @@ from epoxy.errors import (
     LabelError,
     ParameterError,
     RadiusError,
+    UnknownName,
     VectorError,
 )
 from epoxy.theory import Scan, pairs
@@ -246,7 +247,7 @@ def test_a_simple_model_bounds_the_smoothness_of_labels():
         (lambda: theory.smoothness(None, [[1.0]], [1.0]), LabelError, "needs labels"),
         (lambda: theory.smoothness([0, 1], None, [1.0]), VectorError, "needs vectors"),
         (lambda: theory.smoothness(Split(Votes([[0], [1]]), y=[0, 1])), VectorError, "no vectors"),
-        (lambda: Scan(metric="hamming"), ParameterError, "no metric 'hamming'"),
+        (lambda: Scan(metric="hamming"), UnknownName, "no metric named 'hamming'"),
         (lambda: Scan(confidence=95), ParameterError, "write 0.95"),
         (lambda: Scan(anchors=1), ParameterError, "at least 2 anchor rows"),
         (lambda: theory.compare_embeddings({}, [0, 1]), ParameterError, "nothing to compare"),

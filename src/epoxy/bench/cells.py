@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..files import write_whole
 from .context import Column, Settings
 from .task import Task
 
@@ -72,11 +71,7 @@ class Cells:
         return found if isinstance(found, dict) and "scores" in found else None
 
     def write(self, cell: Cell, result: dict[str, Any]) -> None:
-        """Keep a finished cell: written beside, then renamed."""
+        """Keep a finished cell, whole or not at all."""
         path = self.home / cell.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".json")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        write_whole(path, json.dumps(result, indent=1).encode())

@@ -9,32 +9,23 @@ from .liger import liger
 
 __all__ = ["COLUMNS", "DEEP", "column", "columns"]
 
-_DEV, _VECTORS, _ROWS = "dev", "vectors", "rows"
-
 COLUMNS: tuple[Column, ...] = (
-    Column("Epoxy", label_columns.epoxy, frozenset({_DEV, _VECTORS}), cost=2),
-    Column("Epoxy-fixed-r", label_columns.epoxy_fixed, frozenset({_DEV, _VECTORS})),
+    Column("Epoxy", label_columns.epoxy, "dev vectors", cost=2),
+    Column("Epoxy-fixed-r", label_columns.epoxy_fixed, "dev vectors"),
     Column("WS-LM", label_columns.triplet, cost=0.1),
     Column("MV-LM", label_columns.majority, cost=0.1),
     Column("DP-LM", label_columns.snorkel, random=True, cost=2, loads="snorkel.labeling.model"),
     Column("DS-LM", label_columns.dawid_skene, cost=0.3),
-    Column("Liger", liger, frozenset({_DEV, _VECTORS}), random=True),
-    Column("TS-NFT", head_columns.ts_nft, frozenset({_DEV, _VECTORS})),
-    Column("WS-NFT", head_columns.ws_nft, frozenset({_VECTORS})),
-    Column("Epoxy-NFT", head_columns.epoxy_nft, frozenset({_DEV, _VECTORS})),
-    Column("TS-KNN", head_columns.ts_knn, frozenset({_DEV, _VECTORS}), cost=0.2),
-    Column("WS-KNN", head_columns.ws_knn, frozenset({_VECTORS})),
-    Column("Fusion", label_columns.fusion, frozenset({_DEV, _VECTORS}), cost=2),
-    Column("TS-FT", deep_columns.ts_ft, frozenset({_DEV, _ROWS}), True, 60, "torch"),
-    Column("WS-FT", deep_columns.ws_ft, frozenset({_ROWS}), True, 180, "torch"),
-    Column(
-        "Epoxy-FT",
-        deep_columns.epoxy_ft,
-        frozenset({_DEV, _VECTORS, _ROWS}),
-        True,
-        180,
-        "torch",
-    ),
+    Column("Liger", liger, "dev vectors", random=True),
+    Column("TS-NFT", head_columns.ts_nft, "dev vectors"),
+    Column("WS-NFT", head_columns.ws_nft, "vectors"),
+    Column("Epoxy-NFT", head_columns.epoxy_nft, "dev vectors"),
+    Column("TS-KNN", head_columns.ts_knn, "dev vectors", cost=0.2),
+    Column("WS-KNN", head_columns.ws_knn, "vectors"),
+    Column("Fusion", label_columns.fusion, "dev vectors", cost=2),
+    Column("TS-FT", deep_columns.ts_ft, "dev rows", True, 60, "torch"),
+    Column("WS-FT", deep_columns.ws_ft, "rows", True, 180, "torch"),
+    Column("Epoxy-FT", deep_columns.epoxy_ft, "dev rows vectors", True, 180, "torch"),
 )
 
 DEEP = ("TS-FT", "WS-FT", "Epoxy-FT")

@@ -58,9 +58,8 @@ class Prediction:
     """What a method returns: probabilities on test, and on dev for the threshold."""
 
     test: np.ndarray  # (n_test, n_classes)
-    dev: np.ndarray | None = (
-        None  # (n_dev, n_classes), not fitted on the row itself; NaN if unknown
-    )
+    # (n_dev, n_classes), not fitted on the row itself; NaN if unknown
+    dev: np.ndarray | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     threshold: float | None = None  # of a method that decides by its own; else the best on dev
 
@@ -71,14 +70,14 @@ class Column:
 
     name: str
     run: Callable[[Context], Prediction]
-    needs: frozenset[str] = frozenset()  # of "dev", "vectors", "rows"
+    needs: str = ""  # of the words "dev", "rows", "vectors"
     random: bool = False
     cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
     loads: str | None = None  # a module to import before the clock starts
 
     def lacks(self, task: Task) -> str | None:
         """Why this column cannot run on the task, and the cure, as a sentence; None if it can."""
-        missing = {need: task.lacks(need) for need in sorted(self.needs)}
+        missing = {need: task.lacks(need) for need in self.needs.split()}
         cures = [cure for cure in missing.values() if cure is not None]
         if not cures:
             return None
@@ -87,17 +86,8 @@ class Column:
         return f"{self.name} needs {what}, and {task.name!r} has none; add {' and '.join(cures)}"
 
 
-class Memory:
-    """What several columns need (neighbours, WS-LM's labels), computed once with its seconds."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], tuple[Any, Parts]] = {}
-
-    def get(self, key: tuple[Any, ...], make: Callable[[], tuple[T, Parts]]) -> tuple[T, Parts]:
-        """The value under the key, made if it is not there."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+Memory = dict[tuple[Any, ...], tuple[Any, Parts]]
+"""What several columns need (neighbours, WS-LM's labels), computed once with its seconds."""
 
 
 class Context:
@@ -115,7 +105,7 @@ class Context:
         self.settings = settings
         self.seed = seed
         self.progress = progress
-        self._memory = Memory() if memory is None else memory
+        self._memory: Memory = {} if memory is None else memory
         self._dev_key = seed if self.task is not task else None
         self._parts: Parts = {"": {}}
         self._making = ""  # the shared result being made
@@ -155,7 +145,10 @@ class Context:
                 self._parts, self._making = outer
 
         key = (self.task.name, name, self._dev_key if uses_dev else None)
-        value, parts = self._memory.get(key, timed)
+        if key not in self._memory:
+            self._memory[key] = timed()
+        value: T
+        value, parts = self._memory[key]
         self._parts |= parts
         return value
 
@@ -212,7 +205,7 @@ class Context:
         failed: EpoxyError | None = None
         for key in keys:
             try:
-                found[key] = self.task.metric.value(candidates[key](), self.truth)
+                found[key] = self.task.scoring.value(candidates[key](), self.truth)
             except EpoxyError as error:
                 failed = failed or error
         if not found:

@@ -49,12 +49,10 @@ def epoxy_ft(context: Context) -> Prediction:
 
 
 def _weakly(context: Context, labels: Labels) -> Prediction:
-    rows = np.flatnonzero(labels.covered)
+    rows = labels.taught(context)
     most = 300 if context.settings.quick else _MOST_ROWS
     if len(rows) > most:
         rows = np.sort(np.random.default_rng(context.seed).permutation(rows)[:most])
-    if not len(rows):
-        raise LabelError(f"no train row of {context.task.name!r} has a vote; check the sources")
     head = _head(context, len(rows))
     texts = context.task.rows
     dev = None if context.task.dev is None else (texts["dev"], context.truth)

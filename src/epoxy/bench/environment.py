@@ -11,18 +11,7 @@ from typing import Any
 
 __all__ = ["commit", "machine", "versions"]
 
-_PACKAGES = (
-    "epoxy-ws",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "pyarrow",
-    "torch",
-    "transformers",
-    "timm",
-    "snorkel",
-)
+_PACKAGES = "epoxy-ws numpy scipy scikit-learn numba pyarrow torch transformers timm snorkel"
 
 
 def machine() -> dict[str, Any]:
@@ -38,7 +27,7 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Python and the packages whose version can change a figure; those not installed are left out."""
     found = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in _PACKAGES.split():
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LabelError
 from ..heads import LinearHead, NearestNeighbors
 from .context import Context, Prediction
 from .label_columns import Labels, epoxy_labels, triplet_labels
@@ -86,14 +85,13 @@ def _lazily(fit: Callable[[Any], Any], value: Any, vectors: np.ndarray) -> Calla
 
 def _taught(context: Context, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """Vectors and probabilities of the train rows some source speaks for."""
-    if not labels.covered.any():
-        raise LabelError(f"no train row of {context.task.name!r} has a vote; check the sources")
-    return context.vectors(context.task.train)[labels.covered], labels.train[labels.covered]
+    rows = labels.taught(context)
+    return context.vectors(context.task.train)[rows], labels.train[rows]
 
 
 def _held_out(context: Context, head: LinearHead) -> np.ndarray | None:
     """Out-of-fold probabilities of dev, for the threshold; NaN where a fold has one class."""
-    if not context.task.metric.thresholded:
+    if not context.task.scoring.thresholded:
         return None
     from sklearn.base import clone
 

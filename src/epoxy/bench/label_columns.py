@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import LabelError
 from ..extension import Reach, reach
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
@@ -17,7 +18,6 @@ from .context import Context, Prediction
 
 __all__ = [
     "Labels",
-    "Reaches",
     "dawid_skene",
     "epoxy",
     "epoxy_fixed",
@@ -31,6 +31,10 @@ __all__ = [
     "triplet_choice",
     "triplet_labels",
 ]
+
+
+Reaches = dict[str, Reach]
+"""Who is nearest, for the rows of every split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,71 +51,49 @@ class Labels:
         """The label model's own answer."""
         return Prediction(self.test, self.dev, self.facts)
 
-
-@dataclass(frozen=True, eq=False)
-class Reaches:
-    """Who is nearest, for the rows of every split."""
-
-    train: Reach
-    dev: Reach | None
-    test: Reach
-
-    def extend(self, radius: Any) -> _Votes:
-        """The votes of every split, extended."""
-        dev = None if self.dev is None else self.dev.extend(radius)
-        return _Votes(self.train.extend(radius), dev, self.test.extend(radius))
-
-
-@dataclass(frozen=True, eq=False)
-class _Votes:
-    train: Votes
-    dev: Votes | None
-    test: Votes
+    def taught(self, context: Context) -> np.ndarray:
+        """The train rows some source speaks for, which an end model learns from."""
+        rows = np.flatnonzero(self.covered)
+        if not len(rows):
+            raise LabelError(f"no train row of {context.task.name!r} has a vote; check the sources")
+        return rows
 
 
 def reaches(context: Context) -> Reaches:
     """The neighbour search, once per data set (dev by its rows)."""
 
-    def onto_train(context: Context) -> Reach:
-        with context.clock("preprocessing"):
-            return reach(context.task.train)
+    def onto(name: str) -> Callable[[Context], Reach]:
+        def found(context: Context) -> Reach:
+            task = context.task
+            with context.clock("preprocessing"):
+                return reach(task.train, None if name == "train" else task.splits[name])
 
-    def onto_test(context: Context) -> Reach:
-        with context.clock("preprocessing"):
-            return reach(context.task.train, context.task.test)
+        return found
 
-    def onto_dev(context: Context) -> Reach | None:
-        if context.task.dev is None:
-            return None
-        with context.clock("preprocessing"):
-            return reach(context.task.train, context.task.dev)
-
-    return Reaches(
-        context.once("reach train", onto_train, uses_dev=False),
-        context.once("reach dev", onto_dev),
-        context.once("reach test", onto_test, uses_dev=False),
-    )
+    return {
+        name: context.once(f"reach {name}", onto(name), uses_dev=name == "dev")
+        for name in context.task.splits
+    }
 
 
 def majority(context: Context) -> Prediction:
     """MV-LM: one vote counts one; the class balance breaks ties and answers for silent rows."""
     model = MajorityVote(context.balances()[0])
-    return _labels(context, model, _plain(context), {}).prediction()
+    return _labels(context, model, {}).prediction()
 
 
 def snorkel(context: Context) -> Prediction:
     """DP-LM: Snorkel's own LabelModel with its default training."""
     model = Snorkel(context.balances()[0], seed=context.seed)
-    return _labels(context, model, _plain(context), {}).prediction()
+    return _labels(context, model, {}).prediction()
 
 
 def dawid_skene(context: Context) -> Prediction:
     """DS-LM: dev chooses how silence is read."""
-    votes = _plain(context)
     models = {kind: DawidSkene(abstain=kind) for kind in ("auto", "symbol", "missing")}
     with context.clock("tuning"):
-        kind = context.best({each: _on_dev(models[each], votes) for each in models})
-    return _labels(context, models[kind], votes, {"abstain": kind}).prediction()
+        kind = context.best({each: _on_dev(context, models[each]) for each in models})
+    return _labels(context, models[kind], {"abstain": kind}).prediction()
 
 
 def triplet(context: Context) -> Prediction:
@@ -121,12 +103,7 @@ def triplet(context: Context) -> Prediction:
 
 def triplet_labels(context: Context) -> Labels:
     """WS-LM's probabilities of every split, shared by the columns that learn from them."""
-    return context.once("WS-LM", _triplet_labels)
-
-
-def _triplet_labels(context: Context) -> Labels:
-    model, facts = triplet_choice(context)
-    return _labels(context, model, _plain(context), facts)
+    return context.once("WS-LM", lambda context: _labels(context, *triplet_choice(context)))
 
 
 def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
@@ -143,9 +120,9 @@ def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
             for index, balance in enumerate(balances)
             for solve in ("median", "mean")
         }
-        votes = _plain(context)
         with context.clock("tuning"):
-            solve, index = context.best({key: _on_dev(each, votes) for key, each in models.items()})
+            tried = {key: _on_dev(context, each) for key, each in models.items()}
+            solve, index = context.best(tried)
         facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
         return models[solve, index], facts
 
@@ -155,12 +132,11 @@ def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
 def epoxy_fixed(context: Context) -> Prediction:
     """Epoxy-fixed-r: one radius for all sources, chosen on dev; what was tried is the sweep."""
     model, facts = triplet_choice(context)
-    found = reaches(context)
-    tuned = _tuned(context, model, found, shared=True)
+    tuned = _tuned(context, model, shared=True)
     tried = [trial for trial in tuned.search_.trials if np.isfinite(trial.score)]
-    sweep = [_sweep_point(context, found, trial) for trial in tried]
+    sweep = [_sweep_point(context, trial) for trial in tried]
     about = {**facts, "radius": _largest(tuned.radius_), "sweep": sweep}
-    return _extended_labels(context, model, found, tuned.radius_, about).prediction()
+    return _labels(context, model, about, tuned.radius_).prediction()
 
 
 def epoxy(context: Context) -> Prediction:
@@ -175,32 +151,30 @@ def epoxy_labels(context: Context) -> Labels:
 
 def _epoxy_labels(context: Context) -> Labels:
     model, facts = triplet_choice(context)
-    found = reaches(context)
-    tuned = _tuned(context, model, found, shared=False)
+    tuned = _tuned(context, model, shared=False)
     radius = {
         name: None if np.isnan(each) else float(each)
         for name, each in zip(context.task.train.votes.sources, tuned.radius_)
     }
     about = {**facts, "radius": radius, "expected": 100 * tuned.search_.expected}
-    return _extended_labels(context, model, found, tuned.radius_, about)
+    return _labels(context, model, about, tuned.radius_)
 
 
-def _tuned(context: Context, model: LabelModel, found: Reaches, *, shared: bool) -> Epoxy:
-    metric, dev = context.task.metric, context.dev
-    assert found.dev is not None  # reaches has one wherever the task has dev rows
+def _tuned(context: Context, model: LabelModel, *, shared: bool) -> Epoxy:
+    scoring, dev, found = context.task.scoring, context.dev, reaches(context)
 
     def at_best_threshold(y: np.ndarray, proba: np.ndarray) -> float:
-        return metric.value(proba, y) / 100
+        return scoring.value(proba, y) / 100
 
     with context.clock("tuning"):
         return tune(
             context.task.train,
             dev,
-            metric=at_best_threshold if metric.thresholded else metric.name,
+            scoring=at_best_threshold if scoring.thresholded else scoring.name,
             label_model=model,
-            positive=context.task.classes[metric.positive],
+            positive=context.task.positive,
             shared=shared,
-            reaches=(found.train, found.dev),
+            reaches=(found["train"], found["dev"]),
         )
 
 
@@ -208,37 +182,39 @@ def fusion(context: Context) -> Prediction:
     """Fusion: votes, vectors and dev labels together, and its own threshold where F1 counts."""
     from ..fusion import Fusion
 
-    metric, task = context.task.metric, context.task
-    chosen = "f1" if metric.thresholded else "accuracy"
+    scoring, task = context.task.scoring, context.task
+    chosen = "f1" if scoring.thresholded else "accuracy"
     with context.clock("training"):
-        model = Fusion(metric=chosen, positive=task.classes[metric.positive])
+        model = Fusion(scoring=chosen, positive=task.positive)
         model.fit(task.train, context.dev)
     test = model.predict_proba(task.test)
-    return Prediction(test, model.dev_proba_, threshold=model.threshold_)
+    dev = np.full((context.dev.n_rows, len(task.train.classes)), np.nan)
+    dev[context.dev.labelled] = model.held_out_
+    return Prediction(test, dev, threshold=model.fitted_.rule.threshold)
 
 
-def _extended_labels(
-    context: Context, model: LabelModel, found: Reaches, radius: Any, facts: dict[str, Any]
+def _labels(
+    context: Context, model: LabelModel, facts: dict[str, Any], radius: Any = None
 ) -> Labels:
-    """Fit once with the radii chosen: what an edit costs when the neighbours are known."""
+    """Fit once, on votes extended to the radii or as they are: what an edit costs."""
+    votes: dict[str, Votes] = {name: each.votes for name, each in context.task.splits.items()}
+    found = None if radius is None else reaches(context)
     with context.clock("training"):
-        fitted = Epoxy(model, radius=radius).fit(context.task.train, reach=found.train)
-        train = fitted.label_model_.predict_proba(fitted.votes_)
-    votes = found.extend(radius)
-    dev = None if votes.dev is None else fitted.label_model_.predict_proba(votes.dev)
-    test = fitted.label_model_.predict_proba(votes.test)
-    about = {
-        **facts,
-        "coverage_before": float(found.train.votes.coverage.mean()),
-        "coverage_after": float(votes.train.coverage.mean()),
-    }
-    return Labels(train, votes.train.covered, dev, test, about)
+        train = votes["train"] if found is None else found["train"].extend(radius)
+        fitted = fresh(model).fit(train)
+        answer = fitted.predict_proba(train)
+    if found is not None:
+        before, after = (float(each.coverage.mean()) for each in (votes["train"], train))
+        facts = {**facts, "coverage_before": before, "coverage_after": after}
+        votes = {name: each.extend(radius) for name, each in found.items()}
+    others = {name: fitted.predict_proba(votes[name]) for name in votes if name != "train"}
+    return Labels(answer, train.covered, others.get("dev"), others["test"], facts)
 
 
-def _sweep_point(context: Context, found: Reaches, trial: Trial) -> dict[str, Any]:
+def _sweep_point(context: Context, trial: Trial) -> dict[str, Any]:
     return {
         "radius": _largest(trial.radii),
-        "coverage": float(found.train.extend(trial.radii).coverage.mean()),
+        "coverage": float(reaches(context)["train"].extend(trial.radii).coverage.mean()),
         "dev_score": 100 * trial.score,
     }
 
@@ -249,25 +225,9 @@ def _largest(radii: np.ndarray) -> float:
     return float(known.max()) if len(known) else 0.0
 
 
-def _plain(context: Context) -> _Votes:
-    task = context.task
-    return _Votes(task.train.votes, None if task.dev is None else task.dev.votes, task.test.votes)
-
-
-def _on_dev(model: LabelModel, votes: _Votes) -> Callable[[], np.ndarray]:
-    def answer() -> np.ndarray:
-        assert votes.dev is not None  # only asked where there is a dev split
-        return np.asarray(fresh(model).fit(votes.train).predict_proba(votes.dev))
-
-    return answer
-
-
-def _labels(context: Context, model: LabelModel, votes: _Votes, facts: dict[str, Any]) -> Labels:
-    with context.clock("training"):
-        fitted = fresh(model).fit(votes.train)
-        train = fitted.predict_proba(votes.train)
-    dev = None if votes.dev is None else fitted.predict_proba(votes.dev)
-    return Labels(train, votes.train.covered, dev, fitted.predict_proba(votes.test), facts)
+def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
+    train, task = context.task.train.votes, context.task
+    return lambda: np.asarray(fresh(model).fit(train).predict_proba(task.splits["dev"].votes))
 
 
 def fresh(model: LabelModel) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import EpoxyError
 from ..label_models import LabelModel, Triplet
+from ..numerics import unit_rows
 from ..votes import Votes
 from .context import Context, Prediction
 from .label_columns import Reaches, fresh, reaches, triplet_choice
@@ -46,12 +47,12 @@ def liger(context: Context) -> Prediction:
     with context.clock("tuning"):
         answers: dict[tuple[int, float], tuple[np.ndarray, np.ndarray]] = {}
         for share in _EXTENDED:
-            votes = found.extend(_radius(found, share))
+            votes = _extended(found, share)
             for count, place in places.items():
                 answers[count, share] = _fit(context, votes, place)
         chosen = context.best({key: _known(dev) for key, (dev, _) in answers.items()})
     with context.clock("training"):
-        votes = found.extend(_radius(found, chosen[1]))
+        votes = _extended(found, chosen[1])
         dev, test = _fit(context, votes, places[chosen[0]])
     return Prediction(test, dev, {"regions": chosen[0], "extended": chosen[1]})
 
@@ -64,47 +65,48 @@ def _known(values: np.ndarray) -> Any:
     return lambda: values
 
 
-def _radius(found: Reaches, share: float) -> float | dict[str, None]:
-    """The radius that fills a share of the abstentions; extends nothing for share 0."""
-    distance = found.train.distance[~found.train.votes.cast]
+def _extended(found: Reaches, share: float) -> dict[str, Votes]:
+    """The votes within the radius that fills a share of the abstentions; as they are for share 0."""
+    distance = found["train"].distance[~found["train"].votes.cast]
     distance = distance[np.isfinite(distance)]
     if share == 0 or not len(distance):
-        return {}
-    return float(np.quantile(distance, share))
+        return {name: each.votes for name, each in found.items()}
+    radius = float(np.quantile(distance, share))
+    return {name: each.extend(radius) for name, each in found.items()}
 
 
 def _regions(context: Context, count: int) -> _Places:
     from sklearn.cluster import KMeans
 
-    def unit(vectors: np.ndarray) -> np.ndarray:
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.maximum(length, 1e-12))
-
     task = context.task
-    train = unit(context.vectors(task.train))
+    train = unit_rows(context.vectors(task.train))
     with context.clock("tuning"):
         cells = KMeans(count, n_init=3, random_state=context.seed).fit(train)
-        dev = cells.predict(unit(context.vectors(context.dev)))
-        return _Places(cells.labels_, dev, cells.predict(unit(context.vectors(task.test))), count)
+        dev = cells.predict(unit_rows(context.vectors(context.dev)))
+        return _Places(
+            cells.labels_, dev, cells.predict(unit_rows(context.vectors(task.test))), count
+        )
 
 
-def _fit(context: Context, votes: Any, places: _Places) -> tuple[np.ndarray, np.ndarray]:
+def _fit(
+    context: Context, votes: dict[str, Votes], places: _Places
+) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of dev and test, region by region."""
     model, _ = triplet_choice(context)
-    whole = fresh(model).fit(votes.train)
-    dev, test = whole.predict_proba(votes.dev), whole.predict_proba(votes.test)
+    whole = fresh(model).fit(votes["train"])
+    dev, test = whole.predict_proba(votes["dev"]), whole.predict_proba(votes["test"])
     for region in range(places.count):
         rows = places.train == region
         here, there = places.dev == region, places.test == region
         if rows.sum() < _LEAST_ROWS:
             continue
-        local = _choose(context, _shifted(model), votes.train.rows(rows), (votes.dev, here))
+        local = _choose(context, _shifted(model), votes["train"].rows(rows), (votes["dev"], here))
         if local is None:
             continue
         if here.any():
-            dev[here] = local.predict_proba(votes.dev.rows(here))
+            dev[here] = local.predict_proba(votes["dev"].rows(here))
         if there.any():
-            test[there] = local.predict_proba(votes.test.rows(there))
+            test[there] = local.predict_proba(votes["test"].rows(there))
     return dev, test
 
 
@@ -122,7 +124,7 @@ def _choose(
             continue
         value = 0.0
         if answer is not None:
-            value = context.task.metric.value(answer, context.truth[here])
+            value = context.task.scoring.value(answer, context.truth[here])
         if value > best_value:
             best, best_value = fitted, value
     return best

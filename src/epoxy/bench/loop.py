@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import neighbors
 from ..errors import EpoxyError, ParameterError
+from ..files import write_whole
 from ..label_models import kernels
 from ..persistence import make_folder, plain
 from ..progress import Progress, silent
@@ -65,9 +66,7 @@ def run(
     tasks = bench.open(folders)
     results = bench.run(tasks, progress)
     if results["results"]:
-        beside = home / "bench.part"
-        beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        beside.replace(home / "bench.json")
+        write_whole(home / "bench.json", (json.dumps(results, indent=1) + "\n").encode())
     return results
 
 
@@ -97,11 +96,11 @@ def run_cell(
             importlib.import_module(cell.column.loads)
     context = Context(cell.task, cell.settings, cell.seed, memory, progress)
     prediction = cell.column.run(context)
-    metric = context.task.metric
+    scoring = context.task.scoring
     labels = None if context.task.dev is None else context.task.dev.y
     threshold = prediction.threshold
     if threshold is None:
-        threshold = metric.threshold(prediction.dev, labels)
+        threshold = scoring.threshold(prediction.dev, labels)
     return {
         "scores": judge.score(prediction.test, threshold),
         "threshold": threshold,
@@ -115,7 +114,7 @@ def run_cell(
 def _dev_score(context: Context, dev: np.ndarray | None) -> float | None:
     if dev is None or not np.isfinite(dev).any():
         return None
-    return context.task.metric.value(dev, context.truth)
+    return context.task.scoring.value(dev, context.truth)
 
 
 @dataclass
@@ -151,7 +150,7 @@ class _Bench:
             neighbors.warm()
         done = 0
         for judge, cells in plan:
-            memory = Memory()
+            memory: Memory = {}
             for cell in cells:
                 self._do(cell, judge, memory, _part(progress, done, cell.cost, total))
                 done += cell.cost
@@ -244,7 +243,7 @@ def _sum_up(task: Task, column: Column, cells: Mapping[int, Mapping[str, Any]]) 
     return {
         "data": task.name,
         "method": column.name,
-        "metric": task.metric.name,
+        "metric": task.scoring.name,
         "mean": float(np.mean(every)),
         "sd": float(np.std(every, ddof=1)) if len(every) > 1 else 0.0,
         "seeds": len(every),

@@ -17,8 +17,9 @@ import numpy as np
 from ..datasets import Dataset, read_folder
 from ..datasets.files import read_json
 from ..errors import LabelError, ParameterError, StoreError
+from ..shares import checked_shares
 from ..votes import Split
-from .scoring import Metric
+from .scoring import TaskScoring
 
 __all__ = ["Judge", "Task", "open_task", "take"]
 
@@ -28,7 +29,7 @@ class Task:
     """A data set without the labels a method must not see."""
 
     name: str
-    metric: Metric
+    scoring: TaskScoring
     train: Split  # no y
     dev: Split | None  # labelled rows only
     test: Split  # no y
@@ -41,10 +42,21 @@ class Task:
         """The class names."""
         return self.train.classes
 
+    @property
+    def splits(self) -> dict[str, Split]:
+        """Those there are, by name."""
+        found = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: split for name, split in found.items() if split is not None}
+
+    @property
+    def positive(self) -> str | None:
+        """The class F1 is of; None where it is the mean over classes."""
+        at = self.scoring.positive
+        return None if at is None else self.classes[at]
+
     def lacks(self, need: str) -> str | None:
         """What to add to the folder so that it has `dev`, `vectors` or `rows`; None if it has."""
-        splits = {"train": self.train, "dev": self.dev, "test": self.test}
-        bare = [n for n, each in splits.items() if each is not None and each.vectors is None]
+        bare = [name for name, each in self.splits.items() if each.vectors is None]
         cures = {
             "dev": None if self.dev is not None else "dev.parquet with labels and votes-dev.npy",
             "vectors": ", ".join(f"vectors-{name}.npy" for name in bare) or None,
@@ -67,7 +79,7 @@ class Task:
         votes, dev = self.train.votes, self.dev
         return {
             "data": self.name,
-            "metric": self.metric.name,
+            "metric": self.scoring.name,
             "classes": list(self.classes),
             "sources": votes.n_sources,
             "train": self.train.n_rows,
@@ -84,7 +96,7 @@ class Task:
 class Judge:
     """Holds the truth of the test rows; asked once per finished prediction."""
 
-    metric: Metric
+    scoring: TaskScoring
     truth: np.ndarray = field(repr=False)  # (n_test,)
 
     def score(self, probabilities: np.ndarray, threshold: float | None) -> dict[str, float]:
@@ -93,7 +105,7 @@ class Judge:
             raise ParameterError(
                 f"a prediction has {len(probabilities)} rows, the test split {len(self.truth)}"
             )
-        return self.metric.scores(probabilities, self.truth, threshold)
+        return self.scoring.scores(probabilities, self.truth, threshold)
 
 
 def source_accuracy(split: Split) -> float | None:
@@ -127,12 +139,12 @@ def open_task(folder: str | Path) -> tuple[Task, Judge]:
         )
     split, rows = test
     dev = _labelled(found, "dev")
-    metric = Metric.named(found.metric, found.positive, found.classes)
+    scoring = TaskScoring.named(found.scoring, found.positive, found.classes)
     assert split.y is not None  # _labelled keeps only rows with a label
     parts = {"train": _rows(found, "train"), "dev": dev and dev[1], "test": rows}
     task = Task(
         name=found.name,
-        metric=metric,
+        scoring=scoring,
         train=_sealed(train),
         dev=None if dev is None else dev[0],
         test=_sealed(split),
@@ -140,7 +152,7 @@ def open_task(folder: str | Path) -> tuple[Task, Judge]:
         class_balance=_balance(home, found.classes),
         fingerprint=_fingerprint(home),
     )
-    return task, Judge(metric, split.y)
+    return task, Judge(scoring, split.y)
 
 
 def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:
@@ -180,21 +192,10 @@ def _sealed(split: Split) -> Split:
 
 def _balance(home: Path, classes: tuple[str, ...]) -> tuple[float, ...] | None:
     """What meta.json says under `class_balance`: shares in the order of the classes, or by name."""
-    said = given = read_json(home / "meta.json").get("class_balance")
+    given = read_json(home / "meta.json").get("class_balance")
     if given is None:
         return None
-    if isinstance(given, Mapping):
-        given = [given.get(name) for name in classes]
-    try:
-        shares = tuple(float(share) for share in given)
-    except (TypeError, ValueError):
-        shares = ()
-    if len(shares) != len(classes):
-        raise ParameterError(
-            f"meta.json in {home} holds class_balance={said!r}; "
-            f"expected one share for each of {list(classes)}"
-        )
-    return shares
+    return tuple(checked_shares(given, classes, f"meta.json in {home}").tolist())
 
 
 def _fingerprint(home: Path) -> str:

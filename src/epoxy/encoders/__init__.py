@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..progress import Progress, silent
 from .cache import Cached, cache_folder
-from .image import SHORT_NAMES, Image
+from .image import Image
 from .lsa import Lsa
 from .pair import Pair
 from .precomputed import Precomputed
@@ -42,6 +42,8 @@ __all__ = [
 
 NAMES = ("lsa", "text", "pair", "image", "precomputed")
 """What `resolve` knows by name; `text:MODEL`, `pair:MODEL` and `image:MODEL` choose the model."""
+
+_MODELS: dict[str, Any] = {"text": Text, "pair": Pair, "image": Image}
 
 
 def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
@@ -136,20 +138,14 @@ def _made(what: Any) -> Encoder:
 
 def _named(name: str) -> Encoder:
     kind, _, model = name.partition(":")
-    if kind == "text":
-        return Text(model) if model else Text()
-    if kind == "pair":
-        return Pair(model) if model else Pair()
-    if kind == "image":
-        return Image(model) if model else Image()
+    if kind in _MODELS:
+        found: Encoder = _MODELS[kind](model) if model else _MODELS[kind]()
+        return found
     if name == "lsa":
         return Lsa()
     if name == "precomputed":
         return Precomputed()
     if name.endswith(".npy"):
         return Precomputed(name)
-    raise UnknownName.of("encoder", name, [*NAMES, "text:MODEL", "pair:MODEL", *_image_names()])
-
-
-def _image_names() -> list[str]:
-    return [f"image:{name}" for name in ("resnet101", "bit-m") if name in SHORT_NAMES]
+    some = ("text:MODEL", "pair:MODEL", "image:resnet101", "image:bit-m")
+    raise UnknownName.of("encoder", name, [*NAMES, *some])

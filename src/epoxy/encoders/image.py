@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from ..errors import FrameError, MissingExtra, ParameterError, StoreError, UnknownName
+from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress, silent
+from .protocol import Pretrained, check_positive
 from .rows import Rows, listed
 from .vectors import as_vectors
-from .weights import first_line, hub_revision, tensor_fingerprint
+from .weights import first_line, hub_revision, need, tensor_fingerprint
 
 __all__ = ["SHORT_NAMES", "Image"]
 
@@ -35,7 +36,7 @@ SHORT_NAMES = {
 """Names people use, and the timm models they mean; any other name is timm's own."""
 
 
-class Image:
+class Image(Pretrained):
     """Pre-trained image features, pooled to one vector per image.
 
     Rows are paths, PIL images, or uint8 arrays of shape (height, width) or (height, width, 3); a
@@ -58,8 +59,6 @@ class Image:
     'image:resnetv2_50x1_bit.goog_in21k'
     """
 
-    slow = True
-
     def __init__(
         self,
         model: str = "resnet101",
@@ -69,8 +68,7 @@ class Image:
         device: str = "cpu",
         batch_size: int = 32,
     ) -> None:
-        if batch_size < 1:
-            raise ParameterError(f"Image got batch_size={batch_size!r}; expected at least 1")
+        check_positive("Image", batch_size=batch_size)
         self.model = SHORT_NAMES.get(model.lower(), model)
         self.weights = weights
         self.pretrained = pretrained
@@ -106,19 +104,15 @@ class Image:
     @cached_property
     def _network(self) -> tuple[Any, Any]:
         """The network without its classifier, and the transform its weights were trained with."""
-        timm = _timm(self.name)
+        timm = need("timm", f"encoder {self.name!r}", "timm, torch and Pillow", "image")
         overlay = None
         if self.weights is not None:
             overlay = {"file": str(self.weights)}
         elif self.pretrained and self._revision is not None:
             overlay = {"hf_hub_id": f"timm/{self.model}@{self._revision}"}
         try:
-            network = timm.create_model(
-                self.model,
-                pretrained=self.pretrained,
-                num_classes=0,
-                pretrained_cfg_overlay=overlay,
-            )
+            options = {"pretrained": self.pretrained, "pretrained_cfg_overlay": overlay}
+            network = timm.create_model(self.model, num_classes=0, **options)
         except RuntimeError as error:
             if "Unknown model" not in str(error) and "Invalid pretrained tag" not in str(error):
                 raise
@@ -131,13 +125,8 @@ class Image:
                 "pass weights=FILE with a downloaded checkpoint"
             ) from error
         config = timm.data.resolve_model_data_config(network)
-        return network.eval().to(self.device), timm.data.create_transform(
-            **config, is_training=False
-        )
-
-    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
-        """Nothing to learn."""
-        return self
+        transform = timm.data.create_transform(**config, is_training=False)
+        return network.eval().to(self.device), transform
 
     def prepare(self, rows: Any) -> Rows:
         """Check that each row is an image or the path of a file that exists."""
@@ -164,20 +153,6 @@ class Image:
 
     def __repr__(self) -> str:
         return f"Image({self.model!r})"
-
-
-def _timm(who: str) -> Any:
-    try:
-        import timm
-    except ImportError as error:
-        raise MissingExtra.of(f"encoder {who!r}", "timm, torch and Pillow", "image") from error
-    except RuntimeError as error:
-        # torchvision, which timm imports, raises this when it was built for another torch
-        raise MissingExtra(
-            f"encoder {who!r} needs torchvision built for the installed torch ({error}); "
-            "install torch and torchvision from the same index"
-        ) from error
-    return timm
 
 
 def _image(row: Any, position: int) -> Any:

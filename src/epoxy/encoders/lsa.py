@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import FrameError, NotFitted, ParameterError
+from ..errors import FrameError, NotFitted
 from ..progress import Progress, silent
+from .protocol import check_positive
 from .rows import fingerprint, texts
 from .vectors import as_vectors
 
@@ -48,10 +49,7 @@ class Lsa:
     slow = False
 
     def __init__(self, dim: int = 128, *, words: int = 50_000, seed: int = 0) -> None:
-        if dim < 1:
-            raise ParameterError(f"lsa got dim={dim!r}; expected at least 1")
-        if words < 1:
-            raise ParameterError(f"lsa got words={words!r}; expected at least 1")
+        check_positive("lsa", dim=dim, words=words)
         self.dim = dim
         self.words = words
         self.seed = seed

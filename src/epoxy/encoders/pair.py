@@ -16,16 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import FrameError, ParameterError
-from ..progress import Progress, silent
-from .rows import listed
+from .rows import Rows, listed
 from .text import Text
-from .vectors import as_vectors
 
 __all__ = ["Pair"]
 
 Span = tuple[int, int]  # where something begins and ends, in characters
 Row = tuple[str, str, str]  # a text, and two things it mentions
-_PART = 8  # batches between two reports of progress
 
 
 class Pair(Text):
@@ -52,6 +49,7 @@ class Pair(Text):
     """
 
     kind = "pair"
+    _part = 1  # batches between two reports of progress
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class Pair(Text):
     ) -> None:
         super().__init__(model, max_length=max_length, device=device, batch_size=batch_size)
 
-    def prepare(self, rows: Any) -> list[Row]:  # type: ignore[override]
+    def prepare(self, rows: Any) -> Rows:
         """Check that every row is a text and two mentions."""
         found = []
         for position, row in enumerate(listed(rows)):
@@ -80,21 +78,8 @@ class Pair(Text):
             found.append((row[0], row[1], row[2]))
         return found
 
-    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
-        """Embed the rows; (n_rows, 3 · dim of the network)."""
-        wanted = self.prepare(rows)
-        vectors = np.empty((len(wanted), 0), dtype=np.float32)
-        order = sorted(range(len(wanted)), key=lambda row: -len(wanted[row][0]))
-        for start in range(0, len(order), self.batch_size):
-            part = order[start : start + self.batch_size]
-            fresh = self._embed([wanted[row] for row in part])
-            if not start:
-                vectors = np.empty((len(wanted), fresh.shape[1]), dtype=np.float32)
-            vectors[part] = fresh
-            if start // self.batch_size % _PART == 0:
-                progress(start + len(part), len(wanted))
-        progress(len(wanted), max(1, len(wanted)))
-        return as_vectors(vectors, f"encoder {self.name!r}", len(wanted))
+    def _length(self, row: Row) -> int:
+        return len(row[0])
 
     def _embed(self, rows: list[Row]) -> np.ndarray:
         import torch
@@ -120,9 +105,6 @@ class Pair(Text):
         real = tokens["attention_mask"].cpu().numpy().astype(bool)
         pairs = [nearest_mentions(*row) for row in rows]
         return np.stack([pool(*each) for each in zip(hidden, place, real, pairs, strict=True)])
-
-    def __repr__(self) -> str:
-        return f"Pair({self.model!r})"
 
 
 def nearest_mentions(text: str, first: str, second: str) -> tuple[Span, Span] | None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from ..errors import StoreError
 from ..progress import Progress, silent
+from .protocol import Pretrained
 from .rows import Rows, listed
 from .vectors import as_vectors
 
 __all__ = ["Precomputed"]
 
 
-class Precomputed:
+class Precomputed(Pretrained):
     """Vectors that are given, checked for alignment and finiteness.
 
     Parameters
@@ -33,24 +34,12 @@ class Precomputed:
     [[3.0, 4.0]]
     """
 
+    name = "precomputed"
+    identity = None  # what is given is not stored again
     slow = False
 
     def __init__(self, vectors: Any = None) -> None:
         self.vectors = vectors
-
-    @property
-    def name(self) -> str:
-        """`precomputed`."""
-        return "precomputed"
-
-    @property
-    def identity(self) -> str | None:
-        """None: what is given is not stored again."""
-        return None
-
-    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
-        """Nothing to learn."""
-        return self
 
     def prepare(self, rows: Any) -> Rows:
         """Return the rows, read from an .npy file where they are one."""

@@ -1,177 +1,106 @@
-"""Vectors on disk, by the content of their rows: shards that are whole or not there.
+"""Vectors on disk, by the content of their rows: one SQLite file for each encoder.
 
-A folder holds the vectors of one encoder. A shard is two files: ``NAME.npy``, plain float32
-vectors, and ``NAME.json``, which names their rows (a hash of each row's content) and carries the
-checksum of both. The ``.json`` is written last and makes the shard exist; each file is written
-beside its place, synced and renamed. So a process may die at any moment, and several may write at
-once (names are random), and what is read is either right or not there. What fails its checksum is
-removed and computed again. A single file for all vectors was rejected: appending to it needs locks
-and can tear.
+SQLite gives what a cache needs: a batch is stored whole or not at all, a process may die at any
+moment, and several may write at once. What it does not give is a check of what the disk returns, so
+every vector carries a checksum of itself, its row's hash and the encoder; one that fails is not
+there, and a file that SQLite cannot read is removed. Both are computed again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import logging
-import os
-import time
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import StoreError
 
-__all__ = ["FORMAT", "Shard", "Store"]
+__all__ = ["FORMAT", "Store"]
 
-FORMAT = 1
-"""Changes when shards are written in another way; shards of another format are left alone."""
+FORMAT = 2
+"""Changes when vectors are written in another way; those of another format are left alone."""
 
-_LEFT_BEHIND = 24 * 3600  # seconds after which a file nobody finished can be no one's
+_CHECKSUM = 8  # bytes before each vector
+_SELECT = "SELECT key, CAST(vector AS BLOB) FROM vectors WHERE vector NOT NULL AND key IN"
+_TOGETHER = 1_000  # rows asked for at a time; SQLite allows some thousands
+_PATIENCE = 60  # seconds to wait for another process that is writing
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second of an error text that is torn
+_NOT_DAMAGE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+}
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """One file of vectors and the rows they belong to."""
-
-    path: Path  # of the .npy file
-    keys: np.ndarray  # (n_rows, 2) uint64, the two halves of each row's hash
-    dim: int
-    checksum: str  # of the .npy file
-
-
 class Store:
-    """The vectors of one encoder, in one folder."""
+    """The vectors of one encoder, in one file."""
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self.folder = folder
-        self.identity = identity
+    def __init__(self, path: Path, identity: str) -> None:
+        self.path = path
+        self.identity = identity.encode()
 
-    def shards(self) -> list[Shard]:
-        """Read which rows are stored; what is damaged is removed, what is foreign passed over."""
-        found = (self._shard(path) for path in sorted(self.folder.glob("*.json")))
-        return [shard for shard in found if shard is not None]
-
-    def read(self, shard: Shard) -> np.ndarray | None:
-        """Return a shard's vectors, or None (and remove it) if they are not what was written."""
+    def read(self, keys: Sequence[bytes]) -> Iterator[tuple[int, np.ndarray]]:
+        """Positions of the keys that are stored, with their vectors."""
+        if not self.path.is_file():
+            return
         try:
-            content = shard.path.read_bytes()
-        except OSError:
-            content = b""
-        if _checksum(content) != shard.checksum:
-            self._discard(shard.path, "its vectors are not those that were written")
-            return None
-        return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+            with closing(self._open()) as db:
+                for start in range(0, len(keys), _TOGETHER):
+                    part = keys[start : start + _TOGETHER]
+                    rows = db.execute(f"{_SELECT} ({','.join('?' * len(part))})", part)
+                    at = {key: start + place for place, key in enumerate(part)}
+                    for key, stored in rows:
+                        check, vector = stored[:_CHECKSUM], stored[_CHECKSUM:]
+                        if check == self._checksum(key, vector):
+                            yield at[key], np.frombuffer(vector, dtype="<f4")
+        except _DAMAGE as error:
+            self._discard(error)
 
-    def write(self, keys: np.ndarray, vectors: np.ndarray) -> Path:
+    def write(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
         """Store vectors under their rows' hashes, for good once this returns."""
-        path = self.folder / f"{uuid.uuid4().hex}.npy"
-        buffer = io.BytesIO()
-        np.save(buffer, np.ascontiguousarray(vectors, dtype="<f4"), allow_pickle=False)
-        content = buffer.getvalue()
-        entry: dict[str, Any] = {
-            "format": FORMAT,
-            "identity": self.identity,
-            "dim": int(vectors.shape[1]),
-            "vectors": _checksum(content),
-            "rows": keys.astype(">u8").tobytes().hex(),
-        }
-        entry["entry"] = _checksum(_canonical(entry))
+        content = [row.tobytes() for row in np.ascontiguousarray(vectors, dtype="<f4")]
+        pairs = [(key, self._checksum(key, row) + row) for key, row in zip(keys, content)]
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, content)
-            _write_whole(path.with_suffix(".json"), _canonical(entry))
-        except OSError as error:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._insert(pairs)
+            except _DAMAGE as error:
+                if not self._discard(error):
+                    raise
+                self._insert(pairs)
+        except (OSError, *_DAMAGE) as error:
             raise StoreError(
-                f"vectors could not be stored in {str(self.folder)!r} ({error.strerror or error}); "
+                f"vectors could not be stored in {str(self.path)!r} ({error}); "
                 "make room or choose another folder with cache=FOLDER, or cache=False to store none"
             ) from error
-        return path
 
-    def remove(self, shard: Shard) -> None:
-        """Remove a shard whose rows are stored elsewhere."""
-        _remove(shard.path)
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=_PATIENCE)
+        db.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+        return db
 
-    def sweep(self) -> None:
-        """Remove what a killed process left unfinished, once it is a day old."""
-        limit = time.time() - _LEFT_BEHIND
-        for path in self._unfinished():
-            try:
-                if path.stat().st_mtime < limit:
-                    path.unlink()
-            except OSError:  # another process was quicker
-                continue
+    def _insert(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        with closing(self._open()) as db, db:
+            db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", pairs)
 
-    def _unfinished(self) -> Iterator[Path]:
-        yield from self.folder.glob("*.part")
-        for path in self.folder.glob("*.npy"):
-            if not path.with_suffix(".json").exists():
-                yield path
+    def _checksum(self, key: bytes, vector: bytes) -> bytes:
+        return hashlib.blake2b(self.identity + key + vector, digest_size=_CHECKSUM).digest()
 
-    def _shard(self, path: Path) -> Shard | None:
-        try:
-            entry = json.loads(path.read_bytes())
-            claimed = entry.pop("entry")
-            whole = claimed == _checksum(_canonical(entry))
-            foreign = whole and (entry["format"] != FORMAT or entry["identity"] != self.identity)
-            if foreign:
-                _log.debug("passed over %s: written for another encoder or version", path)
-                return None
-            if not whole:
-                raise ValueError("its checksum does not match")
-            keys = np.frombuffer(bytes.fromhex(entry["rows"]), dtype=">u8").reshape(-1, 2)
-            return Shard(
-                path.with_suffix(".npy"), keys.astype(np.uint64), entry["dim"], entry["vectors"]
-            )
-        except FileNotFoundError:  # merged away by another process since it was listed
-            return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._discard(path, str(error))
-            return None
-
-    def _discard(self, path: Path, why: str) -> None:
-        _log.debug("removed the damaged shard %s: %s", path, why)
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    # the entry first: without it the vectors are nobody's, whatever happens next
-    for suffix in (".json", ".npy"):
-        path.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _canonical(entry: dict[str, Any]) -> bytes:
-    return json.dumps(entry, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are journalled
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    def _discard(self, error: Exception) -> bool:
+        """Remove the file unless the error is of the machine around it; says whether it was."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
+            return False
+        _log.debug("removed the damaged file %s: %s", self.path, error)
+        for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
+            path.unlink(missing_ok=True)
+        return True

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtra, ParameterError, StoreError
+from ..errors import StoreError
 from ..progress import Progress, silent
-from .rows import texts
+from .protocol import Pretrained, check_positive
+from .rows import Rows, texts
 from .vectors import as_vectors
 from .weights import (
     first_line,
     folder_fingerprint,
     hub_revision,
     installed_folder,
+    need,
+    quiet,
     tensor_fingerprint,
 )
 
 __all__ = ["Text"]
 
 _ORGANISATION = "sentence-transformers"  # where the hub looks for a name without an owner
-_PART = 16  # batches between two reports of progress
 
 
-class Text:
+class Text(Pretrained):
     """Pre-trained sentence embeddings.
 
     Parameters
@@ -49,8 +49,8 @@ class Text:
     Text('all-MiniLM-L6-v2')
     """
 
-    slow = True
     kind = "text"
+    _part = 16  # batches between two reports of progress
 
     def __init__(
         self,
@@ -61,14 +61,7 @@ class Text:
         device: str | None = None,
         batch_size: int = 32,
     ) -> None:
-        if batch_size < 1:
-            raise ParameterError(
-                f"{type(self).__name__} got batch_size={batch_size!r}; expected at least 1"
-            )
-        if max_length is not None and max_length < 1:
-            raise ParameterError(
-                f"{type(self).__name__} got max_length={max_length!r}; expected at least 1 token"
-            )
+        check_positive(type(self).__name__, batch_size=batch_size, max_length=max_length)
         self.model = str(model)
         self.max_length = max_length
         self.prompt = prompt
@@ -97,51 +90,51 @@ class Text:
 
     @cached_property
     def _network(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtra.of(
-                f"encoder {self.name!r}", "sentence-transformers", "text"
-            ) from error
-        with _quiet():
+        who, library = f"encoder {self.name!r}", "sentence-transformers"
+        load = need("sentence_transformers", who, library, "text").SentenceTransformer
+        with quiet():
             if self._folder is not None:
-                network = SentenceTransformer(str(self._folder), device=self.device)
+                network = load(str(self._folder), device=self.device)
             else:
-                network = self._from_hub(SentenceTransformer)
+                network = self._from_hub(load)
         if self.max_length is not None:
             network.max_seq_length = self.max_length
         return network
 
-    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
-        """Nothing to learn."""
-        return self
-
-    def prepare(self, rows: Any) -> list[str]:
+    def prepare(self, rows: Any) -> Rows:
         """Check that the rows are strings."""
         return texts(rows, f"encoder {self.name!r}")
 
     def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
         """Embed the rows; (n_rows, dim)."""
         wanted = self.prepare(rows)
-        network = self._network
-        vectors = np.empty((len(wanted), 0 if wanted else _dim(network)), dtype=np.float32)
+        vectors = np.empty(
+            (len(wanted), 0 if len(wanted) else _dim(self._network)), dtype=np.float32
+        )
         # rows of like length share a batch, so that little of it is padding
-        order = sorted(range(len(wanted)), key=lambda row: -len(wanted[row]))
-        step = self.batch_size * _PART
+        order = sorted(range(len(wanted)), key=lambda row: -self._length(wanted[row]))
+        step = self.batch_size * self._part
         for start in range(0, len(order), step):
             part = order[start : start + step]
-            fresh = network.encode(
-                [wanted[row] for row in part],
-                prompt=self.prompt,
-                batch_size=self.batch_size,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-            )
+            fresh = self._embed([wanted[row] for row in part])
             if not start:
                 vectors = np.empty((len(wanted), fresh.shape[1]), dtype=np.float32)
             vectors[part] = fresh
             progress(start + len(part), len(wanted))
         return as_vectors(vectors, f"encoder {self.name!r}", len(wanted))
+
+    def _length(self, row: Any) -> int:
+        return len(row)
+
+    def _embed(self, rows: list[Any]) -> np.ndarray:
+        found: np.ndarray = self._network.encode(
+            rows,
+            prompt=self.prompt,
+            batch_size=self.batch_size,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+        )
+        return found
 
     def _weights(self) -> str:
         if self._folder is not None:
@@ -175,24 +168,10 @@ class Text:
             ) from error
 
     def __repr__(self) -> str:
-        return f"Text({self.model!r})"
+        return f"{type(self).__name__}({self.model!r})"
 
 
 def _dim(network: Any) -> int:
     # newer releases of sentence-transformers renamed it, and warn at the old name
     new = getattr(network, "get_embedding_dimension", None)
     return int((new or network.get_sentence_embedding_dimension)() or 0)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers from drawing its own bars: the library is silent unless asked."""
-    from transformers.utils import logging
-
-    drawn = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if drawn:
-            logging.enable_progress_bar()

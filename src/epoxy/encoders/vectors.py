@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, VectorError
+from ..inputs import as_float32, as_table
 
 __all__ = ["as_vectors"]
 
-_BLOCK = 65_536  # rows looked at in one go, so that a check of a large array needs little memory
 _MOST_DENSE = 4 << 30  # bytes a sparse answer may take once it is dense
 
 
@@ -21,17 +21,7 @@ def as_vectors(values: Any, who: str, n_rows: int | None = None) -> np.ndarray:
         raise AlignmentError(
             f"{who} has {len(raw)} vectors for {n_rows} rows; expected one vector per row, in order"
         )
-    with np.errstate(over="ignore"):  # what overflows float32 is reported below, as infinite
-        vectors = raw.astype(np.float32, copy=False)
-    for start in range(0, len(vectors), _BLOCK):
-        finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
-        if not finite.all():
-            row = start + int(np.argmin(finite))
-            raise VectorError(
-                f"{who} gave a vector with NaN or infinite values for row {row}; "
-                "drop that row or repair its vector"
-            )
-    return np.ascontiguousarray(vectors)
+    return as_float32(raw, who) if len(raw) else raw.astype(np.float32)
 
 
 def _dense(values: Any, who: str) -> np.ndarray:
@@ -51,11 +41,6 @@ def _dense(values: Any, who: str) -> np.ndarray:
             f"{who} gave vectors that do not form a table ({error}); "
             "every row needs one vector of numbers, all of one length"
         ) from error
-    if raw.ndim == 1 and not len(raw):
-        raw = raw.reshape(0, 0)
-    if raw.ndim != 2 or raw.dtype.kind not in "fiub":
-        raise VectorError(
-            f"{who} gave an array of shape {raw.shape} and type {raw.dtype}; "
-            "expected numbers of shape (n_rows, dim)"
-        )
-    return raw
+    if not len(raw):
+        return raw.reshape(0, raw.shape[1] if raw.ndim == 2 else 0)
+    return as_table(raw.astype(np.uint8) if raw.dtype == bool else raw, who)

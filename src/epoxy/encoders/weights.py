@@ -11,14 +11,20 @@ import hashlib
 import importlib
 import importlib.util
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ..errors import MissingExtra
 
 __all__ = [
     "first_line",
     "folder_fingerprint",
     "hub_revision",
     "installed_folder",
+    "need",
+    "quiet",
     "tensor_fingerprint",
 ]
 
@@ -80,3 +86,32 @@ def tensor_fingerprint(model: Any) -> str:
 def first_line(error: Exception) -> str:
     """Return what a library's error says before it goes into detail."""
     return str(error).strip().split("\n", 1)[0][:160]
+
+
+def need(module: str, who: str, what: str, extra: str) -> Any:
+    """Import an optional dependency, or name the extra that brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra.of(who, what, extra) from None
+    except RuntimeError as error:
+        # torchvision, which timm imports, raises this when it was built for another torch
+        raise MissingExtra(
+            f"{who} needs torchvision built for the installed torch ({first_line(error)}); "
+            "install torch and torchvision from the same index"
+        ) from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from drawing bars and talking: the library is silent unless asked."""
+    logging = importlib.import_module("transformers.utils").logging
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()

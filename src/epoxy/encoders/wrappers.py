@@ -21,7 +21,43 @@ from .vectors import as_vectors
 __all__ = ["Function", "Transformer"]
 
 
-class Function:
+class _Named:
+    """An encoder that is stored under the name the user gives it, if any."""
+
+    def __init__(self, name: str, identity: str | None) -> None:
+        if identity is not None and not identity:
+            raise ParameterError(
+                f"{type(self).__name__} got an empty identity; give it a name, or leave it out"
+            )
+        self.name = name
+        self._identity = identity
+
+    @property
+    def slow(self) -> bool:
+        """True once there is an identity: the user asked for storing by giving it."""
+        return self._identity is not None
+
+    def prepare(self, rows: Any) -> Rows:
+        """Return the rows as a sequence."""
+        return listed(rows)
+
+    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
+        """Call what the user gave and check what comes back."""
+        call, wanted = self._call(), self.prepare(rows)
+        if not len(wanted):
+            return np.zeros((0, 0), dtype=np.float32)
+        vectors = as_vectors(call(wanted), f"encoder {self.name!r}", len(wanted))
+        progress(len(wanted), len(wanted))
+        return vectors
+
+    def _call(self) -> Callable[[Any], Any]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, identity={self._identity!r})"
+
+
+class Function(_Named):
     """Any function from a list of rows to one vector per row.
 
     Parameters
@@ -45,48 +81,23 @@ class Function:
             raise ParameterError(
                 f"Function got a {type(function).__name__}; expected a function of a list of rows"
             )
-        if identity is not None and not identity:
-            raise ParameterError("Function got an empty identity; give it a name, or leave it out")
+        super().__init__(getattr(function, "__name__", type(function).__name__), identity)
         self.function = function
-        self._identity = identity
-
-    @property
-    def name(self) -> str:
-        """The function's own name."""
-        return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     @property
     def identity(self) -> str | None:
         """What the user called it, if anything."""
         return None if self._identity is None else f"function {self._identity}"
 
-    @property
-    def slow(self) -> bool:
-        """True once there is an identity: the user asked for storing by giving it."""
-        return self._identity is not None
-
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Nothing to learn."""
         return self
 
-    def prepare(self, rows: Any) -> Rows:
-        """Return the rows as a sequence."""
-        return listed(rows)
-
-    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
-        """Call the function and check what comes back."""
-        wanted = self.prepare(rows)
-        if not len(wanted):
-            return np.zeros((0, 0), dtype=np.float32)
-        vectors = as_vectors(self.function(wanted), f"encoder {self.name!r}", len(wanted))
-        progress(len(wanted), len(wanted))
-        return vectors
-
-    def __repr__(self) -> str:
-        return f"Function({self.name}, identity={self._identity!r})"
+    def _call(self) -> Callable[[Any], Any]:
+        return self.function
 
 
-class Transformer:
+class Transformer(_Named):
     """Any scikit-learn transformer or pipeline: fitted on the train rows, applied to all.
 
     `fit` works on a copy, so the object given stays as it is. One that is fitted already can
@@ -107,15 +118,10 @@ class Transformer:
                 f"Transformer got {transformer!r}; expected an object with fit and transform, "
                 "such as CountVectorizer()"
             )
+        super().__init__(type(transformer).__name__, identity)
         self.transformer = transformer
-        self._identity = identity
         self._fitted: Any = None
         self._fitted_on = "as given"
-
-    @property
-    def name(self) -> str:
-        """The class of the transformer."""
-        return type(self.transformer).__name__
 
     @property
     def identity(self) -> str | None:
@@ -123,11 +129,6 @@ class Transformer:
         if self._identity is None:
             return None
         return f"transformer {self._identity} rows={self._fitted_on}"
-
-    @property
-    def slow(self) -> bool:
-        """True once there is an identity: the user asked for storing by giving it."""
-        return self._identity is not None
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Fit a copy of the transformer on the train rows."""
@@ -138,19 +139,9 @@ class Transformer:
         progress(1, 1)
         return self
 
-    def prepare(self, rows: Any) -> Rows:
-        """Return the rows as a sequence."""
-        return listed(rows)
-
-    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
-        """Transform the rows with what was fitted."""
-        fitted = self._fitted if self._fitted is not None else self._given()
-        wanted = self.prepare(rows)
-        if not len(wanted):
-            return np.zeros((0, 0), dtype=np.float32)
-        vectors = as_vectors(fitted.transform(wanted), f"encoder {self.name!r}", len(wanted))
-        progress(len(wanted), len(wanted))
-        return vectors
+    def _call(self) -> Callable[[Any], Any]:
+        fitted = self._given() if self._fitted is None else self._fitted
+        return fitted.transform  # type: ignore[no-any-return]
 
     def _given(self) -> Any:
         from sklearn.exceptions import NotFittedError
@@ -164,9 +155,6 @@ class Transformer:
                 "call fit(train_rows) first, then encode every split with it"
             ) from error
         return self.transformer
-
-    def __repr__(self) -> str:
-        return f"Transformer({self.name}, identity={self._identity!r})"
 
 
 def _fit_copy(transformer: Any, rows: Rows) -> Any:

@@ -3,49 +3,15 @@
 One protocol, `Head`: `fit(inputs, targets)`, `predict_proba(inputs)`, `save(folder)`. Targets are
 labels, or one row of probabilities per row, which every head learns from with the soft-label
 (noise-aware) loss. `LinearHead` and `NearestNeighbors` take vectors; `FineTuned` takes texts or
-images and trains the network itself.
+images and trains the network itself. `load` (`epoxy.load`) opens a saved one, whichever it is.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ..persistence import load
+from .base import Head
+from .finetuned import Drift, FineTuned, Training
+from .linear import LinearHead
+from .nearest import NearestNeighbors
 
-_HOME = {
-    "Drift": "finetuned",
-    "FineTuned": "finetuned",
-    "Head": "base",
-    "LinearHead": "linear",
-    "NearestNeighbors": "nearest",
-    "Training": "finetuned",
-    "load": "store",
-}
-
-__all__ = [
-    "Drift",
-    "FineTuned",
-    "Head",
-    "LinearHead",
-    "NearestNeighbors",
-    "Training",
-    "load",
-]
-
-if TYPE_CHECKING:
-    from .base import Head
-    from .finetuned import Drift, FineTuned, Training
-    from .linear import LinearHead
-    from .nearest import NearestNeighbors
-    from .store import load
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__all__ = ["Drift", "FineTuned", "Head", "LinearHead", "NearestNeighbors", "Training", "load"]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ..errors import AlignmentError, LabelError, VectorError
+from ..errors import AlignmentError, LabelError, NotFitted, VectorError
+from ..inputs import as_table, check_finite
+from ..persistence import State, save
 
-__all__ = ["Head", "Targets", "as_inputs"]
+__all__ = ["Estimator", "Head", "Targets", "Training", "as_inputs"]
 
 _SUM_TOLERANCE = 1e-3  # float16 and printed probabilities still count as distributions
 
@@ -33,6 +37,66 @@ class Head(Protocol):
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted head to a folder, without pickle."""
+
+
+class Estimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What every head is besides its own method: a classifier of scikit-learn, and a folder."""
+
+    classes_: np.ndarray
+    """The classes, in the order of the columns of `predict_proba`."""
+
+    @abstractmethod
+    def predict_proba(self, inputs: Any) -> np.ndarray:
+        """Return one row of class probabilities per row; (n_rows, n_classes)."""
+
+    @abstractmethod
+    def to_state(self) -> State:
+        """Describe the fitted head for `epoxy.persistence`."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted head again."""
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """Return the most probable class of each row; ties go to the class listed first."""
+        return np.asarray(self.classes_[self.predict_proba(inputs).argmax(axis=1)])
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted head to a folder: JSON, arrays and a network's weights, no pickle."""
+        save(self, folder)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "classes_"):
+            raise NotFitted.of(self)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is fine-tuned; the defaults are the usual ones for BERT-sized text models.
+
+    Parameters
+    ----------
+    epochs
+        Most passes over the rows.
+    learning_rate
+        Highest rate, reached after warm-up, then falling to zero in a straight line.
+    batch_size
+        Rows per step.
+    warmup
+        Share of the steps in which the rate rises.
+    weight_decay
+        AdamW's decay, not applied to biases and norms.
+    patience
+        Passes without a better dev loss before training stops; used only where dev is given.
+    """
+
+    epochs: int = 4
+    learning_rate: float = 5e-5
+    batch_size: int = 16
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    patience: int = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +147,14 @@ class Targets:
 
 def as_inputs(vectors: Any, who: str, dimension: int | None = None) -> np.ndarray:
     """Vectors as a checked float array; float64 stays, everything else becomes float32."""
-    given = np.asarray(vectors)
-    if given.ndim != 2 or given.dtype.kind not in "fiu":
-        raise VectorError(
-            f"{who} takes vectors, numbers of rows × dimension, got shape {given.shape} and dtype "
-            f"{given.dtype}; embed the rows first"
-        )
+    given = as_table(vectors, who)
     if dimension is not None and given.shape[1] != dimension:
         raise VectorError(
             f"{who} was fitted on vectors of dimension {dimension}, got {given.shape[1]}; "
             "use the encoder it was fitted with"
         )
     found = given if given.dtype == np.float64 else given.astype(np.float32)
-    finite = np.isfinite(found).all(axis=1)
-    if not finite.all():
-        raise VectorError(
-            f"{who} got NaN or infinity on row {int(np.flatnonzero(~finite)[0])}; "
-            "embed that row again or drop it"
-        )
+    check_finite(found, who)
     return found
 
 

@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ..errors import AlignmentError, MissingExtra, NotFitted, ParameterError, StoreError
-from ..persistence import make_folder
+from ..errors import AlignmentError, MissingExtra, ParameterError, StoreError
+from ..persistence import State
 from ..progress import Progress, silent
-from . import store
-from .base import Targets
+from .base import Estimator, Targets, Training
 from .linear import LinearHead
-from .settings import Training
 
 if TYPE_CHECKING:
     from .networks import Encoded, Network
@@ -47,7 +44,7 @@ class Drift:
     smallest: float
 
 
-class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FineTuned(Estimator):
     """A pre-trained network and a linear layer, trained together on labels or probabilities.
 
     Parameters
@@ -67,8 +64,6 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Called with (done, total) epochs.
     """
 
-    classes_: np.ndarray
-    """The classes, in the order of the columns of `predict_proba`."""
     history_: dict[str, Any]
     """Losses by epoch and the epoch kept."""
 
@@ -102,12 +97,12 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from .networks import is_images, open_network
         from .training import Examples, Plan, train
 
-        network = open_network(self.network, rows, self.max_length)
+        self._kind = "image" if is_images(rows) else "text"
+        network = open_network(self.network, self._kind, self.max_length)
         network.module.to(_device(torch))
         examples = Examples(network.prepare(rows), wanted.probabilities)
         held = None if dev is None else _held_out(network, dev, wanted.classes)
         self._network, self.classes_ = network, wanted.classes
-        self._kind = "image" if is_images(rows) else "text"
         self._head = self._start(torch, examples, wanted)
         plan = Plan(self.training or Training(), self.seed, self.progress or silent)
         self.history_ = asdict(train(network, self._head, examples, held, plan))
@@ -120,10 +115,6 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._head(encoded.pooled).double().softmax(-1)
 
         return self._run(network, rows, answers, len(self.classes_))
-
-    def predict(self, rows: Any) -> np.ndarray:
-        """Return the most probable class of each row; ties go to the class listed first."""
-        return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
 
     def embed(self, rows: Any, *, pretrained: bool = False) -> np.ndarray:
         """Pooled vectors of the fine-tuned network, or of the network before fine-tuning."""
@@ -152,18 +143,9 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pooled, cells = found.mean(axis=0)
         return Drift(float(pooled), float(cells), float(found[:, 1].min()))
 
-    def save(self, folder: str | Path) -> None:
-        """Write weights (safetensors), tokenizer and settings (JSON) to a folder, no pickle."""
+    def to_state(self) -> State:
+        """Describe the fitted head: settings as values, weights and tokenizer as files."""
         network = self._fitted()
-        from safetensors.torch import save_file
-
-        home = make_folder(folder, "a head")
-        network.save(home)
-        weights = {f"network.{key}": value for key, value in network.module.state_dict().items()}
-        weights |= {f"head.{key}": value for key, value in self._head.state_dict().items()}
-        # shared storages (tied weights) are refused by safetensors; a contiguous clone is its own
-        weights = {key: value.detach().cpu().clone().contiguous() for key, value in weights.items()}
-        store.replace(home / _WEIGHTS, lambda path: save_file(weights, str(path)))
         record = {
             "classes": self.classes_.tolist(),
             "network": network.name,
@@ -173,16 +155,31 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "training": asdict(self.training or Training()),
             "history": self.history_,
         }
-        store.write(home, "finetuned", record, {})
+        return State(record, files=self._write_files)
+
+    def _write_files(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        parts = {"network": self._network.module, "head": self._head}
+        # shared storages (tied weights) are refused by safetensors; a contiguous clone is its own
+        weights = {
+            f"{name}.{key}": value.detach().cpu().clone().contiguous()
+            for name, part in parts.items()
+            for key, value in part.state_dict().items()
+        }
+        self._network.save(folder)
+        save_file(weights, str(folder / _WEIGHTS))
 
     @classmethod
-    def _restore(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], home: Path) -> Self:
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted head again, from the files in the state's folder."""
         torch = _torch()
         from safetensors.torch import load_file
 
         from .networks import reopen
 
-        if not (home / _WEIGHTS).is_file():
+        record, home = state.values, state.folder
+        if home is None or not (home / _WEIGHTS).is_file():
             raise StoreError(f"the head in {str(home)!r} has no {_WEIGHTS}; save it again")
         head = cls(
             record["network"],
@@ -206,20 +203,14 @@ class FineTuned(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return head
 
     def _fitted(self) -> Network:
-        if not hasattr(self, "classes_"):
-            raise NotFitted.of(self)
+        self._check_fitted()
         return self._network
 
     def _before(self) -> Network:
         """The network as it was before fine-tuning, loaded again by its name."""
-        from .networks import ImageNetwork, TextNetwork
+        from .networks import open_network
 
-        name = self._fitted().name
-        network: Network = (
-            ImageNetwork.open(name)
-            if self._kind == "image"
-            else TextNetwork.open(name, self.max_length)
-        )
+        network = open_network(self._fitted().name, self._kind, self.max_length)
         network.module.to(next(self._network.module.parameters()).device)
         return network
 

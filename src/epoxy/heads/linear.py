@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ..errors import NotFitted, ParameterError
-from . import store
-from .base import Targets, as_inputs
+from ..errors import ParameterError
+from ..numerics import softmax
+from ..persistence import State
+from .base import Estimator, Targets, as_inputs
 
 __all__ = ["LinearHead"]
 
 _GRADIENT_TOLERANCE = 1e-4  # scikit-learn's default `tol`, on the same scale (mean loss per row)
 
 
-class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearHead(Estimator):
     """Logistic regression on vectors.
 
     Parameters
@@ -50,8 +49,6 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ['spam']
     """
 
-    classes_: np.ndarray
-    """The classes, in the order of the columns of `predict_proba`."""
     C_: float
     """The inverse penalty used."""
     coef_: np.ndarray
@@ -92,31 +89,25 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, vectors: Any) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        if not hasattr(self, "coef_"):
-            raise NotFitted.of(self)
+        self._check_fitted()
         inputs = as_inputs(vectors, "LinearHead", self.n_features_in_)
         weights = _Weights(self.coef_, self.intercept_)
         return weights.probabilities(inputs, self.present_, len(self.classes_))
 
-    def predict(self, vectors: Any) -> np.ndarray:
-        """Return the most probable class of each row; ties go to the class listed first."""
-        return np.asarray(self.classes_[self.predict_proba(vectors).argmax(axis=1)])
-
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted head to a folder: JSON and arrays, no pickle."""
-        if not hasattr(self, "coef_"):
-            raise NotFitted.of(self)
+    def to_state(self) -> State:
+        """Describe the fitted head for `epoxy.persistence`."""
+        self._check_fitted()
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "present": self.present_}
-        record = {"classes": self.classes_.tolist(), "C": self.C_}
-        store.write(folder, "linear", record, arrays)
+        return State({"classes": self.classes_.tolist(), "C": self.C_}, arrays)
 
     @classmethod
-    def _restore(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], home: Path) -> Self:
-        head = cls(C=record["C"], classes=record["classes"])
-        head.C_ = record["C"]
-        head.classes_ = np.asarray(record["classes"])
-        head.coef_, head.intercept_ = arrays["coef"], arrays["intercept"]
-        head.present_ = arrays["present"]
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted head again."""
+        head = cls(C=state.values["C"], classes=state.values["classes"])
+        head.C_ = state.values["C"]
+        head.classes_ = np.asarray(state.values["classes"])
+        head.coef_, head.intercept_ = state.arrays["coef"], state.arrays["intercept"]
+        head.present_ = state.arrays["present"]
         head.n_features_in_ = head.coef_.shape[1]
         return head
 
@@ -152,7 +143,7 @@ class _Weights:
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
         answer = np.zeros((len(inputs), n_classes))
-        answer[:, present] = _softmax(logits)
+        answer[:, present] = softmax(logits.astype(np.float64))
         return answer
 
 
@@ -183,7 +174,8 @@ def _solve_soft(inputs: np.ndarray, wanted: np.ndarray, C: float, max_iter: int)
         logits = inputs @ table[:, :-1].T.astype(inputs.dtype) + table[:, -1]
         if width == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
-        answer, log_answer = _softmax(logits), _log_softmax(logits)
+        log_answer = _log_softmax(logits)
+        answer = np.exp(log_answer)
         slope = (answer - wanted)[:, -width:] / n_rows  # (n_rows, width)
         gradient = np.empty_like(table)
         gradient[:, :-1] = (slope.T.astype(inputs.dtype) @ inputs) + penalty * table[:, :-1]
@@ -203,10 +195,6 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     wide = logits.astype(np.float64)
     wide -= wide.max(axis=1, keepdims=True)
     return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    return np.asarray(np.exp(_log_softmax(logits)))
 
 
 def _folds(targets: Targets, count: int, seed: int) -> list[np.ndarray]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ..errors import NotFitted, ParameterError
-from . import store
-from .base import Targets, as_inputs
+from ..errors import ParameterError
+from ..persistence import State
+from .base import Estimator, Targets, as_inputs
 
 __all__ = ["NearestNeighbors"]
 
 
-class NearestNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NearestNeighbors(Estimator):
     """Each of the k nearest rows speaks with equal weight; its target may be a distribution.
 
     Parameters
@@ -35,8 +33,6 @@ class NearestNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ['spam']
     """
 
-    classes_: np.ndarray
-    """The classes, in the order of the columns of `predict_proba`."""
     k_: int
     """The number of neighbours used."""
 
@@ -57,35 +53,30 @@ class NearestNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, vectors: Any) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        if not hasattr(self, "k_"):
-            raise NotFitted.of(self)
+        self._check_fitted()
         inputs = as_inputs(vectors, "NearestNeighbors", self.n_features_in_)
         near = self._index.kneighbors(inputs, self.k_, return_distance=False)
         return np.asarray(self.targets_[near].mean(axis=1))
 
     def leave_one_out(self) -> np.ndarray:
         """What each fitted row's neighbours say about it, itself left out; (n_rows, n_classes)."""
-        if not hasattr(self, "k_"):
-            raise NotFitted.of(self)
+        self._check_fitted()
         k = min(self.k_, len(self.targets_) - 1)
         return np.asarray(self.targets_[self._others(k)].mean(axis=1))
 
-    def predict(self, vectors: Any) -> np.ndarray:
-        """Return the most probable class of each row; ties go to the class listed first."""
-        return np.asarray(self.classes_[self.predict_proba(vectors).argmax(axis=1)])
-
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted head to a folder: JSON and arrays, no pickle."""
-        if not hasattr(self, "k_"):
-            raise NotFitted.of(self)
-        record = {"classes": self.classes_.tolist(), "k": self.k_}
-        store.write(folder, "nearest", record, {"vectors": self.vectors_, "targets": self.targets_})
+    def to_state(self) -> State:
+        """Describe the fitted head for `epoxy.persistence`."""
+        self._check_fitted()
+        arrays = {"vectors": self.vectors_, "targets": self.targets_}
+        return State({"classes": self.classes_.tolist(), "k": self.k_}, arrays)
 
     @classmethod
-    def _restore(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], home: Path) -> Self:
-        head = cls(k=record["k"], classes=record["classes"])
-        head._keep(arrays["vectors"], arrays["targets"], np.asarray(record["classes"]))
-        head.k_ = record["k"]
+    def from_state(cls, state: State) -> Self:
+        """Make the same fitted head again."""
+        head = cls(k=state.values["k"], classes=state.values["classes"])
+        classes = np.asarray(state.values["classes"])
+        head._keep(state.arrays["vectors"], state.arrays["targets"], classes)
+        head.k_ = state.values["k"]
         return head
 
     def _keep(self, vectors: np.ndarray, targets: np.ndarray, classes: np.ndarray) -> None:

@@ -6,9 +6,7 @@ imported only by `FineTuned`, inside functions.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -16,8 +14,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from ..encoders.image import SHORT_NAMES
-from ..encoders.weights import first_line, installed_folder
-from ..errors import FrameError, MissingExtra, UnknownName
+from ..encoders.weights import first_line, installed_folder, need, quiet
+from ..errors import FrameError, UnknownName
 
 __all__ = ["ImageNetwork", "Network", "TextNetwork", "open_network", "reopen"]
 
@@ -71,7 +69,7 @@ class TextNetwork:
         """Load by folder, installed package, or name on the model hub."""
         transformers = _need("transformers", "fine-tuning on texts", "torch")
         where = resolve_text(name)
-        with _quiet(transformers):
+        with quiet():
             try:
                 module = transformers.AutoModel.from_pretrained(where)
                 tokenizer = transformers.AutoTokenizer.from_pretrained(where)
@@ -87,7 +85,7 @@ class TextNetwork:
     def reopen(cls, folder: Path, name: str, max_length: int) -> Self:
         """The architecture and tokenizer that `save` wrote, weights not yet loaded."""
         transformers = _need("transformers", "fine-tuning on texts", "torch")
-        with _quiet(transformers):
+        with quiet():
             config = transformers.AutoConfig.from_pretrained(str(folder))
             module = transformers.AutoModel.from_config(config)
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder))
@@ -212,9 +210,9 @@ class ImageNetwork:
         """Nothing besides the weights: the name is the architecture."""
 
 
-def open_network(name: str | None, rows: Any, max_length: int) -> Network:
-    """The pre-trained network for these rows: texts through transformers, images through timm."""
-    if is_images(rows):
+def open_network(name: str | None, kind: str, max_length: int) -> Network:
+    """The pre-trained network for rows of a kind: texts through transformers, images through timm."""
+    if kind == "image":
         return ImageNetwork.open(name or DEFAULT_IMAGE)
     return TextNetwork.open(name or DEFAULT_TEXT, max_length)
 
@@ -243,29 +241,6 @@ def resolve_text(name: str) -> str:
 
 
 def _need(module: str, who: str, extra: str) -> Any:
-    try:
-        importlib.import_module("torch")
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtra.of(who, f"torch and {module}", extra) from None
-    except RuntimeError as error:
-        # torchvision, which timm imports, raises this when it was built for another torch
-        raise MissingExtra(
-            f"{who} needs torchvision built for the installed torch ({first_line(error)}); "
-            "install torch and torchvision from the same index"
-        ) from None
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Loading draws a bar of its own; ours is the only one a terminal should show."""
-    logging = transformers.utils.logging
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
+    what = f"torch and {module}"
+    need("torch", who, what, extra)
+    return need(module, who, what, extra)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from ..progress import Progress
+from .base import Training
 from .networks import Encoded, Network
-from .settings import Training
 
 __all__ = ["Examples", "History", "Plan", "batches", "encode_all", "train"]
 

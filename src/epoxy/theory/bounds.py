@@ -151,9 +151,10 @@ def epoxy_risk(source_risks: Any, shares: Any, uncovered: float, balance: float 
     balance
         p = Pr(Y = 1); b = max(p/(1 − p), (1 − p)/p).
     """
-    _check_share("balance", balance)
     if not 0 < balance < 1:
-        raise ParameterError(f"max odds need 0 < balance < 1, got {balance}; drop the empty class")
+        raise ParameterError(
+            f"max odds need 0 < balance < 1, got {balance}; drop the empty class or check its units"
+        )
     weights = np.asarray(shares, dtype=np.float64)
     total = float(weights.sum()) + uncovered
     if abs(total - 1) > 1e-6:
@@ -205,14 +206,9 @@ class Constants:
                 "no two sources vote on the same row, so nothing can be estimated; "
                 "add overlapping sources or extend them"
             )
+        rarest, agreement = float(counts.min() / votes.n_rows), float(moments[pairs].min())
         weakest = float(np.abs(2 * np.asarray(accuracies) - 1).min())
-        return cls(
-            float(counts.min() / votes.n_rows),
-            weakest,
-            float(moments[pairs].min()),
-            balance,
-            balance,
-        )
+        return cls(rarest, weakest, agreement, balance, balance)
 
 
 def estimation_error(
@@ -250,8 +246,3 @@ def binary(votes: Votes, who: str) -> None:
             f"{who} is a statement about 2 classes, these votes have {votes.n_classes}; "
             "take one class against the rest, or use criterion='agreement'"
         )
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ParameterError(f"{name} is a share between 0 and 1, got {value}; check its units")

@@ -7,7 +7,6 @@ background is not known.
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,16 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Theme", "draw_source", "draw_sweep", "draw_synthetics", "save", "to_html"]
+__all__ = ["Theme", "draw_source", "draw_sweep", "draw_synthetics", "save"]
 
 Theme = Literal["light", "dark", "auto"]
 
-_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-)  # Okabe–Ito: blue, vermillion, green, purple
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # blue, vermillion, green, purple
 _LINES = ("-", "--", "-.", ":")
 _MARKS = ("o", "s", "^", "D")
 _PAPER = {"light": "#ffffff", "dark": "#16181d", "auto": "none"}
@@ -61,10 +55,9 @@ def draw_synthetics(experiments: Sequence[Experiment], *, theme: Theme = "light"
 
 
 def _mark_chosen(panel: Axes, setting: Any, colour: str) -> None:
-    chosen = (
-        float(np.nanmean(setting.chosen["smooth"])) if len(setting.chosen["smooth"]) else np.nan
-    )
-    if np.isfinite(chosen):
+    picks = setting.chosen["smooth"]
+    if not np.isnan(picks).all():
+        chosen = float(np.nanmean(picks))
         height = float(np.interp(chosen, setting.radii, setting.lift))
         panel.plot(chosen, height, "|", color=colour, ms=16, mew=2.2)
 
@@ -142,17 +135,6 @@ def save(figure: Figure, path: str | Path) -> Path:
         stamp = {"Date": None} if target.suffix == ".svg" else {"Software": None}
         figure.savefig(target, dpi=150, metadata=stamp, facecolor=figure.get_facecolor())
     return target
-
-
-def to_html(figure: Figure) -> str:
-    """A figure as inline SVG, for notebooks and pages."""
-    from matplotlib import rc_context
-
-    buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "epoxy"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _panels(

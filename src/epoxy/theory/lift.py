@@ -8,12 +8,14 @@ says nothing, a wrong vote is equally likely for every wrong class.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from ..errors import AlignmentError, ParameterError
+from ..numerics import softmax
+from ..shares import checked_shares
 from ..votes import Votes
 
 __all__ = [
@@ -58,18 +60,7 @@ def class_prior(balance: Any, n_classes: int) -> np.ndarray:
         return np.full(n_classes, 1 / n_classes)
     given = np.atleast_1d(np.asarray(balance, dtype=np.float64))
     prior = np.array([1 - given[0], given[0]]) if given.size == 1 and n_classes == 2 else given
-    if prior.shape != (n_classes,) or (prior <= 0).any() or abs(prior.sum() - 1) > 1e-6:
-        raise ParameterError(
-            f"class balance is {n_classes} positive probabilities that sum to 1, got {balance!r}; "
-            "leave it out for even classes"
-        )
-    return prior
-
-
-def softmax(score: np.ndarray) -> np.ndarray:
-    """Rows of scores as probabilities."""
-    wide = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(wide / wide.sum(axis=1, keepdims=True))
+    return checked_shares(prior, n_classes, "the posterior")
 
 
 def _log_likelihoods(accuracies: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +161,7 @@ class Participation:
     reached: np.ndarray  # (n_sources,) Pr(B_r)
 
     def __post_init__(self) -> None:
-        for name in ("accuracy", "extended", "new", "support", "reached"):
+        for name in (each.name for each in fields(self)):
             value = np.atleast_1d(np.asarray(getattr(self, name), dtype=np.float64))
             if value.shape != np.shape(np.atleast_1d(self.accuracy)):
                 raise AlignmentError(
@@ -229,24 +220,12 @@ def exact_lift(
 def _states(sources: Participation) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Per source: chance of each state given Y = 1, its log odds before and after extension."""
     found = []
-    for a, whole, fresh, support, reached in zip(
-        sources.accuracy,
-        sources.extended,
-        sources.new,
-        sources.support,
-        sources.reached,
-        strict=True,
-    ):
+    numbers = (getattr(sources, each.name) for each in fields(sources))
+    for a, whole, fresh, support, reached in zip(*numbers, strict=True):
         own, lent = _log_odds(a), _log_odds(whole)
-        chance = np.array(
-            [
-                max(0.0, 1 - support - reached),
-                support * a,
-                support * (1 - a),
-                reached * fresh,
-                reached * (1 - fresh),
-            ]
-        )
+        voting, lending = np.array([a, 1 - a]), np.array([fresh, 1 - fresh])
+        silent = max(0.0, 1 - support - reached)
+        chance = np.concatenate([[silent], support * voting, reached * lending])
         before = np.array([0, own, -own, 0, 0])
         after = np.array([0, own, -own, lent, -lent])
         keep = chance > 0

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import AlignmentError, ParameterError, RadiusError, VectorError
+from ..errors import ParameterError, RadiusError, VectorError
+from ..inputs import as_table, check_finite
+from ..neighbors.metrics import metric_named
+from ..numerics import wilson
 
 __all__ = ["Curve", "Scan", "near_share"]
 
@@ -50,10 +53,7 @@ class Scan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.metric not in ("cosine", "euclidean"):
-            raise ParameterError(
-                f"no metric {self.metric!r} for pairs; use 'cosine' or 'euclidean'"
-            )
+        metric_named(self.metric)
         if not 0 < self.confidence < 1:
             raise ParameterError(
                 f"confidence lies between 0 and 1, got {self.confidence}; write 0.95 for 95 %"
@@ -102,16 +102,10 @@ class Curve:
 
     def scaled(self, factor: float) -> Curve:
         """The same curve with value and band multiplied by `factor`."""
-        return Curve(
-            self.radii,
-            self.value * factor,
-            self.low * factor,
-            self.high * factor,
-            self.sampling * factor,
-            self.confidence,
-            self.n_rows,
-            self.n_anchors,
-        )
+        numbers = {
+            name: factor * getattr(self, name) for name in ("value", "low", "high", "sampling")
+        }
+        return replace(self, **numbers)
 
     def __repr__(self) -> str:
         how = "all pairs" if self.n_anchors == self.n_rows else f"{self.n_anchors:,} anchors"
@@ -155,7 +149,7 @@ class PairSums:
             independent = np.fmin(value * (1 - value) / variance, disjoint)
             sampled = np.sqrt(spread * (1 / count - 1 / self.n_rows))
         z = self._quantile()
-        low, high = _wilson(value, np.where(independent > 0, independent, disjoint), z)
+        low, high = wilson(value, np.where(independent > 0, independent, disjoint), z)
         return self._curve(value, low, high, np.nan_to_num(z * sampled))
 
     def nearness(self) -> Curve:
@@ -165,7 +159,7 @@ class PairSums:
         spread = np.maximum(self.near_squared / others**2 - count * value**2, 0) / (count - 1)
         z = self._quantile()
         half = z * np.sqrt(spread * (1 / count + 3 / self.n_rows))
-        low, high = _wilson(value, np.full(len(value), count / (1 + count / self.n_rows)), z)
+        low, high = wilson(value, np.full(len(value), count / (1 + count / self.n_rows)), z)
         # the wider of normal and Wilson: with no near pair seen the normal band has no width
         sampled = z * np.sqrt(spread * (1 / count - 1 / self.n_rows))
         rare = self.near == 0
@@ -182,16 +176,9 @@ class PairSums:
         self, value: np.ndarray, low: np.ndarray, high: np.ndarray, sampling: np.ndarray
     ) -> Curve:
         unseen = np.isnan(value)
-        return Curve(
-            self.radii,
-            value,
-            np.where(unseen, 0.0, low),
-            np.where(unseen, 1.0, high),
-            sampling,
-            self.confidence,
-            self.n_rows,
-            self.n_anchors,
-        )
+        band = np.where(unseen, 0.0, low), np.where(unseen, 1.0, high)
+        counted = self.confidence, self.n_rows, self.n_anchors
+        return Curve(self.radii, value, band[0], band[1], sampling, *counted)
 
 
 def near_share(vectors: Any, radii: Any, scan: Scan = DEFAULT) -> Curve:
@@ -205,11 +192,11 @@ def near_share(vectors: Any, radii: Any, scan: Scan = DEFAULT) -> Curve:
 def scan_pairs(vectors: Any, events: Sequence[Event], radii: Any, scan: Scan) -> PairSums:
     """Count near pairs, and the events among them, for every radius in one pass over the pairs."""
     grid = as_radii(radii)
-    ready = _prepared(vectors, scan.metric)
+    ready = prepared(vectors, scan.metric)
     anchors = scan.choose(len(ready))
     near, near_squared = np.zeros(len(grid)), np.zeros(len(grid))
     hits, hits_squared, hits_near, touched = np.zeros((4, len(events), len(grid)))
-    for block, distance in _blocks(ready, anchors, scan.metric):
+    for block, distance in blocks(ready, anchors, scan.metric):
         row, other = np.nonzero(distance <= grid[-1])
         cell = row * len(grid) + np.searchsorted(grid, distance[row, other])
         counts = _cumulated(cell, len(block), len(grid))
@@ -221,18 +208,8 @@ def scan_pairs(vectors: Any, events: Sequence[Event], radii: Any, scan: Scan) ->
             hits_squared[index] += (found**2).sum(0)
             hits_near[index] += (found * counts).sum(0)
             touched[index] += (found > 0).sum(0)
-    return PairSums(
-        grid,
-        near,
-        near_squared,
-        hits,
-        hits_squared,
-        hits_near,
-        touched,
-        len(ready),
-        len(anchors),
-        scan.confidence,
-    )
+    sums = near, near_squared, hits, hits_squared, hits_near, touched
+    return PairSums(grid, *sums, len(ready), len(anchors), scan.confidence)
 
 
 def as_radii(radii: Any) -> np.ndarray:
@@ -255,22 +232,12 @@ def differs(labels: np.ndarray) -> Event:
     return lambda anchor, other: np.asarray(labels[anchor] != labels[other])
 
 
-def check_rows(vectors: np.ndarray, labels: np.ndarray) -> None:
-    """Labels and vectors must be about the same rows."""
-    if len(vectors) != len(labels):
-        raise AlignmentError(
-            f"labels and vectors must be row-aligned, got {len(labels)} and {len(vectors)}; "
-            "join them by row id"
-        )
-
-
-def _prepared(vectors: Any, metric: str) -> np.ndarray:
-    raw = np.asarray(vectors)
-    if raw.ndim != 2 or len(raw) < 2 or not np.isfinite(raw).all():
-        raise VectorError(
-            f"pairs need at least 2 rows of finite vectors, got shape {raw.shape}; "
-            "give rows × dimension"
-        )
+def prepared(vectors: Any, metric: str) -> np.ndarray:
+    """Vectors whose products, or differences, are distances under the metric."""
+    raw = as_table(vectors, "pairs")
+    if len(raw) < 2:
+        raise VectorError(f"pairs need at least 2 rows, got shape {raw.shape}; give more rows")
+    check_finite(raw, "pairs")
     # x² + y² − 2xy cancels: in few dimensions float64 costs nothing and keeps small radii exact
     ready = raw.astype(np.float64 if raw.shape[1] <= 32 else np.float32)
     if metric == "cosine":
@@ -285,7 +252,7 @@ def _prepared(vectors: Any, metric: str) -> np.ndarray:
     return np.ascontiguousarray(ready)
 
 
-def _blocks(
+def blocks(
     ready: np.ndarray, anchors: np.ndarray, metric: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Anchor rows and their distances to all rows; infinite to themselves."""
@@ -307,12 +274,3 @@ def _cumulated(cell: np.ndarray, n_rows: int, n_radii: int) -> np.ndarray:
     """Per row, how many cells fall at or below each radius; (n_rows, n_radii)."""
     counts = np.bincount(cell, minlength=n_rows * n_radii).reshape(n_rows, n_radii)
     return counts.cumsum(axis=1).astype(np.float64)
-
-
-def _wilson(value: np.ndarray, count: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval for a share seen in `count` independent draws."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scale = 1 + z**2 / count
-        centre = (value + z**2 / (2 * count)) / scale
-        half = z / scale * np.sqrt(value * (1 - value) / count + z**2 / (4 * count**2))
-    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)

@@ -25,11 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import AlignmentError, ParameterError
+from ..extension import Reach
+from ..numerics import softmax
 from ..votes import Split, Votes
 from .bounds import (
     binary,
@@ -39,15 +41,7 @@ from .bounds import (
     new_accuracy,
     new_accuracy_tight,
 )
-from .lift import (
-    Others,
-    class_prior,
-    lift_bound,
-    others_without,
-    posterior,
-    single_lift,
-    softmax,
-)
+from .lift import Others, class_prior, lift_bound, others_without, posterior, single_lift
 from .pairs import DEFAULT, Curve, Scan, as_radii
 from .smoothness import Neighbourhood, default_radii, model_smoothness, neighbourhoods, smoothness
 
@@ -64,22 +58,6 @@ __all__ = [
 Criterion = Literal["agreement", "smooth", "tight", "theorem"]
 
 _GRID = 32  # candidate radii per source: finer ones differ by less than the estimate's error
-
-
-class Nearest(Protocol):
-    """What a radius is chosen from: votes, and each row's nearest vote of each source."""
-
-    @property
-    def votes(self) -> Votes:
-        """The votes before extension."""
-
-    @property
-    def nearest(self) -> np.ndarray:
-        """(n_rows, n_sources) the nearest vote."""
-
-    @property
-    def distance(self) -> np.ndarray:
-        """(n_rows, n_sources) how far it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +135,7 @@ def surroundings(
 
 
 def choose_radius(
-    reach: Nearest,
+    reach: Reach,
     accuracies: Any,
     *,
     criterion: Criterion = "agreement",
@@ -204,7 +182,7 @@ def choose_radius(
 
 
 def new_accuracy_by_agreement(
-    reach: Nearest, source: int, accuracies: Any, radii: Any, balance: Any = None
+    reach: Reach, source: int, accuracies: Any, radii: Any, balance: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """An estimate of ã(r), accuracy on newly covered rows, and its standard error; no labels.
 
@@ -252,7 +230,7 @@ def _without(votes: Votes, source: int) -> Votes:
 
 
 def _by_agreement(
-    reach: Nearest, source: int, accuracies: np.ndarray, balance: Any, radii: Any
+    reach: Reach, source: int, accuracies: np.ndarray, balance: Any, radii: Any
 ) -> LiftCurve:
     votes, a = reach.votes, float(accuracies[source])
     own = votes.cast[:, source]
@@ -307,7 +285,7 @@ def _updated(before: np.ndarray, vote: np.ndarray, accuracy: float) -> np.ndarra
 
 
 def _by_bound(
-    reach: Nearest,
+    reach: Reach,
     source: int,
     accuracies: np.ndarray,
     around: Surroundings | None,

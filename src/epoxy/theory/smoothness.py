@@ -10,15 +10,15 @@ Definition 1's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import LabelError, ParameterError, VectorError
+from ..errors import AlignmentError, LabelError, ParameterError, VectorError
 from ..votes import ABSTAIN, Split
 from .bounds import inherited_smoothness
-from .pairs import DEFAULT, Curve, Event, Scan, as_radii, check_rows, differs, scan_pairs
+from .pairs import DEFAULT, Curve, Event, Scan, as_radii, blocks, differs, prepared, scan_pairs
 
 __all__ = [
     "EmbeddingRank",
@@ -100,15 +100,11 @@ def neighbourhoods(split: Split, radii: Any, scan: Scan = DEFAULT) -> dict[str, 
     near = np.where(sums.near > 0, sums.near, 1)
     found = {}
     for index, name in enumerate(split.votes.sources):
-        crossing, inside = 2 * index, 2 * index + 1
-        found[name] = Neighbourhood(
-            grid,
-            sums.nearness().value,
-            sums.hits[crossing] / near,
-            sums.hits[inside] / near,
-            sums.touched[crossing] / sums.n_anchors,
-            float(split.votes.coverage[index]),
-        )
+        crossing, inside = sums.hits[2 * index : 2 * index + 2] / near
+        reached = sums.touched[2 * index] / sums.n_anchors
+        support = float(split.votes.coverage[index])
+        nearness = sums.nearness().value
+        found[name] = Neighbourhood(grid, nearness, crossing, inside, reached, support)
     return found
 
 
@@ -158,11 +154,7 @@ class EmbeddingRank:
 
 
 def compare_embeddings(
-    embeddings: Mapping[str, Any],
-    labels: Any,
-    *,
-    share: float = 0.01,
-    scan: Scan = DEFAULT,
+    embeddings: Mapping[str, Any], labels: Any, *, share: float = 0.01, scan: Scan = DEFAULT
 ) -> tuple[EmbeddingRank, ...]:
     """Rank embeddings of the same rows by M_Y, smoothest first.
 
@@ -177,18 +169,12 @@ def compare_embeddings(
     ranks = []
     for name, vectors in embeddings.items():
         known, ready = _labelled(labels.y if isinstance(labels, Split) else labels, vectors)
-        radius = radius_of_share(ready, share, scan)
-        curve = smoothness(known, ready, [radius], scan)
+        curve = smoothness(known, ready, _pair_quantiles(ready, np.array([share]), scan), scan)
         _, counts = np.unique(known, return_counts=True)
         chance = 1 - float((counts * (counts - 1)).sum() / (len(known) * (len(known) - 1)))
-        band = (float(curve.low[0]), float(curve.high[0]))
-        ranks.append(EmbeddingRank(name, float(curve.value[0]), *band, chance))
+        value, low, high = (float(each[0]) for each in (curve.value, curve.low, curve.high))
+        ranks.append(EmbeddingRank(name, value, low, high, chance))
     return tuple(sorted(ranks, key=lambda rank: (rank.roughness, rank.name)))
-
-
-def radius_of_share(vectors: np.ndarray, share: float, scan: Scan) -> float:
-    """The radius that a share of the pairs lies within, from at most 2,000 sampled anchors."""
-    return float(_pair_quantiles(vectors, np.array([share]), scan)[0])
 
 
 def default_radii(vectors: np.ndarray, scan: Scan, count: int = 24) -> np.ndarray:
@@ -198,12 +184,11 @@ def default_radii(vectors: np.ndarray, scan: Scan, count: int = 24) -> np.ndarra
 
 
 def _pair_quantiles(vectors: np.ndarray, shares: np.ndarray, scan: Scan) -> np.ndarray:
-    from .pairs import _blocks, _prepared
-
-    ready = _prepared(vectors, scan.metric)
+    """Radii that shares of the pairs lie within, from at most 2,000 sampled anchors."""
+    ready = prepared(vectors, scan.metric)
     few = min(len(ready), scan.anchors or 2000, max(2, 4_000_000 // len(ready)))
-    anchors = Scan(scan.metric, max(2, few), scan.confidence, scan.seed).choose(len(ready))
-    distances = [d[np.isfinite(d)] for _, d in _blocks(ready, anchors, scan.metric)]
+    anchors = replace(scan, anchors=max(2, few)).choose(len(ready))
+    distances = [d[np.isfinite(d)] for _, d in blocks(ready, anchors, scan.metric)]
     found = np.quantile(np.concatenate(distances), shares, method="higher")
     return np.asarray(found, dtype=np.float64)
 
@@ -218,7 +203,11 @@ def _labelled(labels: Any, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
     if vectors is None:
         raise VectorError("smoothness needs vectors, got None; give one vector per row")
     found, ready = np.asarray(labels), np.asarray(vectors)
-    check_rows(ready, found)
+    if len(ready) != len(found):
+        raise AlignmentError(
+            f"labels and vectors must be row-aligned, got {len(found)} and {len(ready)}; "
+            "join them by row id"
+        )
     known = found != ABSTAIN
     if known.sum() < 2:
         raise LabelError(f"pairs need at least 2 labelled rows, got {known.sum()}; label more rows")

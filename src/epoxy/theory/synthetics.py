@@ -193,7 +193,7 @@ def _setting(
     lifts, rough, chosen = [], [], []
     for seed in seeds:
         split = draw(world, seed)
-        near = _reach_of_first(split)
+        near = reach(split, metric="euclidean")
         before = _accuracies(split.votes)
         lifts.append([_lift(split, near, before, radius, relearn) for radius in radii])
         curve = smoothness(split, radii=radii, scan=_SCAN)
@@ -213,17 +213,6 @@ def _pick(near: Reach, accuracies: np.ndarray, criterion: Criterion, around: Any
     choice = choose_radius(near, accuracies, criterion=criterion, around=given)
     radius = choice.radius["extended"]
     return np.nan if radius is None else radius
-
-
-def _reach_of_first(split: Split) -> Reach:
-    """Reach of the one source that is extended; the others stay out of reach."""
-    votes = split.votes
-    one = reach(Split(votes.only(votes.sources[:1]), split.vectors), metric="euclidean")
-    shape, first = votes.matrix.shape, np.s_[:, :1]
-    nearest = np.full(shape, ABSTAIN, dtype=votes.matrix.dtype)
-    distance, lender = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
-    nearest[first], distance[first], lender[first] = one.nearest, one.distance, one.lender
-    return Reach(votes, nearest, distance, lender)
 
 
 def _accuracies(votes: Votes) -> np.ndarray:

@@ -7,7 +7,7 @@ not flattered by the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from ..votes import Split, Votes
 from .lift import class_prior, posterior
 from .pairs import Scan
 from .radius import LiftCurve, choose_radius, surroundings
-from .smoothness import smoothness
+from .smoothness import compare_embeddings, smoothness
 
 __all__ = ["RadiusRow", "SourceVerdict", "Sweep", "Verdict", "sweep", "verdict"]
 
@@ -122,15 +122,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        return {
-            "outcome": self.outcome,
-            "lift": self.lift,
-            "lift_error": self.lift_error,
-            "accuracy": list(self.accuracy),
-            "smoothness": list(self.smoothness),
-            "sources": [asdict(each) for each in self.sources],
-            "rows": [asdict(each) for each in self.rows],
-        }
+        return {"outcome": self.outcome, **asdict(self)}
 
     def table(self) -> str:
         """The rows as aligned text."""
@@ -155,6 +147,14 @@ class _Case:
     y: np.ndarray  # (n_dev,) known labels only
     accuracies: np.ndarray  # (n_sources,)
     prior: np.ndarray  # (n_classes,)
+
+    def weights(self, extended: Mapping[int, float]) -> np.ndarray:
+        """The accuracies with those of some sources after extension, no worse than guessing."""
+        found, floor = self.accuracies.copy(), 1 / self.onto.votes.n_classes
+        for source, accuracy in extended.items():
+            if np.isfinite(accuracy):
+                found[source] = max(float(accuracy), floor)
+        return found
 
     def gain(self, extended: Votes, weights: np.ndarray) -> np.ndarray:
         """Per dev row, gain in probability of the truth; weights are those of extended sources."""
@@ -192,7 +192,7 @@ def verdict(
         raise LabelError("a verdict compares with true labels, dev has none; label some rows first")
     known = dev.rows(dev.labelled)
     near, onto = reaches if reaches is not None else (reach(train), reach(train, onto=dev))
-    onto = _rows_of(onto, dev.labelled)
+    onto = onto.rows(dev.labelled)
     prior = class_prior(balance, train.votes.n_classes)
     case = _Case(near, onto, dev.y[dev.labelled], np.asarray(accuracies, dtype=np.float64), prior)
     grid = _default_radii(near) if radii is None else np.asarray(radii, dtype=np.float64)
@@ -214,10 +214,6 @@ def _default_radii(near: Reach) -> np.ndarray:
     return np.unique(np.quantile(far, _SHARES, method="higher"))
 
 
-def _rows_of(onto: Reach, rows: np.ndarray) -> Reach:
-    return Reach(onto.votes.rows(rows), onto.nearest[rows], onto.distance[rows], onto.lender[rows])
-
-
 def _bounds(train: Split, dev: Split, case: _Case, grid: np.ndarray) -> np.ndarray:
     """Theorem 1 per source and radius, M_Y from dev; NaN where it makes no statement."""
     shape = (train.votes.n_sources, len(grid))
@@ -231,7 +227,8 @@ def _bounds(train: Split, dev: Split, case: _Case, grid: np.ndarray) -> np.ndarr
 
 def _row(case: _Case, source: int, curve: LiftCurve, at: int, bounds: np.ndarray) -> RadiusRow:
     radius = float(curve.radii[at])
-    extended, weights = _extended(case, source, curve, at)
+    extended = case.onto.extend({case.onto.votes.sources[source]: radius})
+    weights = case.weights({source: curve.extended[at]})
     own, now = case.onto.votes.cast[:, source], extended.cast[:, source]
     right = extended.matrix[:, source] == case.y
     gain = case.gain(extended, weights)
@@ -249,14 +246,6 @@ def _row(case: _Case, source: int, curve: LiftCurve, at: int, bounds: np.ndarray
         predicted_lift=float(curve.lift[at]),
         bound=float(bounds[at]),
     )
-
-
-def _extended(case: _Case, source: int, curve: LiftCurve, at: int) -> tuple[Votes, np.ndarray]:
-    names, n_classes = case.onto.votes.sources, case.onto.votes.n_classes
-    weights = case.accuracies.copy()
-    if np.isfinite(curve.extended[at]):
-        weights[source] = max(float(curve.extended[at]), 1 / n_classes)
-    return case.onto.extend({names[source]: float(curve.radii[at])}), weights
 
 
 def _judge(case: _Case, source: int, curve: LiftCurve, rows: Sequence[RadiusRow]) -> SourceVerdict:
@@ -294,12 +283,10 @@ def _whole(
     curves: Any,
     roughness: tuple[float, float],
 ) -> Verdict:
-    weights = case.accuracies.copy()
-    for index, each in enumerate(sources):
-        best = curves[each.source].best
-        if best is not None:
-            floor = 1 / case.onto.votes.n_classes
-            weights[index] = max(float(curves[each.source].extended[best]), floor)
+    of_source = enumerate(curves[each.source] for each in sources)
+    weights = case.weights(
+        {at: curve.extended[curve.best] for at, curve in of_source if curve.best is not None}
+    )
     extended = case.onto.extend({each.source: each.radius for each in sources})
     gain = case.gain(extended, weights)
     before = posterior(case.onto.votes, case.accuracies, case.prior).argmax(axis=1)
@@ -309,8 +296,6 @@ def _whole(
 
 
 def _roughness(dev: Split) -> tuple[float, float]:
-    from .smoothness import compare_embeddings
-
     if dev.n_rows < 2 or dev.vectors is None:
         return float("nan"), float("nan")
     rank = compare_embeddings({"vectors": dev.vectors}, dev.y)[0]
