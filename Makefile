@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/epoxy demo
 
 test: setup
-	$(BIN)/python -m pytest -m "not slow and not needs_torch"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not needs_torch"
 
 test-slow: setup
 	$(BIN)/python -m pytest -m "slow or needs_torch"

@@ -1,13 +1,15 @@
-"""How good Fusion's labels are on real data: every set, three amounts of hand labels, drop-one ablation.
+"""How good Fusion's labels are on real data: every set, several amounts of hand labels.
 
     python benchmarks/quality.py                       all sets, table on standard output
+    python benchmarks/quality.py --amounts 0 3 5 10 20 50
+    python benchmarks/quality.py --chosen              50 labels that a person or a tool chose
     python benchmarks/quality.py --sets spam sms --ablate --json quality.json
     python benchmarks/quality.py --bench bench.json    margins over the best baseline of each set
     python benchmarks/quality.py --vectors spouse=DIR  other vectors-{split}.npy for one set
 
-Train gold is never read, dev gold fits, test gold only scores. `100` means five random dev subsets of 100
-rows (all of them where there are no more); `none` means no hand label at all. F1 sets are scored at the
-model's own threshold.
+Train gold is never read, dev gold fits, test gold only scores. A number means five random dev subsets of
+so many rows (all of them where there are few more); `none` and `0` mean no hand label at all. F1 sets are
+scored at the model's own threshold.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +28,16 @@ import numpy as np
 from epoxy import Split
 from epoxy.datasets import Dataset, read_folder
 from epoxy.diagnostics import calibration_error
-from epoxy.fusion import Fusion
-from epoxy.fusion.experts import default
+from epoxy.fusion import EXPERTS, Fusion
+from epoxy.fusion.fitted import WEIGHTS
+from epoxy.scoring import precision_recall_f1
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
 ).resolve()
 AMOUNTS = ("none", "100", "full")
+CHOSEN = ("least sure", "surest", "covered", "conflict", "one cell")
+N_CHOSEN = 50
 SEEDS = 5
 
 
@@ -39,13 +45,16 @@ def main() -> None:
     options = _options()
     vectors = dict(each.split("=", 1) for each in options.vectors)
     baselines = {} if options.bench is None else _baselines(Path(options.bench))
+    amounts = [*options.amounts, *(CHOSEN if options.chosen else ())]
+    left_out = [None, *(EXPERTS if options.ablate else ())]
     results: list[dict[str, Any]] = []
     for name in options.sets or _sets():
         data = _load(name, vectors.get(name))
-        for amount in options.amounts:
-            results += _measure(data, amount, options.ablate)
-            _show(results[-1 if not options.ablate else -1 - len(default())], baselines)
-    _summary(results, options.amounts, baselines)
+        for amount in amounts:
+            found = [_score(data, amount, without) for without in left_out]
+            _show(found[0], baselines)
+            results += found
+    _summary(results, amounts, baselines)
     if options.json:
         Path(options.json).write_text(json.dumps({"results": results}, indent=1))
 
@@ -55,7 +64,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--sets", nargs="*", help="names of data folders; all with vectors and gold"
     )
-    parser.add_argument("--amounts", nargs="*", default=list(AMOUNTS), choices=AMOUNTS)
+    parser.add_argument(
+        "--amounts", nargs="*", default=list(AMOUNTS), help="none, full, or numbers of dev rows"
+    )
+    parser.add_argument(
+        "--chosen", action="store_true", help=f"also {N_CHOSEN} dev rows not drawn at random"
+    )
     parser.add_argument("--ablate", action="store_true", help="also without each expert in turn")
     parser.add_argument("--vectors", nargs="*", default=[], metavar="SET=DIR")
     parser.add_argument("--bench", help="JSON of `epoxy bench`, for margins and ranks")
@@ -82,36 +96,38 @@ def _load(name: str, vectors: str | None) -> Dataset:
         splits,
         data.tables,
         data.truth,
-        data.metric,
+        data.scoring,
         data.positive,
     )
 
 
-def _measure(data: Dataset, amount: str, ablate: bool) -> list[dict[str, Any]]:
-    found = [_score(data, amount, None)]
-    if ablate:
-        found += [_score(data, amount, expert.name) for expert in default()]
-    return found
+@contextmanager
+def _silenced(expert: str) -> Iterator[None]:
+    """Let an expert start at weight 0; hand labels may still give it one, drawn to 0 by its ridge."""
+    before = WEIGHTS[expert]
+    WEIGHTS[expert] = 0.0
+    try:
+        yield
+    finally:
+        WEIGHTS[expert] = before
 
 
 def _score(data: Dataset, amount: str, without: str | None) -> dict[str, Any]:
-    experts = None if without is None else [each for each in default() if each.name != without]
-    scores, errors, seconds, geometry = [], [], [], None
+    scores, errors, seconds = [], [], []
     truth = data.truth["test"]
-    for dev in _devs(data.dev, amount):
-        model = Fusion(experts, metric=data.metric, positive=data.positive)
-        started = time.perf_counter()
-        model.fit(data.train, dev, geometry=geometry)
-        seconds.append(time.perf_counter() - started)
-        geometry = model.geometry_
-        guess = np.searchsorted(np.sort(data.classes), model.predict(data.test))
-        guess = np.argsort(data.classes)[guess]
-        scores.append(100 * _metric(data, guess, truth))
-        errors.append(calibration_error(model.predict_proba(data.test), truth))
+    with nullcontext() if without is None else _silenced(without):
+        for dev in _devs(data, amount):
+            model = Fusion(scoring=data.scoring, positive=data.positive)
+            started = time.perf_counter()
+            model.fit(data.train, dev)
+            seconds.append(time.perf_counter() - started)
+            proba = model.predict_proba(data.test)
+            scores.append(100 * _points(data, model.decide(proba), truth))
+            errors.append(calibration_error(proba, truth))
     return {
         "data": data.name,
         "method": "Fusion" if without is None else f"Fusion without {without}",
-        "metric": data.metric,
+        "metric": data.scoring,
         "dev": amount,
         "mean": float(np.mean(scores)),
         "sd": float(np.std(scores)),
@@ -122,22 +138,55 @@ def _score(data: Dataset, amount: str, without: str | None) -> dict[str, Any]:
     }
 
 
-def _devs(dev: Split, amount: str) -> Iterator[Split | None]:
-    if amount == "none":
+def _devs(data: Dataset, amount: str) -> Iterator[Split | None]:
+    dev = data.dev
+    if amount in ("none", "0"):
         yield None
-    elif amount == "full" or dev.n_rows <= 120:
+    elif amount in CHOSEN:
+        yield from _chosen(data, amount)
+    elif amount == "full" or dev.n_rows <= 1.2 * int(amount):
         yield dev
     else:
         for seed in range(SEEDS):
-            yield dev.rows(np.sort(np.random.default_rng(seed).permutation(dev.n_rows)[:100]))
+            drawn = np.random.default_rng(seed).permutation(dev.n_rows)[: int(amount)]
+            yield dev.rows(np.sort(drawn))
 
 
-def _metric(data: Dataset, guess: np.ndarray, truth: np.ndarray) -> float:
-    if data.metric == "accuracy":
+def _chosen(data: Dataset, how: str) -> Iterator[Split]:
+    """Dev rows as a tool would show them: by the model without labels, by votes, from one region."""
+    dev = data.dev
+    pool = np.arange(dev.n_rows)
+    if how in ("least sure", "surest"):
+        top = np.sort(Fusion().fit(data.train).predict_proba(dev), axis=1)
+        order = np.argsort(top[:, -1] - top[:, -2], kind="stable")
+        pool = order[:N_CHOSEN] if how == "least sure" else order[-N_CHOSEN:]
+    elif how == "covered":
+        pool = np.flatnonzero(dev.votes.covered)
+    elif how == "conflict":
+        votes = np.ma.masked_less(dev.votes.matrix, 0)
+        pool = np.flatnonzero(np.ma.filled(votes.max(axis=1) != votes.min(axis=1), False))
+    for seed in range(1 if how in ("least sure", "surest") else SEEDS):
+        draw = np.random.default_rng(seed)
+        rows = _cell(dev, draw) if how == "one cell" else draw.permutation(pool)[:N_CHOSEN]
+        picked = dev.rows(np.sort(rows))
+        yield Split(picked.votes, picked.vectors, picked.y, picked.ids, chosen=how)
+
+
+def _cell(dev: Split, draw: np.random.Generator) -> np.ndarray:
+    """The rows nearest to the centre of one of the cells into which k-means cuts dev."""
+    from sklearn.cluster import KMeans
+
+    assert dev.vectors is not None
+    count = max(2, dev.n_rows // N_CHOSEN)
+    far = KMeans(count, n_init=1, random_state=0).fit(dev.vectors).transform(dev.vectors)
+    return np.argsort(far[:, draw.integers(count)], kind="stable")[:N_CHOSEN]
+
+
+def _points(data: Dataset, guess: np.ndarray, truth: np.ndarray) -> float:
+    if data.scoring == "accuracy":
         return float((guess == truth).mean())
     named = data.classes.index(str(data.positive))
-    both = ((guess == named) & (truth == named)).sum()
-    return float(2 * both / max(1, (guess == named).sum() + (truth == named).sum()))
+    return precision_recall_f1(guess, truth, named, len(data.classes))[2]
 
 
 def _baselines(path: Path) -> dict[tuple[str, str], float]:
@@ -153,7 +202,7 @@ def _baselines(path: Path) -> dict[tuple[str, str], float]:
 
 
 def _show(row: dict[str, Any], baselines: dict[tuple[str, str], float]) -> None:
-    line = f"{row['data']:<24} {row['dev']:>5}  {row['mean']:6.2f} ± {row['sd']:4.2f}"
+    line = f"{row['data']:<24} {row['dev']:>10}  {row['mean']:6.2f} ± {row['sd']:4.2f}"
     line += f"  ECE {row['calibration_error']:.3f}  {row['seconds']:6.2f} s"
     best = baselines.get((row["data"], row["dev"]))
     print(line if best is None else f"{line}  margin {row['mean'] - best:+.2f}", flush=True)

@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import speed_fusion
 import speed_session
-from epoxy.neighbors import Column, Graph, Space, coded, nearest, quantised, warm
+from epoxy.loans import Neighbourhood
+from epoxy.neighbors import Column, Graph, Space, nearest, warm
 from epoxy.neighbors.workers import n_threads
 from speed_data import edited
 from speed_session import summary, timed
 
+FOLDER = Path(sys.argv[2]) / "neighbours" if len(sys.argv) > 2 else Path("neighbours")
 SAMPLE = 2000  # rows on which every edit is checked against a fresh search
 EDITS = 24
 
@@ -44,26 +47,12 @@ def limits(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, float]:
     out = np.empty((n, n), dtype=np.float32)
     with threadpool_limits(n_threads()):
         seconds = min(timed(lambda: np.matmul(a, b.T, out=out))[0] for _ in range(6))
-    codes = _int8_gops(dimension)
     large = np.ones(50_000_000)
     read = min(timed(large.sum)[0] for _ in range(4))
     return {
         "sgemm_gflops": 2e-9 * n * n * dimension / seconds,
         "read_gb": large.nbytes / read / 1e9,
-        "int8_gops_one_core": codes,
     }
-
-
-def _int8_gops(dimension: int) -> float:
-    """What one core does with 8-bit integers; 0 where the processor cannot."""
-    if not quantised.available():
-        return 0.0
-    width = -(-dimension // 64) * 64
-    words = np.random.default_rng(0).integers(0, 2**32, (1024, width // 4), dtype=np.uint32)
-    nodes, total = np.arange(1024), np.zeros(1024, dtype=np.int32)
-    columns = quantised.packed_columns(words, nodes, total)
-    seconds = min(timed(lambda: quantised.product(words, nodes, columns))[0] for _ in range(20))
-    return 2e-9 * 1024 * 1024 * width / seconds
 
 
 def cold(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
@@ -80,12 +69,7 @@ def cold(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
         "seconds": min(seconds),
         "extra_mb": peak_mb() - before,
         "distinct": space.n_nodes,
-        "gflops_float32_equivalent": 2e-9
-        * space.n_nodes
-        * candidates
-        * space.dimension
-        / min(seconds),
-        "multiplied_as": "int8" if coded.is_codable(space) else "float32",
+        "gflops": 2e-9 * space.n_nodes * candidates * space.dimension / min(seconds),
         "checksum": float(np.where(np.isfinite(found.distance), found.distance, 0).sum()),
     }
 
@@ -153,9 +137,22 @@ def _edits_at(
     }
 
 
+def neighbours(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """Find the neighbours and keep them, so that what follows has them given."""
+    train, dev = speed_session.splits(vectors, votes)
+    for split in (dev, dev.rows(np.arange(min(speed_fusion.LABELS[0], dev.n_rows)))):
+        Neighbourhood.over((train, split), cache=FOLDER)
+    return {}
+
+
 def session(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
     """The whole loop, from an edit to new scores."""
     return speed_session.measure(vectors, votes)
+
+
+def fusion(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
+    """The whole loop under the default model; neighbours are found by a process of their own."""
+    return {**speed_fusion.measure(vectors, votes, FOLDER), "peak_mb": peak_mb()}
 
 
 def label_model(vectors: np.ndarray, votes: np.ndarray, k: int) -> dict[str, Any]:
@@ -169,6 +166,8 @@ TASKS = {
     "graph": graph,
     "edits": edits,
     "session": session,
+    "neighbours": neighbours,
+    "fusion": fusion,
     "label_model": label_model,
 }
 

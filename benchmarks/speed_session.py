@@ -22,11 +22,11 @@ RADII = {"tight": 0.1, "medium": 0.5, "loose": 0.9}
 def measure(vectors: np.ndarray, votes: np.ndarray) -> dict[str, Any]:
     """Open a session, then move radii and edit votes at each radius."""
     train, dev = splits(vectors, votes)
-    model = epoxy.Triplet()
-    opened, session = timed(lambda: epoxy.Session(train, dev, radius=0.0, label_model=model))
+    model = epoxy.Epoxy(epoxy.Triplet(), 0.0)
+    opened, session = timed(lambda: epoxy.Session(train, dev, model))
     found: dict[str, Any] = {"open_seconds": opened}
     # a fresh session knows every distance; later ones forget what lies beyond their radius
-    sources = session._now.sources
+    sources = session.state.workspace.sources
     radii = {
         name: {each.name: _radius(each, share) for each in sources} for name, share in RADII.items()
     }
@@ -47,7 +47,7 @@ def splits(vectors: np.ndarray, votes: np.ndarray) -> tuple[epoxy.Split, epoxy.S
 def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
     """Radius moves and edits of every source in turn, around these radii."""
     rng = np.random.default_rng(3)
-    now = {source.name: source for source in session._now.sources}
+    now = {source.name: source for source in session.state.workspace.sources}
     session.set_radii(radii)
     moves, edits, searched = [], [], []
 
@@ -62,7 +62,7 @@ def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
     session.set_radii(radii)
     for number in range(EDITS):
         name = names[number % len(names)]
-        column = _edited(session._now.source(name), 0.3 if number % 2 else 0.05, rng)
+        column = _edited(session.state.workspace.source(name), 0.3 if number % 2 else 0.05, rng)
         seconds, (change, _) = timed(lambda n=name, c=column: (session.set_votes(n, c), read()))
         edits.append(seconds)
         searched.append(change.searched)
@@ -74,14 +74,14 @@ def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
 
 
 def _radius(source: Any, share: float) -> float:
-    distance = source.reach[0].distance
+    distance = source.loans[0].distance
     far = distance[(source.own[0] == -1) & np.isfinite(distance)]
     return float(np.quantile(far, share)) if len(far) else 0.0
 
 
 def _edited(source: Any, share: float, rng: np.random.Generator) -> np.ndarray:
     own = source.own[0]
-    support = edited(own != -1, source.reach[0].distance, share, rng)
+    support = edited(own != -1, source.loans[0].distance, share, rng)
     said = own[own != -1][0] if (own != -1).any() else 0
     return np.where(support, np.where(own != -1, own, said), -1).astype(np.int8)
 
