@@ -53,7 +53,9 @@ def killed_after(lines: int, code: str, *arguments: str) -> list[str]:
         return seen + process.stdout.read().split()
 
 
-@pytest.mark.parametrize("lines", [1, 4, 9])
+@pytest.mark.parametrize(
+    "lines", [4, pytest.param(1, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.slow)]
+)
 def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
     code = """
         import sys, epoxy
@@ -72,7 +74,9 @@ def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
     assert len(kept) <= len(done) + 1  # the one that was being written
 
 
-@pytest.mark.parametrize("lines", [1, 4, 9])
+@pytest.mark.parametrize(
+    "lines", [4, pytest.param(1, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.slow)]
+)
 def test_edits_survive_a_kill_whole_or_not_at_all(lines, project):
     code = """
         import sys, epoxy

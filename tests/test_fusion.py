@@ -262,7 +262,7 @@ WORDS = np.array(["random", None, "least sure"], dtype=object)
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("words", ["unknown", "mixed", "chosen"])
-@pytest.mark.parametrize("n_labels", [20, 240])
+@pytest.mark.parametrize("n_labels", [20, pytest.param(240, marks=pytest.mark.slow)])
 def test_the_threshold_of_f1_follows_the_formulas(
     n_labels: int, words: str, n_classes: int
 ) -> None:

@@ -15,7 +15,7 @@ from test_session import DEV, EDITS, TRAIN, make, play
 
 BARE = Split(DEV.votes, DEV.vectors)
 """The dev rows, none of them labelled."""
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def radii_of(session: epoxy.Session) -> dict[str, float | str | None]:

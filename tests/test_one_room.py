@@ -156,7 +156,7 @@ def written(folder: Path) -> dict[str, list]:
 
 CASES = [
     pytest.param(messages, "fusion", True, id="messages, fusion, decided"),
-    pytest.param(messages, "epoxy", True, id="messages, epoxy, decided"),
+    pytest.param(messages, "epoxy", True, id="messages, epoxy, decided", marks=pytest.mark.slow),
     *(
         pytest.param(make, kind, decided, marks=pytest.mark.slow)
         for make, kind, decided in [

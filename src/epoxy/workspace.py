@@ -90,6 +90,16 @@ class HandLabels:
         words = self.words.tolist()
         return np.array([word is None or word == RANDOM for word in words], dtype=bool)
 
+    @cached_property
+    def told_random(self) -> np.ndarray:
+        """Those told to be drawn at random, in the same order; (count,) bool."""
+        return np.array([word == RANDOM for word in self.words.tolist()], dtype=bool)
+
+    @cached_property
+    def _settled(self) -> tuple[np.ndarray, ...]:
+        """Rows of each split whose hand label is trusted."""
+        return tuple(rows[self.wrong[at][rows] == 0] for at, rows in enumerate(self.rows))
+
     @property
     def order(self) -> tuple[int, ...]:
         """The splits in the order in which labelled rows are listed: dev rows, then train rows."""
@@ -97,7 +107,12 @@ class HandLabels:
 
     def gather(self, per_split: Sequence[np.ndarray]) -> np.ndarray:
         """What `per_split` says of the labelled rows, in the order of `labels`."""
-        return np.concatenate([per_split[at][self.rows[at]] for at in self.order])
+        parts = [
+            per_split[at].take(self.rows[at], axis=0) for at in self.order if len(self.rows[at])
+        ]
+        if len(parts) == 1:
+            return np.asarray(parts[0])
+        return np.concatenate(parts or [per_split[TRAIN][:0]])
 
     @cached_property
     def noise(self) -> np.ndarray:
@@ -106,8 +121,12 @@ class HandLabels:
 
     def settled(self, at: int, labels: np.ndarray) -> np.ndarray:
         """Labels of split `at` with trusted hand labels in their place."""
-        given = (self.y[at] != ABSTAIN) & (self.wrong[at] == 0)
-        return np.where(given, self.y[at], labels) if given.any() else labels
+        rows = self._settled[at]
+        if not len(rows):
+            return labels
+        found = labels.astype(self.y[at].dtype) if len(self.y[at]) else labels
+        found[rows] = self.y[at][rows]
+        return found
 
     def with_label(
         self, at: int, row: int, label: int, chosen: str | None, wrong: float

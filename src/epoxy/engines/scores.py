@@ -7,7 +7,6 @@ import numpy as np
 from ..diagnostics import scores
 from ..errors import NotIdentifiable
 from ..label_models import MajorityVote
-from ..votes import RANDOM
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
 
@@ -50,7 +49,7 @@ def majority_scores(outcome: Outcome, positive: str | None) -> Scores:
 
 def scored_rows(labels: HandLabels, held_out: np.ndarray) -> np.ndarray:
     """Labelled rows drawn at random for which there is a model that did not learn from them."""
-    return np.asarray(labels.representative & np.isfinite(held_out).all(axis=1))
+    return np.asarray(labels.representative & np.isfinite(held_out[:, 0]))
 
 
 def _scores(
@@ -70,7 +69,7 @@ def _scores(
         positive=positive,
         decided=decided if every or decided is None else decided[rows],
     )
-    if all(word == RANDOM for word in labels.words[rows].tolist()):
+    if labels.told_random[rows].all():
         return Scores(found, "random")
     why = "how the labelled rows were chosen is not known; if a tool showed them, scores mislead"
     return Scores(found, "unknown", why)
