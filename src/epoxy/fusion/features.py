@@ -8,13 +8,14 @@ made once and kept. Two views of a row make its features:
   linear head gains about 1.5 points over the plain vector.
 - *local*: random Fourier features of a Gaussian kernel, so that a linear readout may bend too.
 
-Features are computed in float64 and kept in float32, block by block: rows with equal vectors have
-equal features, whichever split and block they stand in.
+Vectors are standardised in float64, multiplied and kept in float32, always in whole blocks: rows with
+equal vectors have equal features, whichever split and block they stand in.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -24,7 +25,7 @@ from ..errors import VectorError
 from ..neighbors.workers import Work
 from ..numerics import unit_rows
 
-__all__ = ["BLOCK", "Features", "View"]
+__all__ = ["BLOCK", "Features", "View", "in_blocks"]
 
 AXES = 384
 WAVES = 1024
@@ -36,6 +37,13 @@ WHITE = 0.8
 IN_ORDER = -0.85
 BLOCK = 2048
 """Rows read at a time: their features stay in the cache while they are used twice."""
+MADE = 512
+"""Rows viewed at a time: fewer are filled up with zeros, so that a product never depends on how many."""
+
+
+def in_blocks(n_rows: int, do: Callable[[slice], None]) -> None:
+    """Do something to every block of rows, in several threads."""
+    Work([slice(at, at + BLOCK) for at in range(0, n_rows, BLOCK)]).run(lambda: do)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +64,18 @@ class View:
     ) -> tuple[Self, Features]:
         """Learn the view from the train vectors, and view them."""
         centre = vectors.mean(axis=0, dtype=np.float64)
-        covariance = _covariance(vectors, centre)
+        covariance = _products(vectors, centre) / max(1, len(vectors))
         scale = _scales(covariance, centre)
         axes, spread = _axes(vectors, centre, scale, covariance)
         draw = np.random.default_rng(seed)
         # drawn in the vectors' own coordinates: principal axes are unique only up to signs and ties
         waves = draw.normal(size=(len(centre), WAVES)) * np.sqrt(2 * BANDWIDTH / max(spread, 1e-12))
         phase = draw.uniform(0, 2 * np.pi, WAVES)
-        middle = np.zeros(axes.shape[1] + WAVES, dtype=np.float32)
-        bare = cls(centre, scale, axes, waves, phase, middle, apart)
+        nothing = np.zeros(axes.shape[1] + WAVES, dtype=np.float32)
+        bare = cls(centre, scale, axes, waves, phase, nothing, apart)
         matrix = bare._matrix(vectors)
-        middle = matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
-        view = cls(centre, scale, axes, waves, phase, middle, apart)
+        middle = _sum(len(matrix), lambda part: matrix[part]) / max(1, len(matrix))
+        view = replace(bare, middle=middle.astype(np.float32))
         return view, Features(view._centred(matrix, vectors))
 
     def of(self, vectors: np.ndarray) -> np.ndarray:
@@ -80,25 +88,43 @@ class View:
         return self._centred(self._matrix(vectors), vectors)
 
     def _centred(self, matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        matrix -= self.middle
-        if self.apart:
-            matrix[~(vectors != 0).any(axis=1)] = 0.0
+        def centre(part: slice) -> None:
+            matrix[part] -= self.middle
+            if self.apart:
+                matrix[part][~(vectors[part] != 0).any(axis=1)] = 0.0
+
+        in_blocks(len(matrix), centre)
         return matrix
 
     def _matrix(self, vectors: np.ndarray) -> np.ndarray:
-        found = np.empty((len(vectors), self.axes.shape[1] + WAVES), dtype=np.float32)
         at = self.axes.shape[1]
+        found = np.empty((len(vectors), at + WAVES), dtype=np.float32)
+        axes, waves, phase = (
+            each.astype(np.float32) for each in (self.axes, self.waves, self.phase)
+        )
 
-        def view(part: slice) -> None:
-            standard = (vectors[part] - self.centre) * self.scale
-            found[part, :at] = unit_rows(standard @ self.axes)
-            local = unit_rows(standard) @ self.waves
-            local += self.phase
-            np.cos(local, out=local)
-            local *= np.sqrt(2 / WAVES)
-            found[part, at:] = local
+        def worker() -> Callable[[slice], None]:  # its tables are taken from the system only once
+            exact = np.empty((MADE, len(self.centre)))
+            standard = np.zeros((2, MADE, len(self.centre)), dtype=np.float32)
+            bent = np.empty((MADE, at), dtype=np.float32)
+            local = np.empty((MADE, WAVES), dtype=np.float32)
 
-        Work([slice(row, row + BLOCK) for row in range(0, len(vectors), BLOCK)]).run(lambda: view)
+            def view(part: slice) -> None:
+                out = found[part]
+                rows = slice(len(out))
+                np.subtract(vectors[part], self.centre, out=exact[rows])
+                exact[rows] *= self.scale
+                standard[0, rows] = exact[rows]
+                unit_rows(exact[rows], out=standard[1, rows])
+                unit_rows(np.matmul(standard[0], axes, out=bent)[rows], out=out[:, :at])
+                np.matmul(standard[1], waves, out=local)
+                local[rows] += phase
+                np.cos(local[rows], out=local[rows])
+                np.multiply(local[rows], np.float32(np.sqrt(2 / WAVES)), out=out[:, at:])
+
+            return view
+
+        Work([slice(row, row + MADE) for row in range(0, len(vectors), MADE)]).run(worker)
         return found
 
 
@@ -111,17 +137,7 @@ class Features:
     @cached_property
     def gram(self) -> np.ndarray:
         """ΦᵀΦ; (n_features, n_features) float64."""
-        size, blocks = self.matrix.shape[1], range(0, len(self.matrix), BLOCK)
-        halves = [blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]]
-        totals = np.zeros((2, size, size))
-
-        def add(half: int) -> None:  # in a fixed order, so that the bits do not depend on threads
-            for start in halves[half]:
-                part = self.matrix[start : start + BLOCK]
-                totals[half] += part.T @ part
-
-        Work(range(2)).run(lambda: add)
-        return np.asarray(totals[0] + totals[1])
+        return _products(self.matrix, None)
 
     @cached_property
     def inverse(self) -> np.ndarray:
@@ -137,10 +153,40 @@ class Features:
     def lengths(self) -> np.ndarray:
         """Lengths of the rows, never zero; (n_train,) float64."""
         found = np.empty(len(self.matrix))
-        for start in range(0, len(self.matrix), BLOCK):
-            part = self.matrix[start : start + BLOCK].astype(np.float64)
-            found[start : start + BLOCK] = np.sqrt(np.einsum("ij,ij->i", part, part))
+
+        def measure(part: slice) -> None:
+            block = self.matrix[part].astype(np.float64)
+            found[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
+
+        in_blocks(len(found), measure)
         return np.maximum(found, 1e-12)
+
+
+def _sum(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """The sum of some rows of each block, in float64 and in an order that does not depend on threads."""
+    parts: dict[int, np.ndarray] = {}
+
+    def add(part: slice) -> None:
+        parts[part.start] = rows(part).sum(axis=0, dtype=np.float64)
+
+    in_blocks(n_rows, add)
+    return np.asarray(sum(parts[at] for at in sorted(parts)))
+
+
+def _products(rows: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
+    """Σ (x − centre)(x − centre)ᵀ in float64, in an order that does not depend on threads."""
+    starts = range(0, len(rows), BLOCK)
+    halves = starts[: len(starts) // 2], starts[len(starts) // 2 :]
+    totals = np.zeros((2, rows.shape[1], rows.shape[1]))
+
+    def add(half: int) -> None:
+        for start in halves[half]:
+            part = rows[start : start + BLOCK]
+            part = part if centre is None else part - centre
+            totals[half] += part.T @ part
+
+    Work(range(2)).run(lambda: add)
+    return np.asarray(totals[0] + totals[1])
 
 
 def _scales(covariance: np.ndarray, centre: np.ndarray) -> np.ndarray:
@@ -159,14 +205,6 @@ def _scales(covariance: np.ndarray, centre: np.ndarray) -> np.ndarray:
     if _in_principal_axes(correlation, deviation[moves]):
         inverse[moves] = 1 / np.sqrt((deviation[moves] ** 2).mean())
     return inverse
-
-
-def _covariance(vectors: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    total = np.zeros((len(centre), len(centre)))
-    for start in range(0, len(vectors), BLOCK):
-        part = vectors[start : start + BLOCK] - centre
-        total += part.T @ part
-    return total / max(1, len(vectors))
 
 
 def _in_principal_axes(correlation: np.ndarray, deviation: np.ndarray) -> bool:
@@ -192,8 +230,6 @@ def _axes(
     scaled = covariance * scale[:, None] * scale
     variance, axes = eigh(scaled, subset_by_index=[first, dimension - 1])
     largest = max(float(variance.max(initial=0.0)), 1e-30)
-    mean = np.zeros(dimension)
-    for start in range(0, len(vectors), BLOCK):
-        mean += unit_rows((vectors[start : start + BLOCK] - centre) * scale).sum(axis=0)
-    mean /= max(1, len(vectors))
+    total = _sum(len(vectors), lambda part: unit_rows((vectors[part] - centre) * scale))
+    mean = total / max(1, len(vectors))
     return axes * (np.maximum(variance, 0.0) / largest) ** BEND, 2 - 2 * float(mean @ mean)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled
-from ..neighbors.workers import Work
 from ..numerics import softmax
 from . import evidence as ev
 from .decision import Rule
-from .features import BLOCK, View
+from .features import View, in_blocks
 from .labelled import Labelled, Nearby
 
 __all__ = ["EXPERTS", "WEIGHTS", "Corrected", "Fitted", "Readout", "Rows", "read"]
@@ -200,7 +199,6 @@ def read(features: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
     columns = np.hstack([each[:, first:] for each in weights])
     found = np.empty((n_rows, columns.shape[1]), dtype=np.float32)
     parts = [np.ascontiguousarray(column) for column in columns.T]
-    blocks = [slice(at, at + BLOCK) for at in range(0, n_rows, BLOCK)]
 
     def multiply(part: slice) -> None:
         block = features[part]
@@ -212,7 +210,7 @@ def read(features: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
             for at, column in enumerate(parts):  # single columns are faster than a narrow table
                 out[:, at] = rows @ column
 
-    Work(blocks).run(lambda: multiply)
+    in_blocks(n_rows, multiply)
     width = n_classes - first
     several = [found[:, at : at + width] for at in range(0, columns.shape[1], width)]
     return [np.hstack([-each, each]) for each in several] if first else several

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled, reordered
-from ..neighbors.workers import Work
-from .features import BLOCK, Features
+from .features import Features, in_blocks
 from .groups import SAMPLE, match_groups, spaced
 
 __all__ = ["MOST_NEAR", "NEAR", "Labelled", "Nearby", "Place", "likest", "sample_of"]
@@ -161,7 +160,6 @@ class Nearby:
         units = labelled.features[kept] / labelled.lengths[kept, None]  # float64
         number = np.full((len(matrix), NEAR), -1, dtype=np.int32)
         likeness = np.full((len(matrix), NEAR), -np.inf)
-        blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
 
         def look(part: slice) -> None:
             exact = matrix[part].astype(np.float64) @ units.T
@@ -169,7 +167,7 @@ class Nearby:
             np.round(exact, DIGITS, out=exact)
             _likest(exact, kept.astype(np.int32), number[part], likeness[part])
 
-        Work(blocks).run(lambda: look)
+        in_blocks(len(matrix), look)
         return cls(labelled, number, likeness)
 
     def changed(self, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
@@ -206,12 +204,11 @@ def likest(labelled: Labelled, likeness: np.ndarray) -> Nearby:
 def _against(matrix: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Inner products with one vector, in float64."""
     found = np.empty(len(matrix))
-    blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
 
     def multiply(part: slice) -> None:
         _dot(matrix[part], unit, found[part])
 
-    Work(blocks).run(lambda: multiply)
+    in_blocks(len(matrix), multiply)
     return found
 
 

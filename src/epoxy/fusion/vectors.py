@@ -11,7 +11,7 @@ from ..numerics import softmax
 from ..votes import Split
 from ..workspace import TRAIN
 from . import evidence as ev
-from .features import BLOCK, Features, View
+from .features import BLOCK, Features, View, in_blocks
 from .fitted import WEIGHTS, Readout, Rows, read
 from .groups import spaced
 
@@ -33,8 +33,13 @@ class Vectors:
         others = [self.view.of(each) for each in self.given[1:] if each is not None]
         self.matrices = (self.features.matrix, *others)
         some = spaced(len(train), SOME)
-        part = self.features.matrix[some].astype(np.float64)
-        own = np.einsum("ij,ij->i", part @ self.features.inverse, part)
+        own = np.empty(len(some))
+
+        def measure(part: slice) -> None:
+            block = self.features.matrix[some[part]].astype(np.float64)
+            own[part] = np.einsum("ij,ij->i", block @ self.features.inverse, block)
+
+        in_blocks(len(some), measure)
         self._gate = (some, own + 1 / max(1, len(train)))  # leverages of some rows
 
     def are_of(self, splits: Sequence[Split]) -> bool:
