@@ -3,13 +3,14 @@
 The walk of one edit: the column's loans (given by the workspace) → pair counts → which sources are
 copies → class balance → what votes make of each row → `pupil` (one solve) → what pupil and majority
 agree on → `echo` (one solve) → the correction on the labelled rows → every probability. The features
-of the train rows are read three times, and nothing is searched.
+of the train rows are read three times, and nothing is searched. A hand label starts at the correction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,13 +25,13 @@ from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
 from ..shares import checked_shares
-from ..votes import RANDOM, Votes
+from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
 from .choice import looks_chosen
 from .fitted import Fitted, Rows, read
-from .teaching import Teaching, vote_mean
+from .teaching import Teaching, surely_better, vote_mean
 from .vectors import Vectors
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class FusionEngine:
         self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
         self._vectors: Vectors | None = None
         self._teaching = Teaching(None)
+        self._voted: Any = None  # sources and splits, and the model without labels over them
         self._last: tuple[Any, list[Rows], list[dict[str, np.ndarray]], Any] = (None, [], [], None)
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
@@ -111,6 +113,20 @@ class FusionEngine:
             return self._updated(workspace)
 
     def _updated(self, workspace: Workspace) -> Outcome:
+        given = (workspace.sources, workspace.splits)
+        if self._voted is None or not all(map(is_, self._voted[0], given)):
+            self._voted = None  # an update that fails leaves nothing behind
+            self._voted = (given, self._unlabelled(workspace))
+        base, rows, spoken = self._voted[1]
+        if base.pupil is None:
+            return self._without_vectors(workspace, base, rows)
+        said = [dict(each) for each in spoken]
+        return self._finish(workspace, rows, said, base, *self._taught(workspace, base, rows, said))
+
+    def _unlabelled(
+        self, workspace: Workspace
+    ) -> tuple[Fitted, list[Rows], list[dict[str, np.ndarray]]]:
+        """The model without labels, and what it says; kept while only hand labels change."""
         self._take_up_votes(workspace)
         self._take_up_vectors(workspace)
         columns = self._distinct(workspace)
@@ -125,14 +141,13 @@ class FusionEngine:
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return self._without_vectors(workspace, base, rows)
+            return base, rows, said
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
             assert part.features is not None
             each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
         echo = vectors.echo(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
-        base = replace(base, view=vectors.view, pupil=readout, echo=echo)
-        return self._finish(workspace, rows, said, base, *self._taught(workspace, base, rows, said))
+        return replace(base, view=vectors.view, pupil=readout, echo=echo), rows, said
 
     def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Outcome:
         """Votes alone: there are no vectors, or they foretell no vote, and then nothing is lent by them.
@@ -150,7 +165,7 @@ class FusionEngine:
             return self._finish(workspace, blind, said, base, *taught)
         sighted = replace(base, view=self._vectors.view)
         other = self._taught(workspace, sighted, rows, said)
-        if _surely_better(workspace, other[1], taught[1]):
+        if surely_better(workspace, other[1], taught[1]):
             return self._finish(workspace, rows, said, sighted, *other)
         return self._finish(workspace, blind, said, base, *taught)
 
@@ -324,11 +339,9 @@ class FusionEngine:
 
         Those told to be, and those whose choice is not known, while nothing tells them from others.
         """
-        rows = self._last[1]
-        labels = workspace.labels
-        words = labels.words.tolist()
-        unknown = np.array([word is None for word in words], dtype=bool)
-        drawn = np.array([word == RANDOM for word in words], dtype=bool)
+        rows, labels = self._last[1], workspace.labels
+        drawn = labels.told_random
+        unknown = labels.representative & ~drawn
         why = ""
         if unknown.any():
             margins = [_margin(each) for each in self._before()]
@@ -344,7 +357,7 @@ class FusionEngine:
                 gram,
             )
             if not why:
-                drawn |= unknown
+                drawn = drawn | unknown
         return drawn, why
 
     # reading
@@ -379,19 +392,6 @@ def _far(radius: Setting) -> float:
     if radius is None:
         return float("nan")
     return float("inf") if radius == AUTO else float(radius)
-
-
-def _surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether labels held out are foretold better, by log loss and three standard errors.
-
-    Judged by the rows drawn at random as far as is known, or else by all.
-    """
-    labels = workspace.labels
-    rows = labels.representative if labels.representative.any() else np.ones(labels.count, bool)
-    at = np.arange(labels.count), labels.labels
-    said = [np.log(np.maximum(each[at][rows], 1e-15)) for each in (first, second)]
-    gain = said[0] - said[1]
-    return bool(gain.mean() > 3 * gain.std() / np.sqrt(len(gain)))
 
 
 def _margin(logits: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from .labelled import Labelled, Nearby, Place, likest, sample_of
 from .sequence import whole_sequences
 from .vectors import Vectors
 
-__all__ = ["Teaching", "one_hot", "vote_mean"]
+__all__ = ["Teaching", "one_hot", "surely_better", "vote_mean"]
 
 RIDGES = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
 NOISE = 0.05
@@ -168,6 +168,19 @@ class Teaching:
                 self._nearby[at] = near
             made.append(replace(each, nearby=near))
         return made
+
+
+def surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether labels held out are foretold better, by log loss and three standard errors.
+
+    Judged by the rows drawn at random as far as is known, or else by all.
+    """
+    labels = workspace.labels
+    rows = labels.representative if labels.representative.any() else np.ones(labels.count, bool)
+    at = np.arange(labels.count), labels.labels
+    said = [np.log(np.maximum(each[at][rows], 1e-15)) for each in (first, second)]
+    gain = said[0] - said[1]
+    return bool(gain.mean() > 3 * gain.std() / np.sqrt(len(gain)))
 
 
 def _same_rows(labels: HandLabels, other: HandLabels | None) -> bool:
