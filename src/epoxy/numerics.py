@@ -36,11 +36,10 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return found
 
 
-def unit_rows(vectors: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """Each row at length one; rows of zeros stay."""
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    length = np.maximum(length, np.float32(1e-12))
-    return np.asarray(np.divide(vectors, length, out=out, casting="same_kind"))
+    return np.asarray(vectors / np.maximum(length, np.float32(1e-12)))
 
 
 def wilson(share: Any, count: Any, z: float) -> tuple[np.ndarray, np.ndarray]:

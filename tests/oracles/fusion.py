@@ -86,7 +86,7 @@ class Oracle:
     def _learn_from_vectors(self, seed: int) -> None:
         view, made = View.over(self.vectors, seed, apart=self.metric == "cosine")
         x = made.matrix.astype(np.float64)
-        inverse = np.linalg.inv(x.T @ x + 3.0 * np.eye(x.shape[1]))
+        inverse = np.linalg.inv(x.T @ x + 5.0 * np.eye(x.shape[1]))
         target = softmax(np.log(self.prior) + self.counts(self.votes))
         self.base = target.mean(axis=0)
         weights = inverse @ (x.T @ (target - self.base))
