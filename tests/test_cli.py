@@ -171,9 +171,7 @@ def test_tune_says_that_fusion_leaves_nothing_open(project, capsys):
     assert "nothing is left to choose: Fusion weighs its parts" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "option", [["--shared"], ["--simplest"], ["--balance"], ["--scoring", "f1"]]
-)
+@pytest.mark.parametrize("option", [["--shared"], ["--balance"], ["--scoring", "f1"]])
 def test_options_about_radii_need_the_model_that_tunes_them(option, project, capsys):
     assert f"{option[0]} is about tuning radii, which Fusion does not need" in fails(
         capsys, "tune", str(project), *option

@@ -146,17 +146,6 @@ def test_the_band_does_not_collapse_when_no_near_pair_differs():
     assert curve.high[0] > 0.02
 
 
-def test_definition_1_of_support_smoothness_is_twice_the_glossary_s():
-    points = np.random.default_rng(2).random((300, 2))
-    split = Split(Votes(np.where(points < 0.4, 1, -1)), points)
-
-    crossing = theory.support_smoothness(split, [0.1, 0.3], scan=EUCLID)
-    differs = theory.support_smoothness(split, [0.1, 0.3], definition="differs", scan=EUCLID)
-
-    for name in split.votes.sources:
-        np.testing.assert_allclose(2 * crossing[name].value, differs[name].value)
-
-
 def test_surroundings_of_a_scattered_source_are_those_of_a_coin():
     """Support by independent coins of chance p: L = p(1 − p), Pr(X' ∈ supp | near) = p."""
     generator = np.random.default_rng(4)
@@ -260,11 +249,6 @@ def test_a_simple_model_bounds_the_smoothness_of_labels():
             lambda: theory.model_smoothness([0, 0], [[1.0], [2.0]], [1.0]),
             LabelError,
             "2 rows of 2 classes",
-        ),
-        (
-            lambda: theory.support_smoothness(Split(Votes([[0]])), [1], definition="x"),
-            ParameterError,
-            "proofs use 'crossing'",
         ),
     ],
 )

@@ -7,12 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from epoxy import Split, Votes, theory
-from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
+from epoxy import Epoxy, Split, Votes, theory, tune
+from epoxy.errors import AlignmentError, ParameterError, UnknownName, VoteError
 from epoxy.extension import Reach, reach
 from epoxy.theory import Scan, synthetics
 from epoxy.theory.radius import LiftCurve, new_accuracy_by_agreement
-from epoxy.theory.verdict import Sweep
 
 EUCLID = Scan(metric="euclidean")
 WORLD = synthetics.World(n_rows=3000, divisions=5)
@@ -136,13 +135,12 @@ def test_the_tight_bound_promises_where_the_printed_one_does_not():
     ).all()  # 4 s.e. of a mean of 2500 gains near 0.1
 
 
-@pytest.mark.parametrize("via", ["labels", "model"])
-def test_surroundings_say_where_their_smoothness_comes_from(board, via):
+def test_surroundings_say_where_their_smoothness_comes_from(board):
     split, _ = board
 
-    around = theory.surroundings(split, split.y, radii=[0.05, 0.1], via=via, scan=EUCLID)
+    around = theory.surroundings(split, split.y, radii=[0.05, 0.1], scan=EUCLID)
 
-    assert around.origin == {"labels": "given labels", "model": "Proposition 2"}[via]
+    assert around.origin == "given labels"
     assert around.sources.keys() == set(split.votes.sources)
 
 
@@ -182,7 +180,7 @@ def judged():
     on_sphere = [
         Split(s.votes, np.column_stack([s.vectors, np.ones(len(s))]), s.y) for s in (train, dev)
     ]
-    return on_sphere, theory.verdict(*on_sphere, ACCURACY)
+    return on_sphere, theory.verdict(tune(*on_sphere), on_sphere[1])
 
 
 def test_the_verdict_says_that_extension_helps_where_labels_are_smooth(judged):
@@ -190,8 +188,94 @@ def test_the_verdict_says_that_extension_helps_where_labels_are_smooth(judged):
 
     assert found.outcome == "helps"
     assert found.text.startswith("Extension helps here.")
-    assert "extended: helps." in found.text
-    assert found.accuracy[1] > found.accuracy[0]
+    assert found.radius["extended"] > 0
+    assert found.after > found.before
+
+
+def _random_data(seed):
+    """A few dozen rows on an arc, labels smooth or not, sources good or bad."""
+    rng = np.random.default_rng(seed)
+
+    def draw(n_rows, bands, accuracy):
+        angle = rng.uniform(0, np.pi, n_rows)
+        y = (
+            (np.floor(angle / np.pi * bands) % 2).astype(int)
+            if bands
+            else rng.integers(0, 2, n_rows)
+        )
+        right = rng.random((n_rows, 4)) < accuracy
+        matrix = np.where(right, y[:, None], 1 - y[:, None])
+        matrix[rng.random((n_rows, 4)) > 0.4] = -1
+        return Split(Votes(matrix), np.stack([np.cos(angle), np.sin(angle)], 1), y=y)
+
+    bands, accuracy = int(rng.integers(0, 5)), rng.uniform(0.6, 0.95)
+    return draw(150, bands, accuracy), draw(40, bands, accuracy)
+
+
+def test_verdict_and_choice_never_contradict_each_other():
+    outcomes = set()
+    for seed in range(30):
+        train, dev = _random_data(seed)
+        tuned = tune(train, dev)
+
+        found = theory.verdict(tuned, dev)
+
+        extended = ~np.isnan(tuned.radius_)
+        assert (found.outcome == "not extended") == (not extended.any())
+        assert [each.radius is not None for each in found.sources] == extended.tolist()
+        assert found.after == pytest.approx(tuned.score(dev))
+        plain = Epoxy(tuned.label_model, radius={}).fit(train).score(dev)
+        assert found.before == pytest.approx(plain)
+        assert extended.any() <= (found.after > found.before)
+        assert (found.outcome == "helps") <= (found.expected > plain)
+        outcomes.add(found.outcome)
+    assert outcomes == {"helps", "unclear", "not extended"}
+
+
+def test_theorem_2_and_the_head_are_read_off_the_same_rows(judged):
+    (train, dev), found = judged
+    said = found.promise
+    tuned = tune(train, dev)
+
+    assert said.extension == pytest.approx(1 - tuned.score(dev))
+    assert said.measured < said.printed
+    _, head, _ = theory.model_smoothness(dev.y, dev.vectors, [0.1])
+    assert said.head == head
+    assert ("should beat it" in said.text) == (said.measured < said.head)
+    assert ("It does:" in said.text) == (said.extension < said.head)
+    assert 0 < said.source_measured < 0.5 < said.source_printed
+    assert "has a risk of at most" in found.text
+
+
+def test_a_head_that_cannot_draw_the_labels_is_beaten_as_promised():
+    """Labels are stripes that logistic regression cannot draw; extension follows them."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, np.pi, 2400)
+    y = (np.floor(angle / np.pi * 6) % 2).astype(int)
+    matrix = np.where(rng.random((2400, 4)) < 0.93, y[:, None], 1 - y[:, None])
+    matrix[rng.random((2400, 4)) > 0.4] = -1
+    split = Split(Votes(matrix), np.stack([np.cos(angle), np.sin(angle)], 1), y=y)
+    train, dev = split.rows(slice(0, 2000)), split.rows(slice(2000, None))
+
+    said = theory.verdict(tune(train, dev), dev).promise
+
+    assert said.head > 0.25
+    assert said.measured < 0.2
+    assert "extension should beat it" in said.text
+    assert "It does:" in said.text
+
+
+def test_the_verdict_says_that_one_sided_sources_are_not_read_by_algorithm_2():
+    train, dev = _random_data(2)
+    matrix = train.votes.matrix.copy()
+    matrix[matrix[:, 0] == 0, 0] = -1
+    train = Split(Votes(matrix, train.votes.sources, train.classes), train.vectors)
+
+    found = theory.verdict(tune(train, dev), dev)
+
+    assert found.one_sided == ("source_0",)
+    assert "1 of 4 sources only ever name one class" in found.text
+    assert "Algorithm 2 does not read such sources" in found.text
 
 
 def test_the_verdict_does_not_extend_where_labels_are_random():
@@ -203,9 +287,8 @@ def test_the_verdict_does_not_extend_where_labels_are_random():
         Split(s.votes, np.column_stack([s.vectors, np.ones(len(s))]), s.y) for s in (train, dev)
     ]
 
-    found = theory.verdict(*on_sphere, ACCURACY)
+    found = theory.verdict(tune(*on_sphere), on_sphere[1])
 
-    assert found.sources[0].outcome != "helps"
     assert found.outcome != "helps"
 
 
@@ -242,19 +325,12 @@ def test_a_verdict_is_plain_values_and_renders(judged):
 
 def test_few_dev_rows_are_no_evidence(judged):
     (train, dev), _ = judged
+    few = dev.rows(slice(0, 12))
 
-    found = theory.verdict(train, dev.rows(slice(0, 12)), ACCURACY)
+    found = theory.verdict(tune(train, few), few)
 
-    assert {each.outcome for each in found.sources} <= {"unclear", "not extended"}
-
-
-def test_a_sweep_scores_one_radius_after_another(board):
-    _, near = board
-
-    swept = theory.sweep(near, lambda radius: 0.5 if radius is None else 0.5 + radius, [0.1, 0.2])
-
-    np.testing.assert_allclose(swept.lift, [0.1, 0.2])
-    assert (np.diff(swept.coverage) > 0).all()
+    told = [each.why for each in found.sources if each.radius is not None]
+    assert all("too few to tell" in why for why in told)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +348,9 @@ def test_a_sweep_scores_one_radius_after_another(board):
             "surroundings need vectors",
         ),
         (
-            lambda n: theory.verdict(Split(n.votes), Split(n.votes), ACCURACY),
-            LabelError,
-            "dev has none",
+            lambda n: theory.verdict(Epoxy(radius={}).fit(Split(n.votes)), Split(n.votes)),
+            ParameterError,
+            r"make the model by epoxy\.tune",
         ),
     ],
 )
@@ -303,19 +379,6 @@ def test_figures_of_a_verdict_are_saved_and_shown(judged, tmp_path):
     first = figures.save(figure, tmp_path / "a.svg").read_bytes()
     assert figures.save(figure, tmp_path / "b.svg").read_bytes() == first
     assert figures.save(figure, tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_a_sweep_is_drawn_with_lift_and_coverage():
-    from epoxy.theory import figures
-
-    swept = Sweep(np.array([0.1, 0.2]), np.array([0.6, 0.7]), np.array([0.2, 0.4]), 0.5)
-
-    left, right = figures.draw_sweep(swept, name="accuracy", theme="auto").axes
-
-    assert (left.get_ylabel(), right.get_ylabel()) == (
-        "lift of accuracy",
-        "mean coverage of a source",
-    )
 
 
 def test_figures_that_cannot_be_drawn_say_why(judged, tmp_path):
@@ -355,11 +418,7 @@ def test_agreement_beats_no_extension_on_real_rows(shared_data):
             else None
         )
         splits[name] = Split(votes, np.load(folder / f"vectors-{name}.npy"), y)
-    from epoxy.label_models import Triplet
-
-    accuracies = Triplet().fit(splits["train"].votes).accuracy_
-
-    found = theory.verdict(splits["train"], splits["dev"], accuracies)
+    found = theory.verdict(tune(splits["train"], splits["dev"]), splits["dev"])
 
     rows = [r for r in found.rows if r.new_rows >= 20]
     gap = np.array([r.predicted_accuracy - r.new_accuracy for r in rows])

@@ -37,7 +37,7 @@ def theory_arguments(parser: argparse.ArgumentParser) -> None:
 def theory(options: argparse.Namespace) -> None:
     """Compare what theory predicts with what happens on dev."""
     from .. import theory as tools
-    from ..label_models import Triplet, balance_of
+    from ..tuning import tune
 
     session = open_project(options)
     train, dev = session.split("train"), session.hand_labelled()
@@ -46,9 +46,8 @@ def theory(options: argparse.Namespace) -> None:
             f"theory needs rows with a true label, and {options.folder} has none; "
             "fill the label column of some rows, or name a dev file in epoxy.toml"
         )
-    balance = balance_of(dev) if dev.representative.any() else None
-    accuracies = Triplet(balance).fit(train.votes).accuracy_
-    found = tools.verdict(train, dev, accuracies, balance=balance)
+    scoring = "f1" if session.positive else "accuracy"
+    found = tools.verdict(tune(train, dev, scoring, positive=session.positive), dev)
     say(found.text)
     say()
     say(found.table())

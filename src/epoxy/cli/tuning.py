@@ -25,9 +25,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shared", action="store_true", help="one radius for all functions")
     parser.add_argument(
-        "--simplest", action="store_true", help="the smallest radius within one error"
+        "--balance", action="store_true", help="tune the class balance of a given label model too"
     )
-    parser.add_argument("--balance", action="store_true", help="tune the class balance too")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,7 +40,6 @@ def run(options: argparse.Namespace) -> None:
         options.scoring,
         progress=bar("tuning"),
         shared=options.shared,
-        simplest=options.simplest,
         class_balance="tune" if options.balance else None,
     )
     say(f"{found} ({time.perf_counter() - start:.1f} s)")
@@ -56,7 +54,7 @@ def _check(options: argparse.Namespace, session: Session) -> None:
     """Options about the search for radii say nothing to a model that does not search for them."""
     if session.engine.name == "epoxy":
         return
-    for name in ("scoring", "shared", "simplest", "balance"):
+    for name in ("scoring", "shared", "balance"):
         if getattr(options, name):
             model = type(session.model_template).__name__
             raise ParameterError(

@@ -37,7 +37,7 @@ class Tuned:
 def tune_session(
     session: Session, scoring: str | None = None, *, progress: Progress = silent, **options: Any
 ) -> Tuned:
-    """Choose radii (and with `class_balance="tune"` the balance) of the paper's pipeline.
+    """Choose class balance and radii of the paper's pipeline.
 
     `options` are those of `epoxy.tune`. Fusion chooses while it is fitted, so that nothing is left.
     """

@@ -18,6 +18,7 @@ from ..votes import Votes
 __all__ = [
     "Constants",
     "coverage_gain",
+    "disjoint_risk",
     "epoxy_risk",
     "estimation_error",
     "extended_accuracy",
@@ -151,6 +152,28 @@ def epoxy_risk(source_risks: Any, shares: Any, uncovered: float, balance: float 
     balance
         p = Pr(Y = 1); b = max(p/(1 − p), (1 − p)/p).
     """
+    weights = _regions(shares, uncovered, balance)
+    odds = max(balance / (1 - balance), (1 - balance) / balance)
+    covered = float((weights * np.asarray(source_risks)).sum())
+    return 2 * odds * covered + 2 * uncovered * balance * (1 - balance)
+
+
+def disjoint_risk(accuracies: Any, shares: Any, uncovered: float, balance: float = 0.5) -> float:
+    """R(f_E) ≤ 2p(1 − p) (Σ Pr(X_i) ā(1 − ā)(1/D + 1/D') + Pr(X ∈ X₀)), Theorem 2 unrelaxed.
+
+    D = āp + (1 − ā)(1 − p) and D' = (1 − ā)p + ā(1 − p). This is the risk itself where every row is
+    left to one source, from which the proof goes on to bound the fractions, and ā by Proposition 1.
+    `accuracies` are of the extended sources; the other parameters are those of `epoxy_risk`. Assumes
+    two-sided sources as accurate in their regions as elsewhere.
+    """
+    weights = _regions(shares, uncovered, balance)
+    a, p = np.asarray(accuracies, dtype=np.float64), balance
+    first, second = a * p + (1 - a) * (1 - p), (1 - a) * p + a * (1 - p)
+    voted = float((weights * a * (1 - a) * (1 / first + 1 / second)).sum())
+    return 2 * p * (1 - p) * (voted + uncovered)
+
+
+def _regions(shares: Any, uncovered: float, balance: float) -> np.ndarray:
     if not 0 < balance < 1:
         raise ParameterError(
             f"max odds need 0 < balance < 1, got {balance}; drop the empty class or check its units"
@@ -162,9 +185,7 @@ def epoxy_risk(source_risks: Any, shares: Any, uncovered: float, balance: float 
             f"regions and the uncovered share must sum to 1, got {total:.4f}; "
             "give each row to one source"
         )
-    odds = max(balance / (1 - balance), (1 - balance) / balance)
-    covered = float((weights * np.asarray(source_risks)).sum())
-    return 2 * odds * covered + 2 * uncovered * balance * (1 - balance)
+    return weights
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The figures: synthetic experiments, one source's radius, and one radius for all.
+"""The figures: synthetic experiments and one source's radius.
 
 Drawn with matplotlib's objects, never its global state. Colours are four of Okabe and Ito's, told
 apart by line style and marker too; `theme="auto"` is transparent with grey text, for pages whose
@@ -16,13 +16,13 @@ import numpy as np
 
 from ..errors import MissingExtra, ParameterError, UnknownName
 from .synthetics import Experiment
-from .verdict import RadiusRow, Sweep, Verdict
+from .verdict import RadiusRow, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Theme", "draw_source", "draw_sweep", "draw_synthetics", "save"]
+__all__ = ["Theme", "draw_source", "draw_synthetics", "save"]
 
 Theme = Literal["light", "dark", "auto"]
 
@@ -95,30 +95,9 @@ def draw_source(verdict: Verdict, source: str, *, theme: Theme = "light") -> Fig
             panel.axvline(chosen, color=_INK[theme], linewidth=1, linestyle=(0, (2, 3)))
     for panel in panels[1:]:
         panel.legend(frameon=False, fontsize=8, labelcolor=_INK[theme])
-    told = "not extended" if chosen is None else f"dotted line: radius predicted, {chosen:.3f}"
+    told = "not extended" if chosen is None else f"dotted line: radius chosen, {chosen:.3f}"
     figure.suptitle(f"{source} ({told})", color=_INK[theme], fontsize=11)
     figure.subplots_adjust(bottom=0.15, top=0.83, left=0.07, right=0.985, wspace=0.3)
-    return figure
-
-
-def draw_sweep(swept: Sweep, *, name: str = "score", theme: Theme = "light") -> Figure:
-    """One radius for all sources: lift on the left axis, mean coverage on the right."""
-    figure, (panel,) = _panels(1, theme, height=3.7, width=6.2)
-    left, right = itertools.islice(_styles(), 2)
-    (first,) = panel.plot(swept.radii, swept.lift, label="lift", **_line(left))
-    panel.axhline(0, color=_INK[theme], linewidth=0.8, alpha=0.6)
-    panel.set(xlabel="one radius for all sources (distance)", ylabel=f"lift of {name}")
-    other = panel.twinx()
-    _dress(other, theme)
-    other.spines["right"].set_visible(True)
-    (second,) = other.plot(swept.radii, swept.coverage, label="coverage", **_line(right))
-    other.set(ylabel="mean coverage of a source", ylim=(0, 1.03))
-    for axis, style in ((panel, left), (other, right)):
-        axis.yaxis.label.set_color(style[0])
-    other.grid(visible=False)  # two scales of grid lines cannot be told apart
-    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
-    panel.legend(handles=[first, second], frameon=False, labelcolor=_INK[theme], **above)
-    figure.subplots_adjust(bottom=0.16, top=0.89, left=0.14, right=0.88)
     return figure
 
 
@@ -137,17 +116,14 @@ def save(figure: Figure, path: str | Path) -> Path:
     return target
 
 
-def _panels(
-    count: int, theme: Theme, *, height: float, width: float | None = None
-) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, theme: Theme, *, height: float) -> tuple[Figure, list[Axes]]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.of("drawing figures", "matplotlib", "plot") from None
     if theme not in _INK:
         raise UnknownName.of("theme", theme, _INK)
-    wide = 5.2 * count if width is None else width
-    figure = Figure(figsize=(min(wide, 12.6), height), facecolor=_PAPER[theme])
+    figure = Figure(figsize=(min(5.2 * count, 12.6), height), facecolor=_PAPER[theme])
     panels = list(np.ravel(figure.subplots(1, count)))
     for panel in panels:
         _dress(panel, theme)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -99,13 +99,6 @@ class Curve:
             return np.full(np.shape(radius), np.nan)
         found = np.interp(radius, self.radii[known], self.value[known], left=np.nan, right=np.nan)
         return np.asarray(found)
-
-    def scaled(self, factor: float) -> Curve:
-        """The same curve with value and band multiplied by `factor`."""
-        numbers = {
-            name: factor * getattr(self, name) for name in ("value", "low", "high", "sampling")
-        }
-        return replace(self, **numbers)
 
     def __repr__(self) -> str:
         how = "all pairs" if self.n_anchors == self.n_rows else f"{self.n_anchors:,} anchors"

@@ -43,7 +43,7 @@ from .bounds import (
 )
 from .lift import Others, class_prior, lift_bound, others_without, posterior, single_lift
 from .pairs import DEFAULT, Curve, Scan, as_radii
-from .smoothness import Neighbourhood, default_radii, model_smoothness, neighbourhoods, smoothness
+from .smoothness import Neighbourhood, default_radii, neighbourhoods, smoothness
 
 __all__ = [
     "Criterion",
@@ -106,7 +106,6 @@ def surroundings(
     labels: Any,
     *,
     radii: Any = None,
-    via: Literal["labels", "model"] = "labels",
     scan: Scan = DEFAULT,
 ) -> Surroundings:
     """Measure what the bounds need on `train`.
@@ -116,9 +115,6 @@ def surroundings(
     labels
         M_Y(r) as a `Curve` (measured on dev rows), or one label per row, −1 unknown: a label
         model's own labels of the rows it covers.
-    via
-        `"labels"` takes the labels' own smoothness; `"model"` fits a simple model to them and takes
-        Proposition 2's M_f(r) + 2 R(f).
     """
     if train.vectors is None:
         raise AlignmentError("surroundings need vectors; build the split as Split(votes, vectors)")
@@ -127,10 +123,7 @@ def surroundings(
         rough, origin = labels.at(grid), "given curve"
     else:
         grid = default_radii(train.vectors, scan) if radii is None else as_radii(radii)
-        if via == "model":
-            rough, origin = model_smoothness(labels, train.vectors, grid, scan)[2], "Proposition 2"
-        else:
-            rough, origin = smoothness(labels, train.vectors, grid, scan).value, "given labels"
+        rough, origin = smoothness(labels, train.vectors, grid, scan).value, "given labels"
     return Surroundings(grid, rough, origin, neighbourhoods(train, grid, scan))
 
 

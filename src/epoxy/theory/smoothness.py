@@ -3,15 +3,14 @@
 The paper gives L for a source twice. Its Definition 1 is the share of near pairs of which *one*
 votes and the other abstains; its glossary, and every proof that uses L, is the share of near pairs
 whose *first* row abstains and whose second votes. Pairs are exchangeable, so the first is exactly
-twice the second. We use the glossary's (`"crossing"`) because the proofs need it; `"differs"` gives
-Definition 1's.
+twice the second. We use the glossary's because the proofs need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,6 @@ __all__ = [
     "model_smoothness",
     "neighbourhoods",
     "smoothness",
-    "support_smoothness",
 ]
 
 
@@ -50,29 +48,6 @@ def smoothness(labels: Any, vectors: Any = None, radii: Any = None, scan: Scan =
     known, ready = _labelled(labels, vectors)
     grid = default_radii(ready, scan) if radii is None else radii
     return scan_pairs(ready, [differs(known)], grid, scan).share(0)
-
-
-def support_smoothness(
-    split: Split,
-    radii: Any,
-    *,
-    definition: Literal["crossing", "differs"] = "crossing",
-    scan: Scan = DEFAULT,
-) -> dict[str, Curve]:
-    """L_λ'(r) per source: how often a near pair crosses the border of the source's support.
-
-    `"crossing"` is Pr(λ(X₁) = 0, λ(X₂) ≠ 0 | d ≤ r), what the proofs use; `"differs"` is
-    Definition 1's Pr(λ'(X₁) ≠ λ'(X₂) | d ≤ r), exactly twice as large.
-    """
-    if definition not in ("crossing", "differs"):
-        raise ParameterError(
-            f"L is defined as 'crossing' or 'differs', got {definition!r}; proofs use 'crossing'"
-        )
-    cast = split.votes.cast
-    events = [differs(cast[:, index]) for index in range(split.votes.n_sources)]
-    sums = scan_pairs(_vectors(split), events, radii, scan)
-    factor = 0.5 if definition == "crossing" else 1.0
-    return {name: sums.share(i).scaled(factor) for i, name in enumerate(split.votes.sources)}
 
 
 @dataclass(frozen=True, eq=False)

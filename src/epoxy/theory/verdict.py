@@ -1,32 +1,37 @@
-"""Prediction against outcome: will extension help here, for which sources, and why.
+"""Prediction against outcome: whether extension helps here, for which sources, and against a head.
 
-Predictions come from train rows without labels; outcomes are measured on dev rows. The radius a
-source is judged at is the one predicted, not the one that looks best on dev, so the judgement is
-not flattered by the search.
+The answer is the search's own: a verdict reads the model that `epoxy.tune` chose, on the rows it was
+chosen on, so that the two cannot disagree. Predictions beside it come from train rows without labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+from sklearn.base import clone
 
-from ..errors import LabelError
-from ..extension import Reach, reach
+from ..errors import NotIdentifiable, ParameterError
+from ..extension import Reach
+from ..label_models.base import AdditiveModel, balance_used
 from ..votes import Split, Votes
 from .lift import class_prior, posterior
 from .pairs import Scan
-from .radius import LiftCurve, choose_radius, surroundings
+from .promise import Promise, promise
+from .radius import LiftCurve, RadiusChoice, Surroundings, choose_radius, surroundings
 from .smoothness import compare_embeddings, smoothness
 
-__all__ = ["RadiusRow", "SourceVerdict", "Sweep", "Verdict", "sweep", "verdict"]
+if TYPE_CHECKING:
+    from ..model import Epoxy
 
-Outcome = Literal["helps", "hurts", "unclear", "not extended"]
+__all__ = ["RadiusRow", "SourceVerdict", "Verdict", "verdict"]
 
-_SURE = 1.645  # standard errors: 95 % one-sided
-_FEWEST = 20  # newly covered dev rows below which a standard error means little
+Outcome = Literal["helps", "unclear", "not extended"]
+
+_FEWEST = 20  # newly covered dev rows below which their share means little
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 
 
@@ -57,68 +62,76 @@ class RadiusRow:
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """What extension does for one source at the radius predicted for it."""
+    """What extension does for one source at the radius tuning chose for it."""
 
     source: str
-    outcome: Outcome
     radius: float | None
-    lift: float
-    lift_error: float
+    """Chosen on dev; None: not extended."""
+    predicted: float | None
+    """The radius with the largest expected lift, chosen on train without labels."""
     why: str
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The table, a judgement per source, and a plain answer."""
+    """The table, a line per source, and a plain answer."""
 
     rows: tuple[RadiusRow, ...]
     sources: tuple[SourceVerdict, ...]
-    lift: float
-    lift_error: float
-    accuracy: tuple[float, float]
-    """Of hard labels on dev, before and after extending every source as predicted."""
+    scoring: str
+    dev_rows: int
+    before: float
+    """The dev score with nothing extended; minus infinity where the votes cannot be combined so."""
+    after: float
+    """The dev score of what tuning chose."""
+    error: float
+    """Standard error of the difference."""
+    expected: float
+    """What choosing gives on rows that did not choose."""
     smoothness: tuple[float, float]
     """Share of unequal labels among the nearest 1 % of dev pairs, and among all pairs."""
+    one_sided: tuple[str, ...]
+    """Sources that only ever name one class."""
+    promise: Promise | None
+    """Against a head; None where dev has too few rows of a class to fit one."""
 
     @property
     def radius(self) -> dict[str, float | None]:
-        """The radii predicted, ready for `Reach.extend`."""
+        """The radii tuning chose, ready for `Reach.extend`."""
         return {each.source: each.radius for each in self.sources}
 
     @property
     def outcome(self) -> Outcome:
-        """Whether extension as a whole helps on dev."""
+        """What tuning did: it extends nothing, surely to some gain, or to one that may be luck."""
         if all(each.radius is None for each in self.sources):
             return "not extended"
-        return _outcome(self.lift, self.lift_error)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """One sentence per source."""
-        return tuple(f"{each.source}: {each.outcome}. {each.why}" for each in self.sources)
+        return "helps" if self.expected > self.before else "unclear"
 
     @property
     def text(self) -> str:
         """The answer in words."""
         near, chance = self.smoothness
-        helped = [each.source for each in self.sources if each.outcome == "helps"]
-        harmed = [each.source for each in self.sources if each.outcome == "hurts"]
+        without = "no labels at all" if self.before == -np.inf else f"{self.before:.3f}"
         answer = {
             "helps": "Extension helps here.",
-            "hurts": "Extension hurts here.",
-            "unclear": "Extension makes no clear difference here.",
-            "not extended": "No source is predicted to gain from extension.",
+            "unclear": "Extension is chosen here, and its gain may be the luck of choosing.",
+            "not extended": "No source is extended: none surely gains.",
         }[self.outcome]
         lines = [
-            f"{answer} On dev the truth gains {self.lift:+.4f} ± {self.lift_error:.4f} in probability "
-            f"(s.e.); accuracy goes from {self.accuracy[0]:.1%} to {self.accuracy[1]:.1%}.",
+            f"{answer} On {self.dev_rows} dev rows {self.scoring} goes from {without} to "
+            f"{self.after:.3f} (s.e. of the difference {self.error:.3f}); {self.expected:.3f} is "
+            f"expected after choosing.",
             f"Near rows carry different labels {near:.0%} of the time, any two rows {chance:.0%}.",
         ]
-        if helped:
-            lines.append(f"Extend: {', '.join(helped)}.")
-        if harmed:
-            lines.append(f"Leave alone: {', '.join(harmed)}.")
-        return "\n".join([*lines, *self.findings])
+        if self.promise is not None:
+            lines.append(self.promise.text)
+        if self.one_sided:
+            lines.append(
+                f"{len(self.one_sided)} of {len(self.sources)} sources only ever name one class. The "
+                "paper's Algorithm 2 does not read such sources: their agreement says nothing about "
+                "accuracy. Triplet reads them class by class; the bounds take them as two-sided."
+            )
+        return "\n".join([*lines, *(f"{each.source}: {each.why}" for each in self.sources)])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -164,47 +177,76 @@ class _Case:
         return np.asarray(after[rows, self.y] - before[rows, self.y])
 
 
-def verdict(
-    train: Split,
-    dev: Split,
-    accuracies: Any,
-    *,
-    balance: Any = None,
-    radii: Any = None,
-    reaches: tuple[Reach, Reach] | None = None,
-) -> Verdict:
-    """Compare what extension is predicted to do with what it does on dev.
+def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
+    """Set what theory predicts beside what tuning found on dev.
 
     Parameters
     ----------
-    train, dev
-        With vectors; dev with labels.
-    accuracies
-        Of the sources, as a label model fitted on train estimates them (`accuracy_`).
-    balance
-        Class prior; even when None.
+    tuned
+        What `epoxy.tune(train, dev)` returned.
+    dev
+        The rows it was tuned on.
     radii
-        Shared by all sources; None takes twelve that 1 % to 100 % of abstentions lie within.
-    reaches
-        `(reach(train), reach(train, onto=dev))` where they are already known.
+        Of the table, shared by all sources; None takes twelve that 1 % to 100 % of abstentions lie
+        within.
     """
-    if dev.y is None or not dev.labelled.any():
-        raise LabelError("a verdict compares with true labels, dev has none; label some rows first")
-    known = dev.rows(dev.labelled)
-    near, onto = reaches if reaches is not None else (reach(train), reach(train, onto=dev))
-    onto = onto.rows(dev.labelled)
-    prior = class_prior(balance, train.votes.n_classes)
-    case = _Case(near, onto, dev.y[dev.labelled], np.asarray(accuracies, dtype=np.float64), prior)
+    from ..model import reach_onto
+    from ..tuning import Search, counting_rows
+
+    search = getattr(tuned, "search_", None)
+    if not isinstance(search, Search):
+        raise ParameterError(
+            "a verdict reads what tuning chose on true labels; make the model by epoxy.tune(train, dev)"
+        )
+    train, counting = tuned.train_, counting_rows(dev)
+    known = dev.rows(counting)
+    near, onto = tuned.reach_, reach_onto(train, known, tuned)
+    prior = class_prior(balance_used(tuned.label_model_), train.votes.n_classes)
+    case = _Case(near, onto, known.truth, _accuracies(tuned), prior)
     grid = _default_radii(near) if radii is None else np.asarray(radii, dtype=np.float64)
-    choice = choose_radius(near, case.accuracies, balance=balance, radii=grid)
-    bounds = _bounds(train, known, case, grid)
-    rows, sources = [], []
-    for index, name in enumerate(train.votes.sources):
-        curve = choice.curves[name]
-        found = [_row(case, index, curve, at, bounds[index]) for at in range(len(grid))]
-        rows += found
-        sources.append(_judge(case, index, curve, found))
-    return _whole(case, tuple(rows), tuple(sources), choice.curves, _roughness(known))
+    choice = choose_radius(near, case.accuracies, balance=prior, radii=grid)
+    scan = Scan(cast(Any, tuned.metric), anchors=1000)
+    around = _around(train, known, grid, scan)
+    bounds = _bounds(case, around, len(grid))
+    names = train.votes.sources
+    rows = tuple(
+        _row(case, index, choice.curves[name], at, bounds[index])
+        for index, name in enumerate(names)
+        for at in range(len(grid))
+    )
+    return Verdict(
+        rows,
+        tuple(
+            _judge(case, index, choice, float(tuned.radius_[index])) for index in range(len(names))
+        ),
+        search.scoring,
+        len(counting),
+        search.without,
+        search.best.score,
+        search.error,
+        search.expected,
+        _roughness(known),
+        _one_sided(train.votes),
+        promise(tuned, known, case.accuracies, choice, around, scan),
+    )
+
+
+def _accuracies(tuned: Epoxy) -> np.ndarray:
+    """Of the sources as they are; of the extended ones where no label model can learn the former."""
+    fitted: Any = tuned.label_model_
+    if not isinstance(fitted, AdditiveModel):
+        raise ParameterError(
+            f"a verdict needs a label model that learns accuracies, and {type(fitted).__name__} does "
+            "not; tune with Triplet or DawidSkene"
+        )
+    with suppress(NotIdentifiable):
+        fitted = clone(tuned.label_model, safe=False).fit(tuned.train_.votes)
+    return np.asarray(fitted.accuracy_, dtype=np.float64)
+
+
+def _one_sided(votes: Votes) -> tuple[str, ...]:
+    named = (np.unique(column[column >= 0]) for column in votes.matrix.T)
+    return tuple(name for name, found in zip(votes.sources, named, strict=True) if len(found) == 1)
 
 
 def _default_radii(near: Reach) -> np.ndarray:
@@ -214,15 +256,20 @@ def _default_radii(near: Reach) -> np.ndarray:
     return np.unique(np.quantile(far, _SHARES, method="higher"))
 
 
-def _bounds(train: Split, dev: Split, case: _Case, grid: np.ndarray) -> np.ndarray:
-    """Theorem 1 per source and radius, M_Y from dev; NaN where it makes no statement."""
-    shape = (train.votes.n_sources, len(grid))
-    if train.votes.n_classes != 2 or dev.n_rows < 2:
-        return np.full(shape, np.nan)
-    scan = Scan(anchors=1000)
-    around = surroundings(train, smoothness(dev, radii=grid, scan=scan), radii=grid, scan=scan)
+def _around(train: Split, dev: Split, grid: np.ndarray, scan: Scan) -> Surroundings | None:
+    """Pair statistics, M_Y from dev; None where the theorems make no statement."""
+    if train.votes.n_classes != 2 or dev.n_rows < 2 or train.vectors is None:
+        return None
+    return surroundings(train, smoothness(dev, radii=grid, scan=scan), radii=grid, scan=scan)
+
+
+def _bounds(case: _Case, around: Surroundings | None, n_radii: int) -> np.ndarray:
+    """Theorem 1 per source and radius."""
+    sources = case.near.votes.sources
+    if around is None:
+        return np.full((len(sources), n_radii), np.nan)
     chosen = choose_radius(case.near, case.accuracies, criterion="theorem", around=around)
-    return np.array([chosen.curves[name].lift for name in train.votes.sources])
+    return np.array([chosen.curves[name].lift for name in sources])
 
 
 def _row(case: _Case, source: int, curve: LiftCurve, at: int, bounds: np.ndarray) -> RadiusRow:
@@ -248,51 +295,35 @@ def _row(case: _Case, source: int, curve: LiftCurve, at: int, bounds: np.ndarray
     )
 
 
-def _judge(case: _Case, source: int, curve: LiftCurve, rows: Sequence[RadiusRow]) -> SourceVerdict:
-    name, best = case.near.votes.sources[source], curve.best
-    a = float(case.accuracies[source])
-    if best is None:
+def _judge(case: _Case, source: int, choice: RadiusChoice, radius: float) -> SourceVerdict:
+    name, a = case.near.votes.sources[source], float(case.accuracies[source])
+    predicted = choice.radius[name]
+    if np.isnan(radius):
         silent = ~case.near.votes.cast[:, source] & np.isfinite(case.near.distance[:, source])
-        if not silent.any():
-            why = "It has no abstention to fill."
-        elif np.isnan(curve.new).all():
-            why = "No other source says anything about the rows it would reach."
-        else:
-            top = float(np.nanmax(curve.new))
-            why = f"Its votes are right {a:.0%} of the time, lent ones at best {top:.0%}."
-        return SourceVerdict(name, "not extended", None, 0.0, 0.0, why)
-    row = rows[best]
+        far = "nothing" if predicted is None else f"a radius of {predicted:.3f}"
+        why = (
+            f"Not extended; without labels {far} is predicted to be best."
+            if silent.any()
+            else "It has no abstention to fill."
+        )
+        return SourceVerdict(name, None, predicted, why)
+    curve = choose_radius(case.near, case.accuracies, balance=case.prior, radii=[radius]).curves[
+        name
+    ]
+    row = _row(case, source, curve, 0, np.full(1, np.nan))
     seen = (
-        f"and are on {row.new_accuracy:.0%} of {row.new_rows} dev rows; "
-        f"lift {row.lift:+.4f} ± {row.lift_error:.4f}."
+        f"and are on {row.new_accuracy:.0%} of {row.new_rows} dev rows"
         if row.new_rows >= _FEWEST
-        else f"but only {row.new_rows} labelled dev rows are reached, too few to tell."
+        else f"but only {row.new_rows} dev rows are reached, too few to tell"
+    )
+    guess = (
+        "" if np.isnan(row.predicted_accuracy) else f" predicted to be {row.predicted_accuracy:.0%}"
     )
     why = (
-        f"Within {row.radius:.3f} it covers {row.coverage:.0%} of rows; its own votes are right "
-        f"{a:.0%} of the time, lent ones were predicted to be {row.predicted_accuracy:.0%}, {seen}"
+        f"Extended to {radius:.3f} it covers {row.coverage:.0%} of rows; its own votes are right "
+        f"{a:.0%} of the time, lent ones were{guess or ' not predictable'}, {seen}."
     )
-    outcome = _outcome(row.lift, row.lift_error) if row.new_rows >= _FEWEST else "unclear"
-    return SourceVerdict(name, outcome, row.radius, row.lift, row.lift_error, why)
-
-
-def _whole(
-    case: _Case,
-    rows: tuple[RadiusRow, ...],
-    sources: tuple[SourceVerdict, ...],
-    curves: Any,
-    roughness: tuple[float, float],
-) -> Verdict:
-    of_source = enumerate(curves[each.source] for each in sources)
-    weights = case.weights(
-        {at: curve.extended[curve.best] for at, curve in of_source if curve.best is not None}
-    )
-    extended = case.onto.extend({each.source: each.radius for each in sources})
-    gain = case.gain(extended, weights)
-    before = posterior(case.onto.votes, case.accuracies, case.prior).argmax(axis=1)
-    after = posterior(extended, weights, case.prior).argmax(axis=1)
-    accuracy = (_mean(before == case.y), _mean(after == case.y))
-    return Verdict(rows, sources, float(gain.mean()), _error(gain), accuracy, roughness)
+    return SourceVerdict(name, radius, predicted, why)
 
 
 def _roughness(dev: Split) -> tuple[float, float]:
@@ -300,12 +331,6 @@ def _roughness(dev: Split) -> tuple[float, float]:
         return float("nan"), float("nan")
     rank = compare_embeddings({"vectors": dev.vectors}, dev.y)[0]
     return rank.roughness, rank.chance
-
-
-def _outcome(lift: float, error: float) -> Outcome:
-    if lift - _SURE * error > 0:
-        return "helps"
-    return "hurts" if lift + _SURE * error < 0 else "unclear"
 
 
 def _mean(values: np.ndarray) -> float:
@@ -320,30 +345,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "-" if np.isnan(value) else f"{value:.4f}"
     return str(value)
-
-
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """One radius shared by all sources: what it gains and how far it reaches."""
-
-    radii: np.ndarray  # (n_radii,)
-    score: np.ndarray  # (n_radii,)
-    coverage: np.ndarray  # (n_radii,) mean over sources
-    baseline: float  # the score without extension
-
-    @property
-    def lift(self) -> np.ndarray:
-        """Score less the score without extension."""
-        return self.score - self.baseline
-
-
-def sweep(near: Reach, score: Callable[[float | None], float], radii: Any = None) -> Sweep:
-    """Score one shared radius after another, and the mean coverage it gives (the paper's ablation).
-
-    `score` fits, predicts and scores with everything extended to the radius it is given, or nothing
-    extended for None.
-    """
-    grid = _default_radii(near) if radii is None else np.asarray(radii, dtype=np.float64)
-    coverage = [float(near.extend(float(radius)).coverage.mean()) for radius in grid]
-    scores = [score(float(radius)) for radius in grid]
-    return Sweep(grid, np.array(scores), np.array(coverage), score(None))

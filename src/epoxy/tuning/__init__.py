@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .search import Search, Trial, tune
+from .search import Search, Trial, counting_rows, tune
 
-__all__ = ["Search", "Trial", "tune"]
+__all__ = ["Search", "Trial", "counting_rows", "tune"]
