@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from . import persistence
 from .diagnostics import (
@@ -24,6 +24,7 @@ from .diagnostics import (
 from .diagnostics.examination import decide
 from .engines import Engine, PaperEngine, Updatable
 from .errors import NotFitted, ParameterError, StoreError, VectorError
+from .estimators import BaseEstimator
 from .extension import (
     AUTO,
     Extended,
@@ -46,7 +47,7 @@ from .weighting import Weighting, resolve_weighting
 __all__ = ["Epoxy"]
 
 
-class Epoxy(BaseEstimator, Updatable):  # type: ignore[misc]
+class Epoxy(BaseEstimator, Updatable):
     """Extend each source's votes to near rows, then combine them with a label model.
 
     Parameters

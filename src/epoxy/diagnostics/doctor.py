@@ -167,7 +167,7 @@ def _agreeing_too_much(case: Case) -> Iterator[Finding]:
         return
     model = case.label_model
     told = model.dependencies_ if isinstance(model, AdditiveModel) else ()
-    given = set(map(frozenset, told))
+    given: set[frozenset[str]] = set(map(frozenset, told))
     if votes.n_sources > MOST_SOURCES:
         votes = votes.only([votes.sources[at] for at in _suspects(summary, agree)])
     found = learn_dependencies(votes, class_balance=case.prior)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from .. import persistence
 from ..diagnostics import Report
 from ..engines import Engine, Updatable
 from ..errors import NotFitted, ParameterError, UnknownName
+from ..estimators import BaseEstimator
 from ..extension import AUTO, Radius, as_setting
 from ..loans import Neighbourhood
 from ..neighbors.metrics import metric_named
@@ -34,7 +34,7 @@ from .sequence_engine import SequenceEngine, with_sequence
 __all__ = ["Fusion"]
 
 
-class Fusion(BaseEstimator, Updatable):  # type: ignore[misc]
+class Fusion(BaseEstimator, Updatable):
     """Experts that need no hand label, weighed and corrected by the hand labels there are.
 
         logit(x) = log π0 + b + Σ_e w_e E_e(x) + θᵀφ(x)

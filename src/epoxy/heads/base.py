@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ..errors import AlignmentError, LabelError, NotFitted, VectorError
+from ..estimators import BaseEstimator, ClassifierMixin
 from ..inputs import as_table, check_finite
 from ..persistence import State, save
 
@@ -39,7 +39,7 @@ class Head(Protocol):
         """Write the fitted head to a folder, without pickle."""
 
 
-class Estimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Estimator(ABC, ClassifierMixin, BaseEstimator):
     """What every head is besides its own method: a classifier of scikit-learn, and a folder."""
 
     classes_: np.ndarray

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
+from ..estimators import BaseEstimator
 from ..numerics import softmax
 from ..persistence import State
 from ..shares import checked_shares, counted_shares
@@ -55,7 +55,7 @@ class LabelModel(Protocol):
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
 
 
-class BalancedModel(BaseEstimator):  # type: ignore[misc]
+class BalancedModel(BaseEstimator):
     """A label model that uses a class balance, given or learned."""
 
     classes_: tuple[str, ...]

@@ -31,8 +31,8 @@ def open_session(
     folder: str | Path,
     *,
     model: Any = None,
+    graph: bool = True,
     progress: Callable[[str], Progress] | None = None,
-    **options: Any,
 ) -> S:
     """Open a project folder as a session; `progress` makes a callback from what is being done."""
     project = Project.read(folder)
@@ -48,18 +48,18 @@ def open_session(
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     vectors = read_vectors(project, rows, report("embedding"))
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
-    options.setdefault("cache", project.cache / "neighbours")
-    options.setdefault("positive", project.positive)
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes)
     return kind(
         splits[0],
         splits[1] if len(splits) > 1 else None,
         model,
+        positive=project.positive,
         rows=rows.tables,
+        graph=graph,
+        cache=project.cache / "neighbours",
         progress=report("finding neighbours"),
         folder=home,
         labels=splits[0] if project.sequence is not None else None,
-        **options,
     )
 
 

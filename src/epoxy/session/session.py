@@ -128,12 +128,21 @@ class Session(SessionView):
         self._scores = scoring.scores_of(self._outcome, positive)
 
     @classmethod
-    def open(cls, folder: str | Path, **options: Any) -> Self:
-        """Open a project folder: vote, embed, and go on where the last session stopped."""
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        model: Any = None,
+        graph: bool = True,
+        progress: Callable[[str], Progress] | None = None,
+    ) -> Self:
+        """Open a project folder: vote, embed, and go on where the last session stopped.
+
+        `model` is another than the project's own; `progress` makes a callback from what is being done.
+        """
         from .opening import open_session
 
-        session: Self = open_session(cls, folder, **options)
-        return session
+        return open_session(cls, folder, model=model, graph=graph, progress=progress)
 
     def subscribe(self, watcher: Callable[[Change], None]) -> Callable[[], None]:
         """Call `watcher` with every `Change`; returns a function that ends it."""
