@@ -19,6 +19,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from epoxy.declarative import from_column, from_model, keywords, regex
+from epoxy.encoders import column_of
 from epoxy.errors import (
     AlignmentError,
     FrameError,
@@ -427,6 +428,56 @@ def test_missing_values_are_none_in_every_frame():
     assert [list(Rows.of(frame).records()) for frame in frames] == [rows] * 4
 
 
+class Stream:
+    """A table that narwhals does not know and that streams Arrow."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ["free", None],
+        ("free", None),
+        pd.Series(["free", None]),
+        pd.Series(["free", None], name="text", index=[7, 3]),
+        pl.Series(["free", None]),
+        pl.LazyFrame({"text": ["", "free", None]}).slice(1),
+        pa.chunked_array([["free"], [None]]),
+        Stream(pa.table({"text": ["free", None]})),
+    ],
+    ids=lambda frame: f"{type(frame).__module__}.{type(frame).__name__}",
+)
+def test_texts_come_in_a_list_a_series_or_a_lazy_frame(frame):
+    rows = Rows.of(frame)
+
+    assert list(rows.records()) == [{"text": "free"}, {"text": None}]
+    assert rows.frame["text"].to_list() == ["free", None]
+    assert keywords("spam", "free").vote(frame) == ["spam", None]
+
+
+def test_a_series_with_a_name_is_a_column_of_that_name():
+    assert Rows.of(pl.Series("body", ["free"])).names == ("body",)
+
+
+def test_hugging_face_datasets_are_rows_in_their_own_order():
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict({"text": ["song", "free", "win"], "n": [1, 2, 3]})
+    chosen = data.select([1, 0])
+
+    found = [{"text": "free", "n": 2}, {"text": "song", "n": 1}]
+    assert list(Rows.of(chosen).records()) == found
+    assert list(Rows.of(chosen.to_iterable_dataset()).records()) == found
+    assert list(Rows.of(chosen["text"]).records()) == [{"text": "free"}, {"text": "song"}]
+    assert column_of(chosen, "text") == ["free", "song"]
+    with pytest.raises(FrameError, match=r"a DatasetDict holds the tables \['train'\]; choose one"):
+        Rows.of(datasets.DatasetDict({"train": data}))
+
+
 def test_rows_of_a_list_may_lack_columns():
     assert list(Rows.of([{"a": 1}, {"b": 2}]).records()) == [
         {"a": 1, "b": None},
@@ -451,9 +502,9 @@ def test_rows_may_hold_any_object_as_long_as_only_row_functions_read_it():
         ([], r"the frame has no rows; give at least one row"),
         (pd.DataFrame({"text": []}), r"the frame has no rows; give at least one row"),
         ([{}], r"the frame has rows but no columns"),
-        (["free"], r"a list of rows holds dicts, got str on row 0; write each row as"),
+        (["free", 3], r"a list of rows holds dicts or texts, got str on row 0; write each row as"),
         ("rows.csv", r"rows come as a pandas or polars DataFrame.* got str; convert it"),
-        (pl.LazyFrame({"a": [1]}), r"got LazyFrame; convert it, or collect it if it is lazy"),
+        (3, r"got int; convert it"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"column names must differ"),
         (pa.table([[1], [2]], names=["a", "a"]), r"column names must differ"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), r"column names must differ, got \['1'\] more"),

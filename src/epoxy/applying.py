@@ -100,7 +100,8 @@ def apply(
     lfs
         Labeling functions of any kind, Snorkel's objects and plain functions of a row among them.
     frame
-        A pandas or polars DataFrame, a pyarrow Table, or a list of dicts.
+        A pandas or polars DataFrame, LazyFrame or Series, a pyarrow Table, a Hugging Face dataset, a list
+        of dicts, or a list of texts, which are then the column `text`.
     classes
         Your labels, in the order of their indices. When not given they are the labels the
         functions declare or return on these rows, sorted; give them whenever you apply the same

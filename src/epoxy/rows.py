@@ -1,4 +1,4 @@
-"""Rows in any of four forms (pandas, polars, pyarrow, a list of dicts), read one way.
+"""Rows in any form (frames, lazy frames, series, Hugging Face datasets, lists), read one way.
 
 Everything that reads rows asks a `Rows` for what it needs: whole columns of Python values, whole
 columns of text for vectorised matching, a narwhals frame, or `Row` objects one at a time. Each is
@@ -18,7 +18,10 @@ import numpy as np
 
 from .errors import FrameError, UnknownName
 
-__all__ = ["Row", "Rows"]
+__all__ = ["Row", "Rows", "known_table"]
+
+TEXT = "text"
+"""The column of rows that are texts and nothing else."""
 
 
 class Row(Mapping[str, Any]):
@@ -91,10 +94,10 @@ class Rows:
 
     @classmethod
     def of(cls, frame: Any) -> Rows:
-        """Read a pandas or polars DataFrame, a pyarrow Table, or a list of dicts."""
+        """Read a frame, a series, a dataset, a list of dicts, or a list of texts (column `text`)."""
         if isinstance(frame, Rows):
             return frame
-        rows = _of_records(frame) if isinstance(frame, list | tuple) else _of_frame(frame)
+        rows = _of_list(frame) if _is_list(frame) else _of_frame(frame)
         if rows.n_rows == 0:
             raise FrameError("the frame has no rows; give at least one row to vote on")
         if not rows.names:
@@ -103,7 +106,7 @@ class Rows:
 
     @property
     def frame(self) -> Any:
-        """The rows as a narwhals DataFrame over what was given (pyarrow for a list of dicts)."""
+        """The rows as a narwhals DataFrame over what was given (pyarrow for lists and series)."""
         if self._frame is None:
             import narwhals as nw
             import pyarrow as pa
@@ -201,18 +204,44 @@ class Rows:
         return self.n_rows
 
 
-def _of_frame(frame: Any) -> Rows:
+def known_table(frame: Any) -> Any:
+    """A Hugging Face dataset as a pyarrow Table (a streamed one as a list); anything else as it is."""
+    if type(frame).__module__.partition(".")[0] != "datasets":
+        return frame
+    if isinstance(frame, Mapping):
+        raise FrameError(
+            f"a {type(frame).__name__} holds the tables {list(frame)}; choose one, such as "
+            f"data[{next(iter(frame), 'train')!r}]"
+        )
+    return frame.with_format("arrow")[:] if hasattr(frame, "num_rows") else list(frame)
+
+
+def _is_list(frame: Any) -> bool:
+    return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
+
+
+def _of_frame(given: Any) -> Rows:
     import narwhals as nw
 
+    frame = known_table(given)
+    if _is_list(frame):
+        return _of_list(frame)
     try:
-        read = nw.from_native(frame, eager_only=True)
+        read: Any = nw.from_native(frame, allow_series=True)
     except TypeError:
-        raise FrameError(
-            f"rows come as a pandas or polars DataFrame, a pyarrow Table or a list of dicts, "
-            f"got {type(frame).__name__}; convert it, or collect it if it is lazy"
-        ) from None
+        if not hasattr(frame, "__arrow_c_stream__"):
+            raise FrameError(
+                "rows come as a pandas or polars DataFrame or Series, a pyarrow Table, a dataset, or "
+                f"a list of dicts or texts, got {type(frame).__name__}; convert it to one of these"
+            ) from None
+        import pyarrow as pa
+
+        read = nw.from_native(pa.table(frame))
     except nw.exceptions.DuplicateError as error:
         raise FrameError(f"column names must differ: {error}; rename one of them") from None
+    if isinstance(read, nw.Series):
+        return Rows({str(read.name or TEXT): read}, len(read))
+    read = read.collect() if isinstance(read, nw.LazyFrame) else read
     names = [str(name) for name in read.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -221,12 +250,15 @@ def _of_frame(frame: Any) -> Rows:
     return Rows(columns, len(read), read)
 
 
-def _of_records(records: Sequence[Any]) -> Rows:
+def _of_list(given: Sequence[Any]) -> Rows:
+    records = list(given)
+    if records and all(isinstance(each, str) or each is None for each in records):
+        return Rows({TEXT: records}, len(records))
     names: dict[str, None] = {}
     for row, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise FrameError(
-                f"a list of rows holds dicts, got {type(record).__name__} on row {row}; "
+                f"a list of rows holds dicts or texts, got {type(record).__name__} on row {row}; "
                 'write each row as {"text": …}'
             )
         names.update(dict.fromkeys(map(str, record)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FrameError, ParameterError, UnknownName
+from ..rows import known_table
 
 __all__ = ["Rows", "column_of", "digest", "fingerprint", "listed", "texts"]
 
@@ -23,7 +24,7 @@ Rows = Sequence[Any] | np.ndarray
 
 
 def column_of(rows: Any, column: str | Sequence[str] | None = None) -> Any:
-    """Return one column of a table (any data frame, list of dicts); other rows as they are.
+    """Return one column of a table (any data frame, dataset, list of dicts); other rows as they are.
 
     Of several columns each row becomes a tuple.
 
@@ -32,6 +33,7 @@ def column_of(rows: Any, column: str | Sequence[str] | None = None) -> Any:
     >>> column_of([{"text": "hello", "stars": 5}, {"text": "bye", "stars": 1}], "text")
     ['hello', 'bye']
     """
+    rows = known_table(rows)
     if column is not None and not isinstance(column, str):
         return list(zip(*(column_of(rows, each) for each in column), strict=True))
     frame = _as_frame(rows)
