@@ -240,7 +240,8 @@ def _of_frame(given: Any) -> Rows:
     except nw.exceptions.DuplicateError as error:
         raise FrameError(f"column names must differ: {error}; rename one of them") from None
     if isinstance(read, nw.Series):
-        return Rows({str(read.name or TEXT): read}, len(read))
+        series: Any = read
+        return Rows({str(read.name or TEXT): series}, len(read))
     read = read.collect() if isinstance(read, nw.LazyFrame) else read
     names = [str(name) for name in read.columns]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import AlignmentError, LabelError, UnknownName, VoteError
+from .errors import AlignmentError, LabelError, MissingExtra, UnknownName, VoteError
 from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors, source_names
 
 if TYPE_CHECKING:
@@ -114,6 +114,17 @@ class Votes:
             )
         wide = self.matrix.astype(np.int64)
         return np.where(wide == ABSTAIN, 0, 2 * wide - 1)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a column of class names for each source, missing where it abstains."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("Votes.to_pandas needs pandas; run: pip install pandas") from error
+        dtype = pd.CategoricalDtype(list(self.classes))
+        columns = [pd.Categorical.from_codes(each, dtype=dtype) for each in self.matrix.T]
+        frame = pd.DataFrame(dict(enumerate(columns)), index=range(self.n_rows))
+        return frame.set_axis(list(self.sources), axis=1)
 
     @property
     def n_rows(self) -> int:
@@ -217,6 +228,9 @@ class Votes:
             f"Votes({self.n_rows} rows × {self.n_sources} sources, {self.n_classes} classes, "
             f"{density:.1%} cast)"
         )
+
+    def _repr_html_(self) -> str:
+        return _sources_in_html(self, repr(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,6 +401,9 @@ class Split:
         known = int(self.labelled.sum())
         return f"Split({self.votes!r}, {vectors}, {known} true labels)"
 
+    def _repr_html_(self) -> str:
+        return _sources_in_html(self.votes, repr(self))
+
 
 def replace_votes(split: Split, votes: Votes) -> Split:
     """A split with other votes; vectors, labels and ids are shared, not checked again."""
@@ -407,6 +424,20 @@ def check_alike(first: Split, *others: Split) -> None:
                 f"{list(other.votes.sources)[:5]} / {list(other.classes)[:5]}; "
                 "apply the same labeling functions"
             )
+
+
+def _sources_in_html(votes: Votes, title: str) -> str:
+    """A table of what each source says, for notebooks."""
+    from .diagnostics.report import Column, Table
+
+    columns = (
+        Column("source", "source"),
+        Column("names", "names"),
+        Column("coverage", "coverage", "share"),
+    )
+    told = zip(votes.sources, votes.polarity, votes.coverage.tolist())
+    rows = (dict(zip(("source", "names", "coverage"), each)) for each in told)
+    return Table(title, columns, tuple(rows))._repr_html_()
 
 
 def _as_words(chosen: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..engines import PaperEngine
@@ -32,6 +33,12 @@ class Tuned:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"Tuned({self.text})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.text)}</p>" if self.search is None else self.search._repr_html_()
 
 
 def tune_session(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..diagnostics import Explanation, Report
+from ..diagnostics.report import Column, Table
 from ..engines import Engine, Outcome, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
@@ -163,6 +164,32 @@ class SessionView:
                 return name, place[1]
         number = int(row) if isinstance(row, str) and row.isdigit() else row
         return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
+
+    def __repr__(self) -> str:
+        rows = " and ".join(f"{self.split(name).n_rows} {name}" for name in self.names)
+        taught = self.hand_labelled()
+        scored = f", accuracy {self.scores['accuracy']:.3f} held out" if self.scores else ""
+        return (
+            f"{type(self).__name__}({self._engine.name}, {rows} rows, {len(self.sources)} sources, "
+            f"{0 if taught is None else taught.n_rows} hand labels{scored})"
+        )
+
+    def _repr_html_(self) -> str:
+        columns = (
+            Column("source", "source"),
+            Column("names", "names"),
+            Column("coverage", "coverage", "share"),
+            Column("radius", "radius", "number"),
+            Column("on", "on"),
+        )
+        votes, off = self.split(every=True).votes, self.switched_off
+        told = zip(votes.sources, votes.polarity, votes.coverage.tolist(), self.radii.values())
+        rows = (
+            {**dict(zip(("source", "names", "coverage", "radius"), each)), "on": each[0] not in off}
+            for each in told
+        )
+        title = f"{self!r}: {self.problem}" if self.problem else repr(self)
+        return Table(title, columns, tuple(rows))._repr_html_()
 
     def _of(self, per_split: tuple[np.ndarray, ...], at: int) -> np.ndarray:
         if self._outcome.problem:

@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from sklearn.base import clone
 
+from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
 from ..extension import Reach, reach, unextended
 from ..label_models import LabelModel, Triplet, balance_of
@@ -90,6 +91,26 @@ class Search:
             f"expected after choosing among {len(self.trials)} settings; "
             f"{self.without:.3f} without extension{tail}"
         )
+
+    def __repr__(self) -> str:
+        return f"Search({self})"
+
+    def _repr_html_(self) -> str:
+        columns = (
+            Column("step", "step"),
+            Column("extended", "sources extended", "count"),
+            Column("score", self.scoring, "number"),
+        )
+        best = sorted(self.trials, key=lambda trial: -trial.score)[:10]
+        rows = (
+            {
+                "step": each.step,
+                "extended": int(np.isfinite(each.radii).sum()),
+                "score": each.score,
+            }
+            for each in best
+        )
+        return Table(f"{self}; the best ten:", columns, tuple(rows))._repr_html_()
 
 
 def tune(
