@@ -2,17 +2,19 @@
 
 The library is silent unless asked. A function that may take long accepts `progress`, a callable
 of (done, total); `bar("embedding")` makes one that draws on standard error, only on a terminal and
-only once the work has taken half a second.
+only once the work has taken half a second. `waiting` reports work that cannot count its steps.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
-__all__ = ["Progress", "bar", "silent"]
+__all__ = ["Progress", "bar", "silent", "waiting"]
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), units of the work's own choosing, total ≥ 1."""
@@ -23,29 +25,64 @@ def silent(done: int, total: int) -> None:
 
 
 def bar(
-    label: str, *, stream: TextIO | None = None, after: float = 0.5, width: int = 24
+    label: str,
+    *,
+    rows: int | None = None,
+    stream: TextIO | None = None,
+    after: float = 0.5,
+    width: int = 24,
 ) -> Progress:
-    """A progress callback that draws `label ▕████    ▏ 62 %  3 s left` in place."""
+    """A progress callback that draws `label ▕████    ▏ 62%  620 of 1,000 rows  3 s left` in place.
+
+    Work of which nothing is done yet shows its rows and the seconds it has taken.
+    """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
     last = 0.0
-    drawn = False
+    drawn = 0  # characters that stand on the line
 
     def report(done: int, total: int) -> None:
         nonlocal last, drawn
         now = time.monotonic()
         finished = done >= total
-        if not out.isatty() or now - start < after or (now - last < 0.1 and not finished):
+        early = now - start < after or now - last < 0.1
+        if not out.isatty() or (early and not finished) or (finished and not drawn):
             return
-        last = now
-        share = min(1.0, done / max(1, total))
-        filled = round(share * width)
-        left = (now - start) * (1 - share) / share if share else 0.0
-        text = f"{label} ▕{'█' * filled}{' ' * (width - filled)}▏ {share:4.0%}  {left:.0f} s left"
-        out.write("\r" + ("" if not finished else " " * (len(text) + 2) + "\r"))
-        if not finished:
-            out.write(text)
-        drawn = True
+        text = (
+            "" if finished else f"{label} {_told(done / max(1, total), rows, now - start, width)}"
+        )
+        out.write(f"\r{text.ljust(drawn)}" + ("\r" if finished else ""))
         out.flush()
+        last, drawn = now, len(text)
 
     return report
+
+
+def _told(share: float, rows: int | None, taken: float, width: int) -> str:
+    if share <= 0:
+        return ("" if rows is None else f"{rows:,} rows  ") + f"{taken:.0f} s"
+    filled = round(share * width)
+    count = "" if rows is None else f"{share * rows:,.0f} of {rows:,} rows  "
+    left = taken * (1 - share) / share
+    return f"▕{'█' * filled}{' ' * (width - filled)}▏ {share:4.0%}  {count}{left:.0f} s left"
+
+
+@contextmanager
+def waiting(progress: Progress, total: int) -> Iterator[None]:
+    """Report now and then that work on `total` rows goes on, and then that it is done."""
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.5):
+            progress(0, total)
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    if progress is not silent:
+        ticker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if ticker.is_alive():
+            ticker.join()
+        progress(total, total)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import StoreError
 
-__all__ = ["complain", "harmless", "say", "write_json"]
+__all__ = ["complain", "draw", "harmless", "paints", "say", "write_json"]
 
 _CONTROL = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
 _ORDER = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -25,6 +27,27 @@ def harmless(text: object) -> str:
 def say(text: object = "") -> None:
     """Print to standard output; what a row or a file says never becomes a command to the terminal."""
     _print(harmless(text), sys.stdout)
+
+
+def draw(lines: Sequence[object]) -> None:
+    """Show lines in place of the screen before, on a terminal; elsewhere after what was said.
+
+    Where the terminal has colour, warnings (`!`) are yellow and the last line is bold.
+    """
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        say("\n".join(map(str, lines)))
+        return
+    shown = [harmless(line) for line in lines]
+    if paints(sys.stdout):
+        styles = ["33" if line.startswith("!") else "" for line in shown[:-1]] + ["1"]
+        shown = [f"\x1b[{s}m{line}\x1b[0m" if s else line for s, line in zip(styles, shown)]
+    _print("\x1b[H\x1b[2J" + "\n".join(shown), sys.stdout)
+
+
+def paints(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and nobody said NO_COLOR."""
+    dull = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    return stream.isatty() and not dull
 
 
 def complain(text: object) -> None:

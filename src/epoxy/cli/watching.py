@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import EpoxyError
-from .output import say
-from .project import folder_argument, folder_of, model_argument, open_project, say_notes, shown
+from .output import draw, say
+from .project import folder_argument, folder_of, model_argument, open_project, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,18 +33,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Watch a project until Ctrl-C."""
     path = options.folder / "lfs.py"
-    say(f"opening {options.folder}: voting, embedding, finding neighbours")
+    say(f"opening {options.folder}: voting, embedding, finding neighbours, fitting")
     sys.stdout.flush()
     session = open_project(options, graph=True)
-    say(f"watching {path}; Ctrl-C ends")
-    say_notes(session)
-    say(_state(session))
+    watched = f"watching {path}; Ctrl-C ends"
+    problem = [session.problem] if session.problem else []
+    draw([watched, *(f"! {note}" for note in (*session.notes, *problem)), _state(session)])
     sys.stdout.flush()
     for done, _ in enumerate(saves(folder_of(session).changed, options.every, time.sleep), 1):
+        lines: list[object] = [watched] if sys.stdout.isatty() else []
         try:
-            refresh(session, say)
+            refresh(session, lines.append)
         except EpoxyError as error:  # a file with a typing error in it: say so, wait for the next
-            say(f"! {error}")
+            lines.append(f"! {error}")
+        draw(lines)
         sys.stdout.flush()
         if options.times is not None and done >= options.times:
             return
@@ -65,8 +67,8 @@ def refresh(session: Session, tell: Callable[[object], None]) -> None:
     start = time.perf_counter()
     before = None if session.problem else session.labels
     change = session.reload()
-    for part in () if change is None else (change.parts or (change,)):
-        tell(f"  {part}")
+    if change is not None:
+        tell(f"  {change}")
     for failure in folder_of(session).failures:
         tell(f"! {failure}")
     if change is None:

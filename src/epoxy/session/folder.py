@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..applying import Failure
 from ..errors import ParameterError
+from ..extension import AUTO
 from ..progress import Progress, silent
 from ..running import Loaded, Runner
+from ..votes import ABSTAIN
+from ..workspace import Source, Workspace
 from .edits import (
     Balance,
     Edit,
@@ -45,6 +51,7 @@ class Folder:
     loaded: Loaded
     failures: tuple[Failure, ...] = ()
     notes: list[str] = field(default_factory=list)
+    report: Callable[[str], Progress] = lambda what: silent  # a callback from what is being done
     touched: dict[tuple[str, ...], int] = field(default_factory=dict)  # by others, and when
     _followed: set[Place] = field(default_factory=set)  # rows that labels of the log were given to
     _unused: dict[str, dict[str, None]] = field(default_factory=dict)  # labels, by why, in order
@@ -148,7 +155,7 @@ class Folder:
         """Whether lfs.py, or what it imports of its folder, is another than the last one run."""
         return self.runner.changed()
 
-    def reload(self, session: Session, progress: Progress = silent) -> Change | None:
+    def reload(self, session: Session) -> Change | None:
         """Run lfs.py again and vote with what changed; None where nothing did."""
         loaded = self.runner.load()
         before, now = self.loaded.fingerprints, loaded.fingerprints
@@ -156,20 +163,54 @@ class Folder:
             name for name in loaded.names if now[name] is None or now[name] != before.get(name, "")
         ]
         gone = [name for name in self.loaded.names if name not in now]
-        edits: list[Edit] = []
         failures = [each for each in self.failures if each.name in now and each.name not in changed]
+        votes: dict[str, tuple[np.ndarray, ...]] = {}
         if changed:
-            votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, progress)
+            report = self.report("voting")
+            votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, report)
             failures += failed
-            edits += [SetVotes(name, columns) for name, columns in votes.items()]
-        known = set(session.sources)
-        edits += [Remove(name) for name in gone if name in known]
         self.failures = tuple(failures)
+        edits = _replacing(session.state.workspace, votes, gone)
         change = None
         if edits:
-            change = session.apply_outside(several(edits, f"{len(edits)} functions"))
+            words = ", ".join(edits)
+            change = session.apply_outside(
+                several([each for some in edits.values() for each in some], words)
+            )
         self.loaded = loaded  # only now: an edit that could not be written is made at the next save
         return change
+
+
+def _replacing(
+    workspace: Workspace, votes: Mapping[str, tuple[np.ndarray, ...]], gone: Sequence[str]
+) -> dict[str, list[Edit]]:
+    """The edits that follow a saved lfs.py, by what each is called.
+
+    A function that votes as one that is gone is that one under another name: it keeps its place, its
+    radius and its switch.
+    """
+    old = {name: source for name in gone if (source := workspace.source(name)) is not None}
+    edits: dict[str, list[Edit]] = {}
+    for name, columns in votes.items():
+        added = workspace.source(name) is None
+        was = next((each for each in old.values() if added and _alike(each, columns)), None)
+        if was is None:
+            edits[f"{'add' if added else 'votes of'} {name}"] = [SetVotes(name, columns)]
+            continue
+        del old[was.name]
+        settings = (was.radius, was.is_on)
+        place = workspace.sources.index(was)
+        renamed: list[Edit] = [Remove(was.name), SetVotes(name, columns, place, settings)]
+        if settings != (AUTO, True):  # decided once: decided for the new name too
+            renamed += [Radii({name: was.radius}), Switch(name, was.is_on)]
+        edits[f"rename {was.name} to {name}"] = renamed
+    return edits | {f"remove {name}": [Remove(name)] for name in old}
+
+
+def _alike(source: Source, columns: Sequence[np.ndarray]) -> bool:
+    return any((each != ABSTAIN).any() for each in columns) and all(
+        np.array_equal(own, each) for own, each in zip(source.own, columns, strict=True)
+    )
 
 
 def _simple(edit: Edit | None) -> list[Edit]:

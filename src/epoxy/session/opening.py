@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,9 +37,10 @@ def open_session(
 ) -> S:
     """Open a project folder as a session; `progress` makes a callback from what is being done."""
     project = Project.read(folder)
-    report = bar if progress is None else progress
     model = project.make_model() if model is None else model
     rows = read_project(project)
+    n_rows = sum(table.num_rows for table in rows.tables)
+    report = partial(bar, rows=n_rows) if progress is None else progress
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load()
@@ -48,7 +50,7 @@ def open_session(
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     vectors = read_vectors(project, rows, report("embedding"))
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
-    home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes)
+    home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
     return kind(
         splits[0],
         splits[1] if len(splits) > 1 else None,

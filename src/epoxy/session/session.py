@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from ..engines import Engine, Outcome, engine_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood
-from ..progress import Progress, silent
+from ..progress import Progress, silent, waiting
 from ..votes import Split
 from ..workspace import Workspace
 from . import scoring
@@ -124,8 +125,9 @@ class Session(SessionView):
         if folder is not None:  # before anything is fitted: opened again is as if never closed
             self._state, _ = folder.decided(self._state).apply(self._state, self._engine)
             workspace = self._state.workspace
-        self._outcome = self._engine.update(workspace)
-        self._scores = scoring.scores_of(self._outcome, positive)
+        with self._told("fitting"):
+            self._outcome = self._engine.update(workspace)
+            self._scores = scoring.scores_of(self._outcome, positive)
 
     @classmethod
     def open(
@@ -268,7 +270,13 @@ class Session(SessionView):
         with self._lock:
             if not self._version:  # nothing was edited since it was
                 return self._outcome
-            return engine_of(self.model_template).update(self._state.workspace)
+            with self._told("fitting"):
+                return engine_of(self.model_template).update(self._state.workspace)
+
+    def _told(self, what: str) -> AbstractContextManager[None]:
+        """Report of work on all rows that it goes on, where a project says how."""
+        rows = sum(each.n_rows for each in self._state.workspace.splits)
+        return waiting(silent if self.folder is None else self.folder.report(what), rows)
 
     # the one way of an edit
 

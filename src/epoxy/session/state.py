@@ -94,7 +94,6 @@ class Change:
     searched: float  # share of rows that had to be searched directly
     problem: str = ""
     edit: dict[str, Any] = field(default_factory=dict)  # what was done, as the log keeps it
-    parts: tuple[Change, ...] = ()  # of an edit that changes several sources at once
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
