@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all setup demo test test-slow lint format types docs bench clean
+.PHONY: all setup demo test test-slow lint format types docs bench wheels clean
 
 all: lint types test
 
@@ -45,6 +45,12 @@ bench: setup
 	$(BIN)/python benchmarks/speed.py --quick
 	$(BIN)/python benchmarks/label_models.py
 	$(BIN)/python benchmarks/radius.py
+
+# the wheel on every Python that is here, with the newest and the oldest dependencies it allows
+wheels: setup
+	$(BIN)/python -m pip install --quiet build uv
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python tests/wheels.py dist/*.whl
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,6 +62,26 @@ def test_a_new_project_is_checked_when_it_is_made(classes, options, message, row
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("", r"no row of the dev file .*dev.csv has a label; label some of its rows"),
+        ("ham", r"dev.csv has a label, and rows of .*rows.csv do; swap the two files"),
+    ],
+)
+def test_a_dev_file_without_labels_is_refused_when_the_project_is_made(labels, message, tmp_path):
+    (tmp_path / "rows.csv").write_text(f"text,label\nlovely song,{labels}\nfree money,\n")
+    (tmp_path / "dev.csv").write_text("text,label\nwin money,\nsong,\n")
+
+    with pytest.raises(EpoxyError, match=message):
+        new_project(
+            tmp_path / "p",
+            tmp_path / "rows.csv",
+            classes=["ham", "spam"],
+            options={"dev": str(tmp_path / "dev.csv")},
+        )
+
+
 def test_vectors_are_found_where_the_person_is(rows, tmp_path, monkeypatch):
     import numpy as np
 

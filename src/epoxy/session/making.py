@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import FrameError, StoreError, UnknownName
+import numpy as np
+
+from ..errors import FrameError, LabelError, StoreError, UnknownName
 from .project import FILE, Project
-from .reading import read_project
+from .reading import ProjectRows, read_project
 from .rows_files import label_of, read_rows
 
 __all__ = ["new_project"]
@@ -76,7 +78,7 @@ def new_project(
     try:
         home.mkdir(parents=True, exist_ok=True)
         project = Project.of(home, content)
-        read_project(project)
+        _check_dev(project, read_project(project), table)
         if not (home / "lfs.py").exists():
             source = lfs or LFS.format(examples=_examples(found, given["column"]))
             (home / "lfs.py").write_text(source, "utf-8")
@@ -91,6 +93,21 @@ def new_project(
             ) from error
         raise
     return project
+
+
+def _check_dev(project: Project, rows: ProjectRows, table: Any) -> None:
+    """Refuse a dev file without labels, which could neither teach nor score."""
+    if project.dev is None or any(each is not None for each in np.asarray(rows.y[1])):
+        return
+    swapped = bool(
+        _classes_in(table, project.label if project.label in table.column_names else None)
+    )
+    cure = "swap the two files" if swapped else "label some of its rows, or leave it out"
+    raise LabelError(
+        f"no row of the dev file {project.dev} has a label"
+        + (f", and rows of {project.rows} do" if swapped else "")
+        + f"; {cure}"
+    )
 
 
 def _fill_in(given: dict[str, str | None], table: Any, file: Path, apart: Any) -> None:
