@@ -3,22 +3,29 @@
 A row may carry several records, one per labeller. Their consensus is what models learn from: the
 person at the keyboard (no name) is trusted and settles it; without one, labellers are weighed by the
 log-odds of their reliability, and the label is fallible: it teaches, and never overrides a model.
+How reliable a labeller is was told, or is estimated from rows that several labelled.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from ..numerics import softmax
 from ..votes import ABSTAIN
 from ..workspace import HandLabels
 
 __all__ = ["Record", "Records"]
 
-UNTOLD = 0.9
-"""How often a labeller is right whose reliability nobody told."""
+UNTOLD, VOICES = 0.9, 10.0
+"""How often a labeller is right of whom nothing is known, and the rows labelled twice that outweigh it."""
+TRUSTED = 0.999
+ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,17 @@ class Records:
 
     labels: HandLabels
     rows: Mapping[Place, tuple[Record, ...]] = field(default_factory=dict)
-    reliability: Mapping[str, float] = field(default_factory=dict)
+    reliability: Mapping[str, float] = field(default_factory=dict)  # as told
+    n_classes: int = 2
+
+    @cached_property
+    def estimated(self) -> dict[str, float]:
+        """How often labellers are right of whom nothing was told, where others labelled the same rows."""
+        return _estimated(self.rows.values(), self.reliability, self.n_classes)
+
+    def right(self, by: str) -> float:
+        """How often a labeller is right: as told, else as estimated, else as most are."""
+        return self.reliability.get(by, self.estimated.get(by, UNTOLD))
 
     def of(self, place: Place) -> tuple[Record, ...]:
         """The records of one row, those that came with a file included."""
@@ -63,11 +80,19 @@ class Records:
 
     def replaced(self, place: Place, by: str | None, record: Record | None) -> Records:
         """The same with one labeller's record of a row replaced, or with None taken back."""
-        kept = tuple(each for each in self.of(place) if each.by != by)
+        before = self.of(place)
+        kept = tuple(each for each in before if each.by != by)
         now = kept if record is None else (*kept, record)
-        at, row = place
-        labels = self.labels.with_label(at, row, *self._consensus(now))
-        return replace(self, labels=labels, rows={**self.rows, place: now})
+        made = replace(self, rows={**self.rows, place: now})
+        changed = [place]
+        if max(len(before), len(now)) < 2:
+            made.__dict__["estimated"] = self.estimated  # of rows with several labels, as before
+        elif made.estimated != self.estimated:
+            changed += [each for each, records in made.rows.items() if any(r.by for r in records)]
+        labels = made.labels
+        for at, row in changed:
+            labels = labels.with_label(at, row, *made._consensus(made.rows[at, row]))
+        return replace(made, labels=labels)
 
     def grown(self, n_rows: int) -> Records:
         """The same with unlabelled rows at the end of train."""
@@ -83,7 +108,7 @@ class Records:
             return ABSTAIN, None, 0.0
         weight: dict[int, float] = {}
         for each in records:
-            right = min(max(self.reliability.get(each.by or "", UNTOLD), 0.01), 0.99)
+            right = min(max(self.right(each.by or ""), 0.01), 0.99)
             weight[each.label] = weight.get(each.label, 0.0) + math.log(right / (1 - right))
         best = max(sorted(weight), key=lambda label: weight[label])
         against = sum(math.exp(value) for label, value in weight.items() if label != best)
@@ -92,3 +117,33 @@ class Records:
 
     def _trusts(self, by: str | None) -> bool:
         return by is None or self.reliability.get(by, 0.0) >= 1.0
+
+
+def _estimated(
+    rows: Iterable[tuple[Record, ...]], told: Mapping[str, float], n_classes: int
+) -> dict[str, float]:
+    """Each labeller's share of right labels, by expectation maximisation over rows labelled twice.
+
+    A labeller is right with one probability on all rows, and wrong labels are spread evenly over the
+    other classes. Labels of the person at the keyboard are taken as right.
+    """
+    double = [records for records in rows if len(records) > 1]
+    flat = [(at, each) for at, records in enumerate(double) for each in records]
+    names = sorted({each.by or "" for _, each in flat})
+    free = np.array([name != "" and name not in told for name in names], dtype=bool)
+    if not free.any():
+        return {}
+    right = np.array([TRUSTED if name == "" else told.get(name, UNTOLD) for name in names])
+    right = np.clip(right, 1 - TRUSTED, TRUSTED)
+    row = np.array([at for at, _ in flat])
+    who = np.searchsorted(names, [each.by or "" for _, each in flat])
+    label = np.array([each.label for _, each in flat])
+    same = np.arange(n_classes) == label[:, None]
+    counts = np.bincount(who, minlength=len(names))
+    for _ in range(ROUNDS):
+        each = right[who, None]
+        belief = np.zeros((len(double), n_classes))
+        np.add.at(belief, row, np.log(np.where(same, each, (1 - each) / (n_classes - 1))))
+        hits = np.bincount(who, softmax(belief)[row, label], len(names))
+        right = np.where(free, (hits + VOICES * UNTOLD) / (counts + VOICES), right)
+    return {name: float(right[at]) for at, name in enumerate(names) if free[at]}

@@ -120,7 +120,8 @@ class Session(SessionView):
         files = SPLITS[: len(splits)]
         if folder is not None:
             files, reliability = folder.rows.files, folder.project.labellers
-        records = Records(workspace.labels, reliability=dict(reliability or {}))
+        n_classes = len(workspace.classes)
+        records = Records(workspace.labels, {}, dict(reliability or {}), n_classes)
         self._state = State(workspace, records, RowNames.of(workspace.splits, files))
         if folder is not None:  # before anything is fitted: opened again is as if never closed
             self._state, _ = folder.decided(self._state).apply(self._state, self._engine)

@@ -14,6 +14,7 @@ from ..extension import Setting
 from ..votes import Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
+from .labellers import with_labellers
 from .state import State
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ class SessionView:
         """What each source does on a split, and how good the model's labels are."""
         name = split if split == "train" or len(self.names) > 1 else "train"
         self._of(self._outcome.proba, TRAIN)
-        return self._engine.report(self._outcome, self._split_number(name), self.positive)
+        found = self._engine.report(self._outcome, self._split_number(name), self.positive)
+        return with_labellers(found, self._state, self._outcome)
 
     def explain(self, row: Any, split: str = "train") -> Explanation:
         """Why one row has its label."""

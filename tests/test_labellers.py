@@ -1,0 +1,136 @@
+"""Labels by several people: who is right how often, and which labels look wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epoxy import Fusion, Session, Split, Votes
+from epoxy.session.records import UNTOLD
+
+N = 400
+
+
+def data(seed: int = 0) -> tuple[Split, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    y = draw.integers(0, 2, N)
+    right = draw.random((N, 3)) < 0.8
+    votes = np.where(right, y[:, None], 1 - y[:, None])
+    votes[draw.random((N, 3)) < 0.4] = -1
+    vectors = draw.normal(size=(N, 16)) + 1.2 * (2 * y[:, None] - 1)
+    return Split(Votes(votes, classes=["ham", "spam"]), vectors.astype(np.float32)), y
+
+
+def session_of(said: dict[str, np.ndarray], **options) -> Session:
+    """A session in which each labeller labelled the rows that are not −1."""
+    train, _ = data()
+    session = Session(train, model=Fusion(), **options)
+    for name, labels in said.items():
+        for row in np.flatnonzero(labels >= 0):
+            session.label(int(row), ["ham", "spam"][labels[row]], by=name)
+    return session
+
+
+def labelled(y: np.ndarray, rows: slice, wrong: float, seed: int) -> np.ndarray:
+    found = np.full(N, -1)
+    found[rows] = y[rows]
+    flip = np.random.default_rng(seed).random(N) < wrong
+    return np.where((found >= 0) & flip, 1 - found, found)
+
+
+def table(session: Session) -> dict[str, dict]:
+    (found,) = [each for each in session.report("train").tables if each.title == "labellers"]
+    return {row["labeller"]: row for row in found.rows}
+
+
+def test_three_labellers_of_the_same_rows_are_told_apart() -> None:
+    _, y = data()
+    rows = slice(0, 60)
+    session = session_of(
+        {
+            "ann": labelled(y, rows, 0.0, 1),
+            "bob": labelled(y, rows, 0.0, 2),
+            "cid": labelled(y, rows, 0.4, 3),
+        }
+    )
+
+    found = table(session)
+
+    assert found["ann"]["right"] > 0.93
+    assert found["bob"]["right"] > 0.93
+    assert 0.45 < found["cid"]["right"] < 0.78
+    assert found["cid"]["from"] == "rows labelled twice"
+
+
+def test_the_person_at_the_keyboard_judges_a_labeller() -> None:
+    """Of ten rows that both labelled four differ: (6 + 9) / (10 + 10) is right."""
+    _, y = data()
+    session = session_of({"ann": labelled(y, slice(0, 10), 0.0, 1)})
+    for row in range(10):
+        truth = y[row] if row >= 4 else 1 - y[row]
+        session.label(row, ["ham", "spam"][truth])
+
+    assert table(session)["ann"]["right"] == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_told_reliability_stands() -> None:
+    _, y = data()
+    labels = labelled(y, slice(0, 20), 0.0, 1)
+    other = np.where(labels >= 0, 1 - labels, -1)
+    session = session_of({"ann": labels, "bob": other}, reliability={"ann": 0.6})
+
+    found = table(session)
+
+    assert found["ann"] == {**found["ann"], "right": 0.6, "from": "told"}
+    assert found["bob"]["right"] < UNTOLD
+
+
+def test_what_is_not_known_is_said() -> None:
+    _, y = data()
+
+    (row,) = table(session_of({"ann": labelled(y, slice(0, 5), 0.0, 1)})).values()
+
+    assert row["right"] == UNTOLD
+    assert row["from"] == "not known: 90% assumed"
+
+
+def test_the_way_to_the_same_labels_plays_no_part() -> None:
+    _, y = data()
+    said = {"ann": labelled(y, slice(0, 30), 0.0, 1), "cid": labelled(y, slice(0, 30), 0.4, 3)}
+    one = session_of(said)
+    other = session_of(dict(reversed(said.items())))
+    other.label(3, "ham", by="dora")
+    other.undo()
+
+    np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-6)
+    assert {name: row["right"] for name, row in table(one).items()} == pytest.approx(
+        {name: row["right"] for name, row in table(other).items()}
+    )
+
+
+def test_a_labeller_found_to_err_teaches_less() -> None:
+    _, y = data()
+    alone = labelled(1 - y, slice(100, 130), 0.0, 1)  # wrong on rows that nobody else labelled
+    shared = np.where(np.arange(N) < 30, 1 - y, alone)
+    trusted = session_of({"ann": labelled(y, slice(0, 30), 0.0, 2), "cid": alone})
+    judged = session_of({"ann": labelled(y, slice(0, 30), 0.0, 2), "cid": shared})
+    for row in range(30):
+        judged.label(row, ["ham", "spam"][y[row]])
+        trusted.label(row, ["ham", "spam"][y[row]])
+
+    right = [session.probabilities[np.arange(N), y].mean() for session in (trusted, judged)]
+
+    assert right[1] > right[0]
+
+
+def test_labels_that_look_wrong_are_named_in_the_report() -> None:
+    train, y = data()
+    session = Session(train, model=Fusion())
+    for row in range(60):
+        session.label(row, ["ham", "spam"][y[row] if row != 7 else 1 - y[row]])
+    sure = session.probabilities[7, y[7]]
+
+    text = str(session.report("train"))
+
+    assert sure > 0.5
+    assert "Hand labels that look wrong, worst first: rows 7" in text
