@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import LabelError, ParameterError
 from ..votes import Split, Votes
+from .forward_backward import ChainPrior
 from .layout import Layout, layout_of
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "pair_balance",
     "pairs_from_transitions",
     "rake",
+    "stationary_chain",
     "staying_pairs",
 ]
 
@@ -178,6 +180,12 @@ def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int =
     short = np.maximum(rows - table.sum(axis=1), 0), np.maximum(columns - table.sum(axis=0), 0)
     total = short[0].sum()
     return np.asarray(table + np.outer(*short) / total if total > 0 else table)
+
+
+def stationary_chain(pairs: np.ndarray, share: np.ndarray | None = None) -> ChainPrior:
+    """The chain of these pairs, with the same shares of a label on both sides."""
+    side = (pairs.sum(axis=0) + pairs.sum(axis=1)) / 2 if share is None else share
+    return ChainPrior(side, rake(pairs, side, side)[None])
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

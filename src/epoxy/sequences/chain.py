@@ -6,20 +6,25 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import NotIdentifiable, ParameterError, UnknownName
-from ..label_models.base import as_votes, check_speaks, known_labels
+from ..errors import NotIdentifiable, ParameterError
+from ..label_models.base import known_labels
 from ..persistence import State
 from ..votes import ABSTAIN, Split, Votes
-from .balance import joint_balance, learn_pairs, learn_share, pair_balance, rake
+from .balance import (
+    joint_balance,
+    learn_pairs,
+    learn_share,
+    pair_balance,
+    rake,
+    stationary_chain,
+)
 from .counts import vote_counts
 from .em import refine
-from .estimate import Meetings, accuracies, estimate_tables
+from .estimate import Meetings, estimate_tables
 from .forward_backward import ChainPrior, smooth, viterbi
 from .junction import marginal
 from .layout import Layout, layout_of
-from .linked import link
-from .model import Balance, SequenceModel, check_shares
-from .reference import reference_tables
+from .model import Balance, SequenceModel, alike, check_shares
 from .triplets import SOLVE
 
 __all__ = ["Chain"]
@@ -105,26 +110,9 @@ class Chain(SequenceModel):
         self.trust = trust
         self.compat = compat
 
-    def fit(self, votes: Votes) -> Self:
-        """Learn accuracies, and how labels move unless it is given, from the votes alone."""
-        votes = as_votes(votes)
-        how = self._check_parameters() if self.compat else self._check_parameters((*SOLVE, "em"))
-        self._check_length()
-        check_speaks(votes, "Chain")
-        layout = layout_of(votes, self.length)
-        self.sources_, self.classes_, self.findings_ = votes.sources, votes.classes, []
-        barred = self._barred(votes)
-        if self.compat:
-            self._fit_reference(votes, layout, how)
-        else:
-            self._fit_paper(votes, layout, barred, how)
-        return self
-
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Pr(class of a row | all votes of its sequence); (n_rows, n_classes)."""
-        votes = self._check(votes)
-        matrix, layout, rows = self._laid_out(votes)
-        evidence = self._row_evidence(matrix, self._places(layout))
+        evidence, layout, rows = self._evidence(votes)
         return np.asarray(smooth(evidence, layout, self.prior_).marginals[rows])
 
     def predict_joint(self, votes: Votes) -> np.ndarray:
@@ -133,9 +121,7 @@ class Chain(SequenceModel):
         `predict` takes the most probable class row by row; together these may be a sequence that is
         itself improbable.
         """
-        votes = self._check(votes)
-        matrix, layout, rows = self._laid_out(votes)
-        evidence = self._row_evidence(matrix, self._places(layout))
+        evidence, layout, rows = self._evidence(votes)
         best = viterbi(evidence, layout, self.prior_)[rows]
         return np.asarray(np.asarray(self.classes_)[best])
 
@@ -164,13 +150,18 @@ class Chain(SequenceModel):
         model.stationary_ = state.values["stationary"]
         return model
 
-    def _check_length(self) -> None:
+    def _check_parameters(self, solvers: tuple[str, ...] = (*SOLVE, "em")) -> str:
+        how = super()._check_parameters(SOLVE if self.compat else solvers)
         length = self.length
         whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
         if length is not None and not (whole and length >= 1):
             raise ParameterError(
                 f"Chain got length={length!r}; expected a whole number of rows, at least 1"
             )
+        return how
+
+    def _layout(self, votes: Votes) -> Layout:
+        return layout_of(votes, self.length)
 
     def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
         share, prior = self._given(votes.n_classes)
@@ -191,18 +182,10 @@ class Chain(SequenceModel):
             tables, prior = refine(
                 votes, layout, tables, prior, fixed=given, share=self._fixed(share)
             )
-        self._keep(tables, prior, np.sum(meetings.same, axis=0), barred)
-
-    def _keep(
-        self, tables: np.ndarray, prior: ChainPrior, same: np.ndarray, barred: np.ndarray
-    ) -> None:
         self._keep_prior(prior)
         singles = np.stack([prior.single(step) for step in range(len(prior.pairs) + 1)])
-        self.class_balance_ = prior.first if prior.stationary else singles.mean(axis=0)
-        self.linked_ = link(barred, same, tables.mean(axis=0), self.class_balance_)
-        self.accuracy_ = accuracies(tables, self.class_balance_)
-        self.extra_ = np.zeros((len(tables), len(self.class_balance_)))
-        self.by_place_ = np.log(np.maximum(tables, 1e-300))
+        mean = prior.first if prior.stationary else singles.mean(axis=0)
+        self._keep(tables, mean, np.sum(meetings.same, axis=0), barred)
 
     def _keep_prior(self, prior: ChainPrior) -> None:
         self.first_, self.pairs_, self.stationary_ = prior.first, prior.pairs, prior.stationary
@@ -212,69 +195,48 @@ class Chain(SequenceModel):
         return None if isinstance(self.class_balance, str) else share
 
     def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
-        length = self.length or layout.longest
-        n_classes = votes.n_classes
-        balance = self.class_balance
-        if balance is None:
-            prior = _independent(np.full(n_classes, 1 / n_classes))
-        elif isinstance(balance, Split):
+        length, balance = self.length or layout.longest, self.class_balance
+        if isinstance(balance, Split):
             joint = joint_balance(
                 known_labels(balance),
                 length,
-                n_classes=n_classes,
+                n_classes=votes.n_classes,
                 sequences=balance.votes.sequences,
             )
-            prior = _of_joint(joint, n_classes, length)
+            prior = _of_joint(joint, votes.n_classes, length)
         else:
-            share, given = self._given(n_classes)
-            if share is None:
-                raise ParameterError(
-                    "compat='flyingsquid' does not learn the class balance; give it, or None"
-                )
-            prior = given or _independent(share)
+            share, given = self._given(votes.n_classes)
+            assert share is not None  # the reference learns none
+            prior = given or ChainPrior.independent(share)
         singles = np.stack([prior.single(step) for step in range(length)])
         whole = layout.only_whole(length)
-        items = votes.matrix[whole.starts[:, None] + np.arange(length)]
-        tables, right = reference_tables(items, votes, singles, how)
-        if len(whole.starts) < len(layout.starts):
-            left = len(layout.starts) - len(whole.starts)
-            self.findings_.append(f"{left} sequences not of length {length} were not learned from")
+        everywhere = np.ones((length, votes.n_sources), dtype=bool)
+        self._keep_reference(votes, whole, singles, how, everywhere)
         self._keep_prior(prior)
-        self.class_balance_ = singles.mean(axis=0)
-        self.accuracy_ = right.mean(axis=0)
-        with np.errstate(divide="ignore"):
-            self.extra_ = np.log(singles)
-        states = 1 + n_classes
-        self.linked_ = link(
-            np.zeros((votes.n_sources,) * 2, dtype=bool),
-            np.zeros((votes.n_sources, states, votes.n_sources, states)),
-            tables[0],
-            self.class_balance_,
-        )
-        self.by_place_ = tables
+        left = len(layout.starts) - len(whole.starts)
+        if left:
+            self.findings_.append(f"{left} sequences not of length {length} were not learned from")
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, ChainPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
         balance = self.class_balance
-        if balance is None:
-            return np.full(n_classes, 1 / n_classes), None
-        if isinstance(balance, str):
-            if balance != "learn":
-                raise UnknownName.of("class balance", balance, ["learn"])
-            return None, None
+        if balance is None or isinstance(balance, str):
+            return self._given_shares(n_classes), None
         if isinstance(balance, Split):
-            counted = pair_balance(
+            shares = pair_balance(
                 known_labels(balance), n_classes=n_classes, sequences=balance.votes.sequences
             )
-            return _from_pairs(counted)
-        shares = check_shares(np.asarray(balance, dtype=float), "Chain")
+        else:
+            shares = check_shares(np.asarray(balance, dtype=float), "Chain")
         if shares.shape == (n_classes,):
             return shares, None
         if shares.shape == (n_classes, n_classes):
-            return _from_pairs(shares)
-        return self._from_joint(shares, n_classes)
+            prior = stationary_chain(shares)
+        else:
+            prior = self._from_joint(shares, n_classes)
+        return prior.first, prior
 
-    def _from_joint(self, shares: np.ndarray, n_classes: int) -> tuple[np.ndarray, ChainPrior]:
+    def _from_joint(self, shares: np.ndarray, n_classes: int) -> ChainPrior:
         length = self.length
         if (
             length is None
@@ -286,8 +248,7 @@ class Chain(SequenceModel):
                 f"Chain got a class_balance of shape {shares.shape}; expected {n_classes} shares of "
                 f"classes, {n_classes} × {n_classes} of neighbouring labels{joint}"
             )
-        prior = _of_joint(shares.ravel(), n_classes, length)
-        return prior.first, prior
+        return _of_joint(shares.ravel(), n_classes, length)
 
     def _meetings(self, votes: Votes, layout: Layout, prior: ChainPrior | None) -> Meetings:
         before, after = layout.neighbours()
@@ -298,16 +259,20 @@ class Chain(SequenceModel):
 
         if self.tied:
             next_to = ((0, 0, count(before, after)),) if len(before) else ()
-            return Meetings((count(rows, rows),), next_to, (_alike(prior, None),) * len(next_to))
+            rho = np.nan if prior is None else alike(prior.pairs.mean(axis=0))
+            return Meetings((count(rows, rows),), next_to, (rho,) * len(next_to))
         position = layout.position
         at = [rows[position == step] for step in range(layout.longest)]
         same = tuple(count(each, each) for each in at)
         links = tuple((step - 1, step, count(at[step] - 1, at[step])) for step in range(1, len(at)))
-        return Meetings(same, links, tuple(_alike(prior, step) for step in range(len(links))))
+        if prior is None:
+            return Meetings(same, links, (np.nan,) * len(links))
+        moves = np.broadcast_to(prior.pairs, (len(links), *prior.pairs.shape[1:]))
+        return Meetings(same, links, tuple(map(alike, moves)))
 
     def _learn_prior(self, meetings: Meetings, tables: np.ndarray, share: np.ndarray) -> ChainPrior:
         if not meetings.links:
-            return _independent(share)
+            return ChainPrior.independent(share)
         fixed = self._fixed(share)
         if self.tied:
             side = np.empty(0) if fixed is None else fixed
@@ -329,21 +294,21 @@ class Chain(SequenceModel):
                 "cut the sequences, or give the balance of neighbouring labels (K × K)"
             )
 
-    def _laid_out(self, votes: Votes) -> tuple[np.ndarray, Layout, np.ndarray]:
-        """Votes and sequences as inference reads them, and where the given rows are among them."""
-        layout = layout_of(votes, self.length)
-        self._check_known(layout)
-        rows = np.arange(votes.n_rows)
-        if not self.compat or (layout.lengths == len(self.by_place_)).all():
-            return votes.matrix, layout, rows
-        length = len(self.by_place_)
-        rows = np.repeat(np.arange(len(layout.starts)) * length, layout.lengths) + layout.position
-        matrix = np.full((len(layout.starts) * length, votes.n_sources), ABSTAIN, np.int16)
-        matrix[rows] = votes.matrix
-        starts = np.arange(len(layout.starts)) * length
-        return matrix, Layout(starts, np.full(len(starts), length)), rows
+    def _evidence(self, votes: Votes) -> tuple[np.ndarray, Layout, np.ndarray]:
+        """Evidence and sequences as inference reads them, and where the given rows are among them."""
+        votes = self._check(votes)
+        matrix, layout, rows = votes.matrix, self._layout(votes), np.arange(votes.n_rows)
+        places, length = self._places(layout), len(self.by_place_)
+        if self.compat and (layout.lengths < length).any():  # completed with abstentions
+            starts = np.arange(len(layout.starts)) * length
+            rows = np.repeat(starts, layout.lengths) + layout.position
+            matrix = np.full((len(starts) * length, votes.n_sources), ABSTAIN, np.int16)
+            matrix[rows] = votes.matrix
+            layout = Layout(starts, np.full(len(starts), length))
+            places = layout.position
+        return self._row_evidence(matrix, places), layout, rows
 
-    def _check_known(self, layout: Layout) -> None:
+    def _places(self, layout: Layout) -> np.ndarray:
         places = len(self.by_place_)
         known = self.prior_.length or (places if places > 1 else None)
         if known is not None and layout.longest > known:
@@ -351,44 +316,15 @@ class Chain(SequenceModel):
                 f"a sequence has {layout.longest} rows, but the chain learned {known} positions; "
                 "cut the sequences, or fit with tied=True"
             )
-
-    def _places(self, layout: Layout) -> np.ndarray:
-        if len(self.by_place_) == 1:
-            return np.zeros(layout.n_rows, dtype=np.intp)
-        return layout.position
-
-    def _place_of_row(self, votes: Votes) -> np.ndarray:
-        layout = layout_of(votes, self.length)
-        self._check_known(layout)
-        return self._places(layout)
-
-
-def _independent(share: np.ndarray) -> ChainPrior:
-    return ChainPrior(share, np.outer(share, share)[None])
-
-
-def _from_pairs(pairs: np.ndarray) -> tuple[np.ndarray, ChainPrior]:
-    """A stationary chain: the shares of a label are the same on both sides of a pair."""
-    share = (pairs.sum(axis=0) + pairs.sum(axis=1)) / 2
-    table = rake(pairs, share, share)
-    return share, ChainPrior(share, table[None])
+        return super()._places(layout)
 
 
 def _of_joint(joint: np.ndarray, n_classes: int, length: int) -> ChainPrior:
     table = joint.reshape((n_classes,) * length)
     if length == 1:
-        return _independent(table)
+        return ChainPrior.independent(table)
     pairs = np.stack([marginal(table, (step, step + 1)) for step in range(length - 1)])
     return ChainPrior(marginal(table, (0,)), pairs, stationary=False)
-
-
-def _alike(prior: ChainPrior | None, step: int | None) -> float:
-    """ρ of neighbouring labels, NaN when their movement is not given."""
-    if prior is None:
-        return float("nan")
-    table = prior.pairs.mean(axis=0) if step is None or prior.stationary else prior.pairs[step]
-    n_classes = len(table)
-    return float((n_classes * np.trace(table) - 1) / (n_classes - 1))
 
 
 def _agreeing_singles(pairs: np.ndarray) -> np.ndarray:

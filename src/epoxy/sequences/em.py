@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..votes import Votes
-from .balance import rake
+from .balance import stationary_chain
 from .counts import one_hot
 from .forward_backward import ChainPrior, smooth
 from .layout import Layout
@@ -53,10 +53,10 @@ def refine(
         found = smooth(_evidence(said, place, tables), layout, prior)
         tables = _tables(said, place, found.marginals, start)
         if not fixed and layout.longest > 1 and prior.stationary:
-            prior = _stationary(found.pairs, share)
+            prior = stationary_chain(found.pairs / found.pairs.sum(), share)
         elif not fixed and prior.stationary and share is None:
             mean = found.marginals.mean(axis=0)
-            prior = ChainPrior(mean, np.outer(mean, mean)[None])
+            prior = ChainPrior.independent(mean)
         if found.log_likelihood - last < 1e-6 * votes.n_rows:
             break
         last = found.log_likelihood
@@ -83,10 +83,3 @@ def _tables(
         counts = (said[at].T @ marginals[at]).reshape(start.shape[1:]) + _WEIGHT * start[index]
         fresh[index] = counts / counts.sum(axis=1, keepdims=True)
     return fresh
-
-
-def _stationary(pairs: np.ndarray, share: np.ndarray | None) -> ChainPrior:
-    table = pairs / pairs.sum()
-    side = (table.sum(axis=0) + table.sum(axis=1)) / 2 if share is None else share
-    table = rake(table, side, side)
-    return ChainPrior(table.sum(axis=1), table[None])

@@ -15,7 +15,7 @@ import numpy as np
 from ..compiling import compiled
 from .layout import Layout
 
-__all__ = ["ChainPrior", "Smoothed", "log_sum", "messages", "smooth", "viterbi"]
+__all__ = ["ChainPrior", "Smoothed", "log", "log_sum", "messages", "smooth", "viterbi"]
 
 _FEW = 2048  # entries below which call overhead outweighs the slower ufunc
 
@@ -31,6 +31,11 @@ class ChainPrior:
     pairs: np.ndarray  # (1 or length - 1, n_classes, n_classes)
     stationary: bool = True
 
+    @classmethod
+    def independent(cls, share: np.ndarray) -> ChainPrior:
+        """A label says nothing about the next."""
+        return cls(share, np.outer(share, share)[None])
+
     @property
     def length(self) -> int | None:
         """How many elements are described; None for any number."""
@@ -42,7 +47,7 @@ class ChainPrior:
         row = self.pairs.sum(axis=2, keepdims=True)
         # a label of probability zero has no successor; any proper row will do, it is never entered
         even = np.full_like(self.pairs, 1 / self.pairs.shape[1])
-        return np.asarray(_log(np.divide(self.pairs, row, out=even, where=row > 0)))
+        return np.asarray(log(np.divide(self.pairs, row, out=even, where=row > 0)))
 
     def log_transition(self, step: int) -> np.ndarray:
         """log Pr(Y^{step+1} | Y^step); (n_classes, n_classes)."""
@@ -99,7 +104,7 @@ def _run(
     begin = np.zeros(len(layout.starts), dtype=np.int64) if table is None else table
     given = (np.ascontiguousarray(evidence), layout.starts, layout.lengths, begin)
     stride = 0 if prior.stationary or table is not None else 1
-    _forward(*given, stride, _log(prior.first), prior.log_transitions, before)
+    _forward(*given, stride, log(prior.first), prior.log_transitions, before)
     _backward(*given, stride, before, prior.log_transitions, behind, pairs)
     return before, behind, pairs
 
@@ -164,7 +169,7 @@ def viterbi(evidence: np.ndarray, layout: Layout, prior: ChainPrior) -> np.ndarr
     came_from = np.zeros(evidence.shape, dtype=np.intp)
     for step, rows in enumerate(steps):
         if step == 0:
-            best[rows] = evidence[rows] + _log(prior.first)
+            best[rows] = evidence[rows] + log(prior.first)
             continue
         reach = best[rows - 1][:, :, None] + prior.log_transition(step - 1)
         came_from[rows] = reach.argmax(axis=1)
@@ -180,13 +185,14 @@ def log_sum(value: np.ndarray, axis: int) -> np.ndarray:
     if value.size <= _FEW:  # one call instead of seven: long single sequences live here
         return np.asarray(np.logaddexp.reduce(value, axis=axis))
     top = _finite(value.max(axis=axis, keepdims=True))
-    return np.asarray(_log(np.exp(value - top).sum(axis=axis)) + top.squeeze(axis))
+    return np.asarray(log(np.exp(value - top).sum(axis=axis)) + top.squeeze(axis))
 
 
 def _finite(value: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(value), 0.0, value)
 
 
-def _log(value: np.ndarray) -> np.ndarray:
+def log(value: np.ndarray) -> np.ndarray:
+    """Logarithms, −inf for zero."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(value))

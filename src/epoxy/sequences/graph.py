@@ -29,6 +29,12 @@ class JunctionTree:
     separator: tuple[tuple[int, ...], ...]
 
     @property
+    def new(self) -> list[tuple[int, ...]]:
+        """The tasks of each clique that no clique before it holds."""
+        both = zip(self.cliques, self.separator, strict=True)
+        return [tuple(task for task in clique if task not in shared) for clique, shared in both]
+
+    @property
     def treewidth(self) -> int:
         """Size of the largest clique, less one."""
         return max(map(len, self.cliques)) - 1
@@ -113,11 +119,7 @@ class TaskGraph:
     @cached_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
         """The tasks linked to each task."""
-        linked: list[list[int]] = [[] for _ in range(self.n_tasks)]
-        for a, b in self.edges:
-            linked[a].append(b)
-            linked[b].append(a)
-        return tuple(tuple(sorted(each)) for each in linked)
+        return tuple(tuple(sorted(each)) for each in _linked(self.n_tasks, self.edges))
 
     @cached_property
     def junction_tree(self) -> JunctionTree:
@@ -152,13 +154,8 @@ class TaskGraph:
         return table.reshape(-1, self.n_tasks, *table.shape[1:])
 
     def _closing_edge(self) -> tuple[int, int] | None:
-        root = list(range(self.n_tasks))
-        for a, b in self.edges:
-            ends = _root(root, a), _root(root, b)
-            if ends[0] == ends[1]:
-                return a, b
-            root[ends[0]] = ends[1]
-        return None
+        kept = forest(self.edges, self.n_tasks)
+        return next((edge for edge in self.edges if edge not in kept), None)
 
     def __repr__(self) -> str:
         return f"TaskGraph({self.n_tasks} tasks, {len(self.edges)} edges)"
@@ -174,11 +171,23 @@ def _edge(edge: tuple[int, int], n_tasks: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
-def _root(root: list[int], node: int) -> int:
-    while root[node] != node:
-        root[node] = root[root[node]]
-        node = root[node]
-    return node
+def forest(edges: Iterable[tuple[int, int]], n_nodes: int) -> list[tuple[int, int]]:
+    """The edges, taken in order, that close no cycle with those before them."""
+    root = list(range(n_nodes))
+
+    def top(node: int) -> int:
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    kept = []
+    for a, b in edges:
+        ends = top(a), top(b)
+        if ends[0] != ends[1]:
+            root[ends[0]] = ends[1]
+            kept.append((a, b))
+    return kept
 
 
 def _eliminate(n_tasks: int, neighbours: tuple[tuple[int, ...], ...]) -> list[frozenset[int]]:
@@ -224,15 +233,17 @@ def _join(cliques: list[frozenset[int]], n_tasks: int) -> JunctionTree:
         for at, a in enumerate(held)
         for b in held[at + 1 :]
     }
-    root = list(range(len(cliques)))
-    links: list[list[int]] = [[] for _ in cliques]
-    for (a, b), _ in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
-        ends = _root(root, a), _root(root, b)
-        if ends[0] != ends[1]:
-            root[ends[0]] = ends[1]
-            links[a].append(b)
-            links[b].append(a)
-    return _rooted(cliques, links)
+    largest_first = sorted(shared, key=lambda pair: (-shared[pair], pair))
+    return _rooted(cliques, _linked(len(cliques), forest(largest_first, len(cliques))))
+
+
+def _linked(n_nodes: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The nodes each node shares an edge with."""
+    linked: list[list[int]] = [[] for _ in range(n_nodes)]
+    for a, b in edges:
+        linked[a].append(b)
+        linked[b].append(a)
+    return linked
 
 
 def _rooted(cliques: list[frozenset[int]], links: list[list[int]]) -> JunctionTree:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ParameterError
-from .forward_backward import log_sum
+from .forward_backward import log, log_sum
 from .graph import JunctionTree, TaskGraph
 
 __all__ = [
@@ -65,7 +65,7 @@ def propagate(
     """
     tree = prior.tree
     tables = _tables(evidence, prior)
-    upward = _collect(tables, tree, log_sum_over)
+    upward = _collect(tables, tree, log_sum)
     total = np.zeros(len(evidence))
     for index in range(len(tables)):
         above = tree.parent[index]
@@ -73,7 +73,7 @@ def propagate(
             total = total + log_sum(tables[index].reshape(len(evidence), -1), axis=1)
             continue
         # the parent is complete now; what the child told it must not come back
-        shared = log_sum_over(tables[above], tree.cliques[above], tree.separator[index])
+        shared = _reduce(tables[above], tree.cliques[above], tree.separator[index], log_sum)
         with np.errstate(invalid="ignore"):
             message = shared - upward[index]
         message[np.isneginf(shared)] = -np.inf
@@ -88,13 +88,13 @@ def most_likely(evidence: np.ndarray, prior: TaskPrior) -> np.ndarray:
     """The most likely joint labelling of every item; (n_items, n_tasks) class indices."""
     tree = prior.tree
     tables = _tables(evidence, prior)
-    _collect(tables, tree, max_over)
+    _collect(tables, tree, np.max)
     label = np.zeros(evidence.shape[:2], dtype=np.intp)
     for clique, shared, table in zip(tree.cliques, tree.separator, tables, strict=True):
         fixed = table
         for task in shared:
             chosen = label[:, task, None] == np.arange(prior.n_classes)
-            fixed = np.where(_spread_mask(chosen, task, clique, prior.n_classes), fixed, -np.inf)
+            fixed = np.where(_spread(chosen, (task,), clique, prior.n_classes), fixed, -np.inf)
         best = fixed.reshape(len(fixed), -1).argmax(axis=1)
         for task, value in zip(clique, np.unravel_index(best, table.shape[1:]), strict=True):
             if task not in shared:
@@ -119,8 +119,7 @@ def prior_of_joint(joint: np.ndarray, graph: TaskGraph) -> TaskPrior:
             tuple(slice(None) if task in shared else None for task in clique)
         ]
         ratio = np.divide(table, below, out=np.zeros_like(table), where=below > 0)
-        with np.errstate(divide="ignore"):
-            potentials.append(np.log(ratio))
+        potentials.append(log(ratio))
     singles = np.stack([marginal(joint, (task,)) for task in range(graph.n_tasks)])
     pairs = np.array([marginal(joint, edge) for edge in graph.edges])
     return TaskPrior(tree, tuple(potentials), singles, pairs.reshape(-1, *(joint.shape[0],) * 2))
@@ -153,8 +152,8 @@ def prior_of_pairs(
             now = propagate(silent, prior)[1][index][0]
             fitted, error = _fit_clique(now, clique, inside[index], singles, pairs)
             worst = max(worst, error)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                change = np.log(fitted) - np.log(now)
+            with np.errstate(invalid="ignore"):
+                change = log(fitted) - log(now)
             potentials[index] = potentials[index] + np.where(now > 0, change, 0.0)
         if worst < 1e-12 or worst > 0.999 * before:
             break
@@ -167,14 +166,13 @@ def _tree_potentials(
 ) -> tuple[np.ndarray, ...]:
     tree, position = graph.junction_tree, {edge: at for at, edge in enumerate(graph.edges)}
     potentials = []
-    with np.errstate(divide="ignore"):
-        for clique, shared in zip(tree.cliques, tree.separator, strict=True):
-            edge = (clique[0], clique[-1])
-            table = singles[clique[0]] if len(clique) == 1 else pairs[position[edge]]
-            for task in shared:  # at most one: separators of a tree are single tasks
-                below = singles[task][:, None] if task == clique[0] else singles[task]
-                table = np.divide(table, below, out=np.zeros_like(table), where=below > 0)
-            potentials.append(np.log(table))
+    for clique, shared in zip(tree.cliques, tree.separator, strict=True):
+        edge = (clique[0], clique[-1])
+        table = singles[clique[0]] if len(clique) == 1 else pairs[position[edge]]
+        for task in shared:  # at most one: separators of a tree are single tasks
+            below = singles[task][:, None] if task == clique[0] else singles[task]
+            table = np.divide(table, below, out=np.zeros_like(table), where=below > 0)
+        potentials.append(log(table))
     return tuple(potentials)
 
 
@@ -217,14 +215,13 @@ def _normalised(prior: TaskPrior, silent: np.ndarray) -> TaskPrior:
 
 def _tables(evidence: np.ndarray, prior: TaskPrior) -> list[np.ndarray]:
     """Clique potentials with each task's evidence put where the task first appears."""
-    placed: set[int] = set()
     tables = []
-    for clique, potential in zip(prior.tree.cliques, prior.potentials, strict=True):
+    for clique, new, potential in zip(
+        prior.tree.cliques, prior.tree.new, prior.potentials, strict=True
+    ):
         table = np.broadcast_to(potential, (len(evidence), *potential.shape))
-        for task in clique:
-            if task not in placed:
-                placed.add(task)
-                table = table + _spread(evidence[:, task], (task,), clique, prior.n_classes)
+        for task in new:
+            table = table + _spread(evidence[:, task], (task,), clique, prior.n_classes)
         tables.append(table)
     return tables
 
@@ -232,7 +229,7 @@ def _tables(evidence: np.ndarray, prior: TaskPrior) -> list[np.ndarray]:
 def _collect(
     tables: list[np.ndarray],
     tree: JunctionTree,
-    reduce: Callable[[np.ndarray, tuple[int, ...], tuple[int, ...]], np.ndarray],
+    how: Callable[..., np.ndarray],
 ) -> list[np.ndarray]:
     """Send every clique's message to its parent, children first; returns the messages."""
     messages: list[np.ndarray] = [np.empty(0)] * len(tables)
@@ -240,22 +237,12 @@ def _collect(
         above = tree.parent[index]
         if above < 0:
             continue
-        message = reduce(tables[index], tree.cliques[index], tree.separator[index])
+        message = _reduce(tables[index], tree.cliques[index], tree.separator[index], how)
         messages[index] = message
         tables[above] = tables[above] + _spread(
             message, tree.separator[index], tree.cliques[above], message.shape[-1]
         )
     return messages
-
-
-def log_sum_over(table: np.ndarray, clique: tuple[int, ...], keep: tuple[int, ...]) -> np.ndarray:
-    """log Σ exp over the tasks of a clique that are not kept; axis 0 is the item."""
-    return _reduce(table, clique, keep, log_sum)
-
-
-def max_over(table: np.ndarray, clique: tuple[int, ...], keep: tuple[int, ...]) -> np.ndarray:
-    """The maximum over the tasks of a clique that are not kept; axis 0 is the item."""
-    return _reduce(table, clique, keep, lambda value, axis: value.max(axis=axis))
 
 
 def _reduce(
@@ -264,6 +251,7 @@ def _reduce(
     keep: tuple[int, ...],
     how: Callable[..., np.ndarray],
 ) -> np.ndarray:
+    """Sum or maximum over the tasks of a clique that are not kept; axis 0 is the item."""
     kept = [1 + at for at, task in enumerate(clique) if task in keep]
     rest = [1 + at for at, task in enumerate(clique) if task not in keep]
     moved = table.transpose([0, *kept, *rest])
@@ -279,12 +267,6 @@ def _spread(
     return message.reshape(len(message), *shape)
 
 
-def _spread_mask(
-    chosen: np.ndarray, task: int, clique: tuple[int, ...], n_classes: int
-) -> np.ndarray:
-    return _spread(chosen, (task,), clique, n_classes)
-
-
 def _normalise(table: np.ndarray) -> np.ndarray:
     flat = table.reshape(len(table), -1)
     top = flat.max(axis=1, keepdims=True)
@@ -297,11 +279,8 @@ def _normalise(table: np.ndarray) -> np.ndarray:
 def _singles(shares: list[np.ndarray], prior: TaskPrior) -> np.ndarray:
     n_tasks, n_classes = prior.singles.shape
     out = np.zeros((len(shares[0]), n_tasks, n_classes))
-    done: set[int] = set()
-    for clique, share in zip(prior.tree.cliques, shares, strict=True):
-        for at, task in enumerate(clique):
-            if task not in done:
-                done.add(task)
-                axes = tuple(1 + i for i in range(len(clique)) if i != at)
-                out[:, task] = share.sum(axis=axes)
+    for clique, new, share in zip(prior.tree.cliques, prior.tree.new, shares, strict=True):
+        for task in new:
+            axes = tuple(1 + at for at, other in enumerate(clique) if other != task)
+            out[:, task] = share.sum(axis=axes)
     return out

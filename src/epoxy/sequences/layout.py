@@ -36,6 +36,11 @@ class Layout:
         return int(self.lengths.max(initial=0))
 
     @property
+    def number(self) -> np.ndarray:
+        """The sequence each row belongs to, from 0; (n_rows,)."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    @property
     def position(self) -> np.ndarray:
         """Place of each row in its sequence, from 0; (n_rows,)."""
         return np.asarray(np.arange(self.n_rows) - np.repeat(self.starts, self.lengths))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .graph import forest
+
 __all__ = ["Linked", "link"]
 
 _ROUNDS = 500
@@ -24,6 +26,12 @@ class Linked:
 
     pairs: np.ndarray  # (n_pairs, 2) source indices
     terms: np.ndarray  # (n_pairs, 1 + K, 1 + K, K) log ratio of joint to product
+
+    @classmethod
+    def nothing(cls, n_classes: int) -> Linked:
+        """No pair depends on each other."""
+        states = 1 + n_classes
+        return cls(np.empty((0, 2), dtype=np.intp), np.empty((0, states, states, n_classes)))
 
     def evidence(self, matrix: np.ndarray) -> np.ndarray:
         """The correction each pair makes on each row; (n_rows, n_pairs, n_classes)."""
@@ -46,20 +54,18 @@ def link(barred: np.ndarray, same: np.ndarray, tables: np.ndarray, share: np.nda
     share
         Pr(Y); (K,).
     """
-    n_states, n_classes = tables.shape[1:]
-    candidates = []
+    found: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
     for a, b in np.argwhere(np.triu(barred, 1)):
         joint = _joint(same[a, :, b, :], tables[a], tables[b], share)
         product = tables[a][:, None, :] * tables[b][None, :, :]
         term = np.zeros_like(joint)
         np.log(np.divide(joint, product, out=np.ones_like(joint), where=product > 0), out=term)
         gain = float((share * joint * term).sum())  # mutual information given the class
-        candidates.append((gain, int(a), int(b), term))
-    kept = _forest(candidates, len(tables))
-    return Linked(
-        np.array([(a, b) for _, a, b, _ in kept], dtype=np.intp).reshape(-1, 2),
-        np.array([term for *_, term in kept]).reshape(-1, n_states, n_states, n_classes),
-    )
+        found[int(a), int(b)] = gain, term
+    kept = forest(sorted(found, key=lambda pair: (-found[pair][0], pair)), len(tables))
+    if not kept:
+        return Linked.nothing(len(share))
+    return Linked(np.array(kept, dtype=np.intp), np.array([found[pair][1] for pair in kept]))
 
 
 def _joint(
@@ -91,23 +97,3 @@ def _joint(
 def _rescale(joint: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
     now = joint.sum(axis=axis, keepdims=True)
     return np.asarray(joint * np.divide(target, now, out=np.ones_like(now), where=now > 0))
-
-
-def _forest(
-    candidates: list[tuple[float, int, int, np.ndarray]], n_sources: int
-) -> list[tuple[float, int, int, np.ndarray]]:
-    """The strongest edges without a cycle."""
-    root = list(range(n_sources))
-
-    def top(node: int) -> int:
-        while root[node] != node:
-            node = root[node]
-        return node
-
-    kept = []
-    for each in sorted(candidates, key=lambda item: (-item[0], item[1:3])):
-        ends = top(each[1]), top(each[2])
-        if ends[0] != ends[1]:
-            root[ends[0]] = ends[1]
-            kept.append(each)
-    return kept

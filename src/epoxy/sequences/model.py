@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 
 from ..errors import NotFitted, ParameterError, StoreError, UnknownName
-from ..label_models.base import AdditiveModel, votes_for
-from ..persistence import State
+from ..label_models.base import AdditiveModel, as_votes, check_speaks, votes_for
+from ..persistence import State, plain
 from ..shares import normalised
 from ..votes import Split, Votes
 from .dependencies import barred_pairs, learn_dependencies
-from .linked import Linked
+from .estimate import accuracies
+from .forward_backward import log
+from .layout import Layout
+from .linked import Linked, link
+from .reference import reference_tables
 from .triplets import SOLVE
 
-__all__ = ["SequenceModel", "check_shares"]
+__all__ = ["SequenceModel", "alike", "check_shares"]
 
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
@@ -38,15 +43,42 @@ class SequenceModel(AdditiveModel):
     """Corrections for the dependent pairs, the strongest that form a forest."""
 
     # set by the constructors of the subclasses
+    class_balance: Balance
     tied: bool
     dependencies: Any
     solve: str | None
     trust: float
     compat: str | None
 
+    def fit(self, votes: Votes) -> Self:
+        """Learn accuracies, and how labels go together unless it is given, from the votes alone."""
+        votes = as_votes(votes)
+        how = self._check_parameters()
+        check_speaks(votes, type(self).__name__)
+        layout = self._layout(votes)
+        self.sources_, self.classes_, self.findings_ = votes.sources, votes.classes, []
+        barred = self._barred(votes)
+        if self.compat:
+            self._fit_reference(votes, layout, how)
+        else:
+            self._fit_paper(votes, layout, barred, how)
+        return self
+
+    @abstractmethod
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
-        raise NotFitted.of(self)  # pragma: no cover — every subclass has its own inference
+
+    @abstractmethod
+    def _layout(self, votes: Votes) -> Layout:
+        """Which rows belong together."""
+
+    @abstractmethod
+    def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
+        """Learn as the paper has it."""
+
+    @abstractmethod
+    def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
+        """Learn as the reference implementation does."""
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""
@@ -58,7 +90,7 @@ class SequenceModel(AdditiveModel):
         A dependent pair's correction is shared evenly by the two.
         """
         votes = self._check(votes)
-        place = self._place_of_row(votes)
+        place = self._places(self._layout(votes))
         said = votes.matrix.astype(np.intp) + 1
         # a table of the reference may hold exact zeros; centred, minus infinity would swallow all
         table = np.maximum(self.by_place_, -700.0)
@@ -85,8 +117,9 @@ class SequenceModel(AdditiveModel):
         """What each source adds on one row, and what the row starts with: more than the class balance."""
         return self.contributions(votes)[at], self.context(votes)[at]
 
-    def _place_of_row(self, votes: Votes) -> np.ndarray:
-        raise NotFitted.of(self)  # pragma: no cover — every subclass says where its rows are
+    def _places(self, layout: Layout) -> np.ndarray:
+        """Which table each row is read by; (n_rows,)."""
+        return np.zeros_like(layout.position) if len(self.by_place_) == 1 else layout.position
 
     def _row_evidence(self, matrix: np.ndarray, place: np.ndarray) -> np.ndarray:
         """log Pr(votes of a row | class), with what the place adds; (n_rows, n_classes)."""
@@ -98,6 +131,45 @@ class SequenceModel(AdditiveModel):
         if len(self.linked_.pairs):
             total += self.linked_.evidence(matrix).sum(axis=1)
         return np.asarray(self.trust * total + self.extra_.take(place, axis=0))
+
+    def _keep(
+        self, tables: np.ndarray, share: np.ndarray, same: np.ndarray, barred: np.ndarray
+    ) -> None:
+        """Keep what was learned: Pr(vote | class) by place, and how votes meet on one row."""
+        self.class_balance_ = share
+        self.linked_ = link(barred, same, tables.mean(axis=0), share)
+        self.accuracy_ = accuracies(tables, share)
+        self.extra_ = np.zeros((len(tables), len(share)))
+        self.by_place_ = np.log(np.maximum(tables, 1e-300))
+
+    def _keep_reference(
+        self,
+        votes: Votes,
+        whole: Layout,
+        singles: np.ndarray,
+        how: str,
+        attached: np.ndarray,
+    ) -> None:
+        """Learn and keep the reference's tables from whole sequences; `singles` are (T, K) shares."""
+        items = votes.matrix[whole.starts[:, None] + np.arange(len(singles))]
+        self.by_place_, right = reference_tables(items, votes, singles, how, attached)
+        self.class_balance_ = singles.mean(axis=0)
+        seen = np.where(attached, right, 0).sum(axis=0)
+        self.accuracy_ = seen / np.maximum(attached.sum(axis=0), 1)
+        self.extra_ = log(singles)
+        self.linked_ = Linked.nothing(votes.n_classes)
+
+    def _given_shares(self, n_classes: int) -> np.ndarray | None:
+        """Class shares where the balance is left open; None where they are to be learned."""
+        if self.class_balance is None:
+            return np.full(n_classes, 1 / n_classes)
+        if self.class_balance != "learn":
+            raise UnknownName.of("class balance", self.class_balance, ["learn"])
+        if self.compat:
+            raise ParameterError(
+                "compat='flyingsquid' does not learn the class balance; give it, or None"
+            )
+        return None
 
     def _check_parameters(self, solvers: tuple[str, ...] = SOLVE) -> str:
         """Refuse parameters out of range; return how triplets are combined."""
@@ -172,18 +244,18 @@ class SequenceModel(AdditiveModel):
 
     def _plain_parameters(self) -> dict[str, Any]:
         """Constructor parameters as JSON can hold them; what was counted on a split is not kept."""
-        plain = {}
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Split):
-                value = None
-            elif isinstance(value, np.ndarray):
-                value = value.tolist()
-            elif isinstance(value, np.generic):
-                value = value.item()
-            elif name == "dependencies" and not isinstance(value, str):
-                value = [list(pair) for pair in value]
-            plain[name] = value
-        return plain
+        params = self.get_params(deep=False)
+        if isinstance(self.class_balance, Split):
+            params["class_balance"] = None
+        if not isinstance(self.dependencies, str):
+            params["dependencies"] = list(self.dependencies)
+        found: dict[str, Any] = plain(params)
+        return found
+
+
+def alike(pairs: np.ndarray) -> float:
+    """ρ of two labels with these joint shares (K, K): 1 when they are equal, 0 when independent."""
+    return float((len(pairs) * np.trace(pairs) - 1) / (len(pairs) - 1))
 
 
 def check_shares(shares: np.ndarray, who: str) -> np.ndarray:

@@ -27,7 +27,7 @@ def reference_tables(
     votes: Votes,
     singles: np.ndarray,
     solve: str,
-    attached: np.ndarray | None = None,
+    attached: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """log Pr(vote | class) per element and source, (T, m, 3, 2), and Pr(λ = Y), (T, m).
 
@@ -39,8 +39,6 @@ def reference_tables(
         raise NotIdentifiable(
             f"there is no whole sequence of {n_tasks} rows to learn from; give a shorter length"
         )
-    if attached is None:
-        attached = np.ones((n_tasks, n_sources), dtype=bool)
     columns = Votes(items[:, attached], classes=votes.classes)
     task_of_column = np.nonzero(attached)[0]
     summary = moments(columns)

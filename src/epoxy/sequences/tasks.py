@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AlignmentError, LabelError, ParameterError, UnknownName
-from ..label_models.base import as_votes, check_speaks
+from ..errors import AlignmentError, LabelError, ParameterError
 from ..persistence import State
+from ..shares import counted_shares
 from ..votes import ABSTAIN, Split, Votes
 from .balance import learn_pairs, learn_share, rake
 from .counts import vote_counts
-from .estimate import Meetings, accuracies, estimate_tables
+from .estimate import Meetings, estimate_tables
 from .graph import TaskGraph
 from .junction import (
     MAX_STATES,
@@ -25,9 +25,8 @@ from .junction import (
     propagate,
 )
 from .layout import Layout, layout_of
-from .linked import link
-from .model import Balance, SequenceModel, check_shares
-from .reference import reference_tables
+from .model import Balance, SequenceModel, alike, check_shares
+from .triplets import SOLVE
 
 __all__ = ["Tasks"]
 
@@ -90,23 +89,6 @@ class Tasks(SequenceModel):
         self.trust = trust
         self.compat = compat
 
-    def fit(self, votes: Votes) -> Self:
-        """Learn accuracies, and how tasks go together unless it is given, from the votes alone."""
-        votes = as_votes(votes)
-        how = self._check_parameters()
-        if not isinstance(self.graph, TaskGraph):
-            raise ParameterError(f"Tasks needs a TaskGraph, got {type(self.graph).__name__}")
-        check_speaks(votes, "Tasks")
-        check_width(self.graph, votes.n_classes)
-        layout = self._layout(votes)
-        self.sources_, self.classes_, self.findings_ = votes.sources, votes.classes, []
-        barred = self._barred(votes)
-        if self.compat:
-            self._fit_reference(votes, layout, how)
-        else:
-            self._fit_paper(votes, layout, barred, how)
-        return self
-
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Pr(class of an element | all votes on its item); (n_rows, n_classes)."""
         evidence, item, task = self._items(self._check(votes))
@@ -150,6 +132,11 @@ class Tasks(SequenceModel):
         model.prior_ = TaskPrior(tree, tables, state.arrays["singles"], state.arrays["pairs"])
         return model
 
+    def _check_parameters(self, solvers: tuple[str, ...] = SOLVE) -> str:
+        if not isinstance(self.graph, TaskGraph):
+            raise ParameterError(f"Tasks needs a TaskGraph, got {type(self.graph).__name__}")
+        return super()._check_parameters(solvers)
+
     def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
         share, prior = self._given(votes.n_classes)
         same, across = self._counts(votes, layout)
@@ -158,56 +145,30 @@ class Tasks(SequenceModel):
         tables, findings = estimate_tables(votes, meetings, how=how, barred=barred, share=known)
         self.findings_ += findings
         self.prior_ = prior or self._learn_prior(same, across, tables, share)
-        self.class_balance_ = self.prior_.singles.mean(axis=0)
-        self.linked_ = link(barred, np.sum(same, axis=0), tables.mean(axis=0), self.class_balance_)
-        self.accuracy_ = accuracies(tables, self.class_balance_)
-        self.extra_ = np.zeros((len(tables), votes.n_classes))
-        self.by_place_ = np.log(np.maximum(tables, 1e-300))
+        self._keep(tables, self.prior_.singles.mean(axis=0), np.sum(same, axis=0), barred)
 
     def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
-        graph, n_classes = self.graph, votes.n_classes
+        graph, n_tasks = self.graph, self.graph.n_tasks
         if not graph.is_tree:
             raise ParameterError("compat='flyingsquid' covers trees of tasks; use compat=None")
-        share, prior = self._given(n_classes)
+        share, prior = self._given(votes.n_classes)
         if prior is None:
-            if share is None:
-                raise ParameterError(
-                    "compat='flyingsquid' does not learn the class balance; give it, or None"
-                )
-            singles = np.tile(share, (graph.n_tasks, 1))
+            assert share is not None  # the reference learns none
             pairs = np.tile(np.outer(share, share), (len(graph.edges), 1, 1))
-            prior = prior_of_pairs(singles, pairs, graph)
-        whole = layout.only_whole(graph.n_tasks)
-        items = votes.matrix[whole.starts[:, None] + np.arange(graph.n_tasks)]
+            prior = prior_of_pairs(np.tile(share, (n_tasks, 1)), pairs, graph)
         attached = self._attached(votes)
-        tables, right = reference_tables(items, votes, prior.singles, how, attached)
+        whole = layout.only_whole(n_tasks)
+        self._keep_reference(votes, whole, prior.singles, how, attached)
         degree = np.array([len(each) for each in graph.neighbours])
         # a task held by one clique only has no separator, hence no factor to count wrongly
-        counted = attached.sum(axis=1) + degree > 1
-        with np.errstate(divide="ignore"):
-            self.extra_ = np.where(counted[:, None], np.log(prior.singles), 0.0)
-        self.prior_, self.class_balance_ = prior, prior.singles.mean(axis=0)
-        self.accuracy_ = np.where(attached, right, 0).sum(axis=0) / np.maximum(
-            attached.sum(axis=0), 1
-        )
-        states = 1 + n_classes
-        self.linked_ = link(
-            np.zeros((votes.n_sources,) * 2, dtype=bool),
-            np.zeros((votes.n_sources, states, votes.n_sources, states)),
-            tables[0],
-            self.class_balance_,
-        )
-        self.by_place_ = tables
+        self.extra_[attached.sum(axis=1) + degree <= 1] = 0.0
+        self.prior_ = prior
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, TaskPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
         balance, graph = self.class_balance, self.graph
-        if balance is None:
-            return np.full(n_classes, 1 / n_classes), None
-        if isinstance(balance, str):
-            if balance != "learn":
-                raise UnknownName.of("class balance", balance, ["learn"])
-            return None, None
+        if balance is None or isinstance(balance, str):
+            return self._given_shares(n_classes), None
         if isinstance(balance, Split):
             return None, self._counted(balance, n_classes)
         raw = np.asarray(balance, dtype=float)
@@ -230,17 +191,20 @@ class Tasks(SequenceModel):
         """Pairs of true labels per edge, with one pseudo-item per cell; exact shares for compat."""
         layout = self._layout(dev.votes)
         label = np.full((len(layout.starts), self.graph.n_tasks), ABSTAIN)
-        item, task = self._place_in_items(layout)
-        label[item, task] = ABSTAIN if dev.y is None else dev.y
+        label[layout.number, layout.position] = dev.truth
         if not (label >= 0).any(axis=0).all():
             raise LabelError("class balance from a split needs true labels of every task; give y")
-        pseudo = 0.0 if self.compat else 1.0
-        singles = np.stack([_shares(each[each >= 0], n_classes, pseudo) for each in label.T])
+        one = 0 if self.compat else 1
+
+        def shares(codes: np.ndarray, n_codes: int) -> np.ndarray:
+            return counted_shares(codes, n_codes, pseudo=one * n_codes)
+
+        singles = np.stack([shares(each[each >= 0], n_classes) for each in label.T])
         pairs = []
         for a, b in self.graph.edges:
             known = (label[:, a] >= 0) & (label[:, b] >= 0)
             code = label[known, a] * n_classes + label[known, b]
-            pairs.append(_shares(code, n_classes**2, pseudo).reshape(n_classes, n_classes))
+            pairs.append(shares(code, n_classes**2).reshape(n_classes, n_classes))
         table = np.array(pairs).reshape(-1, n_classes, n_classes)
         return self._of_pairs(table, singles)
 
@@ -305,13 +269,14 @@ class Tasks(SequenceModel):
     ) -> Meetings:
         if self.tied:
             pooled = ((0, 0, np.sum(across, axis=0)),) if across else ()
-            mean = None if prior is None or not across else prior.pairs.mean(axis=0)
-            return Meetings((np.sum(same, axis=0),), pooled, (_alike(mean),) * len(pooled))
+            rho = alike(prior.pairs.mean(axis=0)) if prior is not None and across else np.nan
+            return Meetings((np.sum(same, axis=0),), pooled, (rho,) * len(pooled))
         links = tuple((a, b, c) for (a, b), c in zip(self.graph.edges, across, strict=True))
-        tables = [None] * len(links) if prior is None else list(prior.pairs)
-        return Meetings(tuple(same), links, tuple(_alike(table) for table in tables))
+        each = (np.nan,) * len(links) if prior is None else tuple(map(alike, prior.pairs))
+        return Meetings(tuple(same), links, each)
 
     def _layout(self, votes: Votes) -> Layout:
+        check_width(self.graph, votes.n_classes)
         layout = layout_of(votes, self.graph.n_tasks)
         if layout.longest > self.graph.n_tasks:
             raise AlignmentError(
@@ -320,28 +285,19 @@ class Tasks(SequenceModel):
             )
         return layout
 
-    def _place_in_items(self, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-        item = np.repeat(np.arange(len(layout.starts)), layout.lengths)
-        return item, layout.position
-
     def _items(self, votes: Votes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Evidence per item and task, and where each row is found in it.
 
         A task an item lacks has no votes, hence no evidence, and is summed out.
         """
         layout = self._layout(votes)
-        item, task = self._place_in_items(layout)
-        place = np.zeros_like(task) if len(self.by_place_) == 1 else task
+        item, task = layout.number, layout.position
         evidence = np.zeros((len(layout.starts), self.graph.n_tasks, len(self.classes_)))
         if self.compat:  # there, silence on a task still carries its extra factor of the prior
             silent = np.full((self.graph.n_tasks, votes.n_sources), ABSTAIN)
             evidence[:] = self._row_evidence(silent, np.arange(self.graph.n_tasks))
-        evidence[item, task] = self._row_evidence(votes.matrix, place)
+        evidence[item, task] = self._row_evidence(votes.matrix, self._places(layout))
         return evidence, item, task
-
-    def _place_of_row(self, votes: Votes) -> np.ndarray:
-        position = self._layout(votes).position
-        return np.zeros_like(position) if len(self.by_place_) == 1 else position
 
     def _attached(self, votes: Votes) -> np.ndarray:
         """Which source votes on which task; (n_tasks, n_sources) bool."""
@@ -352,16 +308,3 @@ class Tasks(SequenceModel):
             if source in self.graph.attach:
                 attached[self.graph.attach[source], index] = True
         return attached
-
-
-def _shares(codes: np.ndarray, n_codes: int, pseudo: float) -> np.ndarray:
-    counts = np.bincount(codes, minlength=n_codes) + pseudo
-    return np.asarray(counts / counts.sum())
-
-
-def _alike(pairs: np.ndarray | None) -> float:
-    """ρ of two labels, NaN when it is not known how they go together."""
-    if pairs is None:
-        return float("nan")
-    n_classes = len(pairs)
-    return float((n_classes * np.trace(pairs) - 1) / (n_classes - 1))
