@@ -30,8 +30,6 @@ from .progress import Progress, bar
 from .rows import Rows
 from .votes import Votes
 
-__all__ = ["Applied", "Failure", "LabelingWarning", "apply", "apply_report"]
-
 OnError = Literal["warn", "raise", "collect"]
 FailureKind = Literal["raised", "wrong", "slow", "large", "crashed"]
 
@@ -176,6 +174,7 @@ class Tally:
     seconds: float = 0.0
 
     def failed(self, row: int, error: BaseException) -> None:
+        """The function raised on a row, which abstains; the first error is kept."""
         if not self.rows:
             self.error = said(error)
             inner = error.__traceback__.tb_next if error.__traceback__ else None
@@ -184,6 +183,7 @@ class Tally:
         self.answers.append(None)
 
     def add(self, later: Tally) -> None:
+        """Go on with what it answered on the rows that follow."""
         if not self.rows:
             self.error, self.trace = later.error, later.trace
         self.answers += later.answers
@@ -191,6 +191,7 @@ class Tally:
         self.seconds += later.seconds
 
     def failure(self, name: str) -> Failure:
+        """What is told of a function that raised."""
         return Failure(name, tuple(self.rows), self.error, self.trace)
 
 

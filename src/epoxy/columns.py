@@ -12,8 +12,6 @@ from .errors import LabelError, ParameterError, VoteError
 from .lfs import LabelingFunction, SnorkelFunction
 from .votes import ABSTAIN
 
-__all__ = ["check_declared", "encode", "settle_classes"]
-
 _WRONG = -2
 
 

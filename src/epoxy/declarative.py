@@ -17,16 +17,6 @@ import numpy as np
 from .errors import ParameterError, UnknownName, VoteError
 from .rows import Row, Rows
 
-__all__ = [
-    "ColumnLabels",
-    "ModelVotes",
-    "TextPattern",
-    "from_column",
-    "from_model",
-    "keywords",
-    "regex",
-]
-
 
 @dataclass(frozen=True)
 class TextPattern:

@@ -32,7 +32,6 @@ __all__ = [
     "NotIdentifiable",
     "ParameterError",
     "RadiusError",
-    "ReachWarning",
     "StoreError",
     "UnknownName",
     "VectorError",
@@ -119,7 +118,3 @@ class MissingExtra(EpoxyError, ImportError):
     def of(cls, who: str, needs: str, extra: str) -> MissingExtra:
         """Name who needs what, and the pip command."""
         return cls(f"{who} needs {needs}; run: pip install 'epoxy-ws[{extra}]'")
-
-
-class ReachWarning(UserWarning):
-    """Extension did less than asked, and the user could act on it."""

@@ -37,8 +37,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fingerprint", "imports_of", "is_installed"]
-
 _NOT_BEHAVIOUR = frozenset(
     {
         *("__dict__", "__weakref__", "__module__", "__qualname__", "__doc__"),

@@ -16,15 +16,6 @@ from typing import Any, Protocol, overload, runtime_checkable
 from .errors import AlignmentError, ParameterError, VoteError
 from .rows import Row, Rows
 
-__all__ = [
-    "BatchFunction",
-    "LabelingFunction",
-    "RowFunction",
-    "SnorkelFunction",
-    "as_labeling_function",
-    "labeling_function",
-]
-
 
 @runtime_checkable
 class LabelingFunction(Protocol):

@@ -44,8 +44,6 @@ from .scoring import positive_index
 from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
 
-__all__ = ["Epoxy"]
-
 
 class Epoxy(BaseEstimator, Updatable):
     """Extend each source's votes to near rows, then combine them with a label model.

@@ -19,8 +19,6 @@ from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors
 if TYPE_CHECKING:
     from .label_models.patterns import Patterns
 
-__all__ = ["ABSTAIN", "RANDOM", "Split", "Votes", "check_alike"]
-
 ABSTAIN = -1
 """What the matrix holds where a source does not vote."""
 RANDOM = "random"

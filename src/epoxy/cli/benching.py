@@ -9,8 +9,6 @@ from typing import Any, Literal
 from ..errors import ParameterError
 from .output import complain, say, write_json
 
-__all__ = ["arguments", "run"]
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy bench`."""

@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 from . import benching, demo, project, theorising, training, tuning, watching
 
-__all__ = ["ALL", "Command"]
-
 
 class Command(Protocol):
     """One subcommand."""

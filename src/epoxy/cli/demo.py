@@ -14,8 +14,6 @@ from .output import say, write_json
 if TYPE_CHECKING:
     from ..votes import Split, Votes
 
-__all__ = ["arguments", "run", "write_project"]
-
 T = TypeVar("T")
 
 CONFIG = """\

@@ -11,8 +11,6 @@ from ..errors import EpoxyError
 from . import commands
 from .output import complain
 
-__all__ = ["main", "make_parser"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 2 for an error of the input, 130 for Ctrl-C."""

@@ -11,8 +11,6 @@ from typing import Any, TextIO
 
 from ..errors import StoreError
 
-__all__ = ["complain", "draw", "harmless", "paints", "say", "write_json"]
-
 _CONTROL = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
 _ORDER = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _HARMLESS: dict[int, str] = {each: f"\\x{each:02x}" for each in [*_CONTROL, *_ORDER]}

@@ -13,25 +13,6 @@ if TYPE_CHECKING:
     from ..session import Scores, Session
     from ..session.folder import Folder
 
-__all__ = [
-    "explain",
-    "explain_arguments",
-    "export",
-    "export_arguments",
-    "folder_argument",
-    "folder_of",
-    "label",
-    "label_arguments",
-    "model_argument",
-    "new",
-    "new_arguments",
-    "open_project",
-    "report",
-    "report_arguments",
-    "say_notes",
-    "shown",
-]
-
 
 def folder_argument(parser: argparse.ArgumentParser) -> None:
     """The project folder every command but `new` and `demo` starts from."""

@@ -14,8 +14,6 @@ from .project import folder_argument, folder_of, open_project
 if TYPE_CHECKING:
     from ..session import Session
 
-__all__ = ["synthetics", "synthetics_arguments", "theory", "theory_arguments"]
-
 
 def theory_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy theory`."""

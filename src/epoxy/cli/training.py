@@ -22,8 +22,6 @@ from .project import folder_argument, folder_of
 if TYPE_CHECKING:
     from ..session import Session
 
-__all__ = ["arguments", "run"]
-
 KINDS = ("linear", "knn", "fine-tuned")
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _RECORD = "vectors.json"

@@ -13,8 +13,6 @@ from .project import folder_argument, model_argument, open_project, say_notes
 if TYPE_CHECKING:
     from ..session import Session
 
-__all__ = ["arguments", "run"]
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy tune`."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..session import Session
 
-__all__ = ["arguments", "refresh", "run", "saves"]
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy watch`."""

@@ -12,8 +12,6 @@ import numpy as np
 from ..errors import UnknownName
 from ..votes import Split, Votes
 
-__all__ = ["Dataset"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

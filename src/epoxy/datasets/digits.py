@@ -14,8 +14,6 @@ import numpy as np
 from ..votes import Split, Votes
 from .dataset import Dataset
 
-__all__ = ["digits"]
-
 _SIZES = {"train": 1200, "dev": 97, "test": 500}
 _INK = 6  # of 16: what counts as ink when strokes and holes are counted
 

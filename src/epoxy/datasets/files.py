@@ -10,8 +10,6 @@ from typing import Any
 
 from ..errors import EpoxyError, StoreError
 
-__all__ = ["fitting", "read_json", "require_folder"]
-
 
 def require_folder(folder: str | Path) -> Path:
     """The folder, or an error that says what is there instead."""

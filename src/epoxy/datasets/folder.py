@@ -19,8 +19,6 @@ from ..votes import Split, Votes
 from .dataset import Dataset
 from .files import fitting, read_json, require_folder
 
-__all__ = ["read_folder"]
-
 _SPLITS = ("train", "dev", "test")
 
 

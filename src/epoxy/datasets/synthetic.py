@@ -12,8 +12,6 @@ from ..errors import ParameterError
 from ..votes import ABSTAIN, Split, Votes
 from .dataset import Dataset
 
-__all__ = ["Source", "synthetic"]
-
 
 @dataclass(frozen=True)
 class Source:

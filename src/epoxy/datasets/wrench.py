@@ -20,8 +20,6 @@ from ..votes import Split, Votes
 from .dataset import Dataset
 from .files import fitting, read_json, require_folder
 
-__all__ = ["read_wrench"]
-
 _FILES = {"train": "train.json", "dev": "valid.json", "test": "test.json"}
 
 

@@ -24,8 +24,6 @@ from .examination import ERROR, MOST_SOURCES, Case, evenly, limits, names_of, th
 from .outcomes import OUTCOME_CHECKS, tally
 from .report import Finding
 
-__all__ = ["Examinable", "Finding", "diagnose", "diagnose_case"]
-
 _SAME_ROWS, _SAME_VOTES, _SURELY = (
     0.9,
     0.98,

@@ -20,22 +20,6 @@ from ..numerics import wilson
 from ..scoring import precision_recall_f1
 from ..votes import ABSTAIN, Split, Votes
 
-__all__ = [
-    "ERROR",
-    "MOST_SOURCES",
-    "Case",
-    "Comparison",
-    "Likeness",
-    "certainty",
-    "compare",
-    "decide",
-    "evenly",
-    "likeness",
-    "limits",
-    "names_of",
-    "thinned",
-]
-
 ERROR = 0.01
 """How often one question may accuse a healthy set."""
 MOST_SOURCES = 100

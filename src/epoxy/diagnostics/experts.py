@@ -11,8 +11,6 @@ from ..votes import ABSTAIN
 from .report import Column, Table
 from .sources import interval
 
-__all__ = ["expert_table", "reliability_table"]
-
 _EXPERT = (
     Column("expert", "expert"),
     Column("weight", "weight", "number"),

@@ -10,8 +10,6 @@ from ..label_models.base import AdditiveModel
 from ..votes import ABSTAIN, Split, Votes
 from .explanation import Explanation, Voice
 
-__all__ = ["explain_row"]
-
 
 def explain_row(
     label_model: LabelModel,

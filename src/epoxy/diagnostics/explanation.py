@@ -6,8 +6,6 @@ import html
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Explanation", "Voice"]
-
 
 @dataclass(frozen=True)
 class Voice:

@@ -24,8 +24,6 @@ from .examination import (
 )
 from .report import Finding
 
-__all__ = ["OUTCOME_CHECKS", "tally"]
-
 _BROAD, _TIMES = 0.3, 3.0  # coverage, and how many times the others', from which a source is broad
 _DROP = 0.1  # lent votes are a little worse than own ones everywhere; this much is worth a word
 _FEWEST = 10  # votes with truth below which a share says nothing

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Column", "Finding", "Report", "Table"]
-
 
 @dataclass(frozen=True)
 class Column:

@@ -9,8 +9,6 @@ import numpy as np
 from ..scoring import positive_index, precision_recall_f1
 from ..votes import ABSTAIN
 
-__all__ = ["calibration_error", "scores"]
-
 
 def scores(
     proba: np.ndarray,

@@ -10,8 +10,6 @@ from ..numerics import wilson
 from ..votes import ABSTAIN, Votes
 from .report import Column
 
-__all__ = ["SOURCE_COLUMNS", "interval", "source_rows"]
-
 SOURCE_COLUMNS = (
     Column("source", "source"),
     Column("polarity", "names"),

@@ -22,8 +22,6 @@ from .protocol import Encoder
 from .rows import Rows, digest
 from .store import FORMAT, Store
 
-__all__ = ["Cached", "cache_folder"]
-
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""
 

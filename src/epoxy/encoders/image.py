@@ -15,8 +15,6 @@ from .rows import Rows, listed
 from .vectors import as_vectors
 from .weights import first_line, hub_revision, need, tensor_fingerprint
 
-__all__ = ["SHORT_NAMES", "Image"]
-
 SHORT_NAMES = {
     # torchvision's ImageNet weights: what "ResNet-101 pre-trained on ImageNet" meant in the paper;
     # timm's own default for the bare name is another training recipe

@@ -18,8 +18,6 @@ from .protocol import check_positive
 from .rows import fingerprint, texts
 from .vectors import as_vectors
 
-__all__ = ["Lsa"]
-
 _BLOCK = 4_096  # rows per step: the unit of the progress bar
 # words, and signs such as "!" or an emoji, which in short texts say as much as words do
 _TOKEN = r"(?u)\w+|[^\w\s]"

@@ -19,8 +19,6 @@ from ..errors import FrameError, ParameterError
 from .rows import Rows, listed
 from .text import Text
 
-__all__ = ["Pair"]
-
 Span = tuple[int, int]  # where something begins and ends, in characters
 Row = tuple[str, str, str]  # a text, and two things it mentions
 

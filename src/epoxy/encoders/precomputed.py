@@ -13,8 +13,6 @@ from .protocol import Pretrained
 from .rows import Rows, listed
 from .vectors import as_vectors
 
-__all__ = ["Precomputed"]
-
 
 class Precomputed(Pretrained):
     """Vectors that are given, checked for alignment and finiteness.

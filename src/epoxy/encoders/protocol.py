@@ -15,8 +15,6 @@ from ..errors import ParameterError
 from ..progress import Progress, silent
 from .rows import Rows
 
-__all__ = ["Encoder", "Pretrained", "check_positive"]
-
 
 @runtime_checkable
 class Encoder(Protocol):

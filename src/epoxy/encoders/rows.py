@@ -17,8 +17,6 @@ import numpy as np
 from ..errors import FrameError, ParameterError, UnknownName
 from ..rows import known_table
 
-__all__ = ["Rows", "column_of", "digest", "fingerprint", "listed", "texts"]
-
 Rows = Sequence[Any] | np.ndarray
 """Rows once they are read: one entry per row, by position."""
 

@@ -19,8 +19,6 @@ import numpy as np
 
 from ..errors import StoreError
 
-__all__ = ["FORMAT", "Store"]
-
 FORMAT = 2
 """Changes when vectors are written in another way; those of another format are left alone."""
 

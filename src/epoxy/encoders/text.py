@@ -23,8 +23,6 @@ from .weights import (
     tensor_fingerprint,
 )
 
-__all__ = ["Text"]
-
 _ORGANISATION = "sentence-transformers"  # where the hub looks for a name without an owner
 
 

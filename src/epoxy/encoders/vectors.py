@@ -9,8 +9,6 @@ import numpy as np
 from ..errors import AlignmentError, VectorError
 from ..inputs import as_float32, as_table
 
-__all__ = ["as_vectors"]
-
 _MOST_DENSE = 4 << 30  # bytes a sparse answer may take once it is dense
 
 

@@ -18,16 +18,6 @@ from typing import Any
 
 from ..errors import MissingExtra
 
-__all__ = [
-    "first_line",
-    "folder_fingerprint",
-    "hub_revision",
-    "installed_folder",
-    "need",
-    "quiet",
-    "tensor_fingerprint",
-]
-
 _NOT_WEIGHTS = {".md", ".gitattributes", ".png"}
 _PIECE = 1 << 22  # bytes read at a time
 

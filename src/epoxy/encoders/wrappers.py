@@ -18,8 +18,6 @@ from ..progress import Progress, silent
 from .rows import Rows, fingerprint, listed
 from .vectors import as_vectors
 
-__all__ = ["Function", "Transformer"]
-
 
 class _Named:
     """An encoder that is stored under the name the user gives it, if any."""

@@ -9,8 +9,8 @@ images and trains the network itself. `load` (`epoxy.load`) opens a saved one, w
 from __future__ import annotations
 
 from ..persistence import load
-from .base import Head
-from .finetuned import Drift, FineTuned, Training
+from .base import Head, Training
+from .finetuned import Drift, FineTuned
 from .linear import LinearHead
 from .nearest import NearestNeighbors
 

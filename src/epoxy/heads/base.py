@@ -15,8 +15,6 @@ from ..estimators import BaseEstimator, ClassifierMixin
 from ..inputs import as_table, check_finite
 from ..persistence import State, save
 
-__all__ = ["Estimator", "Head", "Targets", "Training", "as_inputs"]
-
 _SUM_TOLERANCE = 1e-3  # float16 and printed probabilities still count as distributions
 
 

@@ -24,8 +24,6 @@ from .linear import LinearHead
 if TYPE_CHECKING:
     from .networks import Encoded, Network
 
-__all__ = ["Drift", "FineTuned", "Training"]
-
 _WEIGHTS = "model.safetensors"
 
 

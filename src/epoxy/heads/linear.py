@@ -18,8 +18,6 @@ from ..numerics import softmax
 from ..persistence import State
 from .base import Estimator, Targets, as_inputs
 
-__all__ = ["LinearHead"]
-
 _GRADIENT_TOLERANCE = 1e-4  # scikit-learn's default `tol`, on the same scale (mean loss per row)
 
 

@@ -11,8 +11,6 @@ from ..errors import ParameterError
 from ..persistence import State
 from .base import Estimator, Targets, as_inputs
 
-__all__ = ["NearestNeighbors"]
-
 
 class NearestNeighbors(Estimator):
     """Each of the k nearest rows speaks with equal weight; its target may be a distribution.

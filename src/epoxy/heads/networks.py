@@ -17,8 +17,6 @@ from ..encoders.image import SHORT_NAMES
 from ..encoders.weights import first_line, installed_folder, need, quiet
 from ..errors import FrameError, UnknownName
 
-__all__ = ["ImageNetwork", "Network", "TextNetwork", "open_network", "reopen"]
-
 DEFAULT_TEXT = "all-MiniLM-L6-v2"
 DEFAULT_IMAGE = "efficientnet-lite0"
 

@@ -19,8 +19,6 @@ from ..progress import Progress
 from .base import Training
 from .networks import Encoded, Network
 
-__all__ = ["Examples", "History", "Plan", "batches", "encode_all", "train"]
-
 _EVALUATION_BATCH = 64
 _DROPOUT = 0.1
 _CLIP = 1.0  # usual bound of the gradient norm when fine-tuning transformers

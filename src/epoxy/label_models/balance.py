@@ -18,8 +18,6 @@ from ..votes import Votes
 from .moments import Moments
 from .readings import VOTER, Readings, read
 
-__all__ = ["learn_balance"]
-
 _ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
 
 

@@ -23,24 +23,6 @@ from .kernels import from_log_odds, sum_log_odds
 if TYPE_CHECKING:
     from .moments import Moments
 
-__all__ = [
-    "AdditiveModel",
-    "BalancedModel",
-    "LabelModel",
-    "SavedModel",
-    "TableModel",
-    "as_votes",
-    "balance_of",
-    "balance_used",
-    "check_speaks",
-    "known_labels",
-    "learned_accuracy",
-    "plain_params",
-    "posterior",
-    "resolve_balance",
-    "votes_for",
-]
-
 ClassBalance = Sequence[float] | np.ndarray | Split | None
 
 

@@ -10,8 +10,6 @@ from ..errors import ParameterError, UnknownName
 from ..votes import ABSTAIN, Votes
 from .base import ClassBalance, TableModel, as_votes, check_speaks, posterior, resolve_balance
 
-__all__ = ["DawidSkene"]
-
 
 class DawidSkene(TableModel):
     """Maximum likelihood for sources with any confusion matrix, starting from the majority vote.

@@ -11,8 +11,6 @@ import numpy as np
 
 from ..compiling import compiled
 
-__all__ = ["compare", "tabulate", "warm"]
-
 
 def compare(
     joint: np.ndarray, n: int, named: np.ndarray, balance: np.ndarray

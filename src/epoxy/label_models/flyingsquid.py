@@ -19,8 +19,6 @@ import numpy as np
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from .moments import Moments
 
-__all__ = ["fit", "log_prior"]
-
 _TINY = 1e-300  # log of an exact zero; far below anything a table of counts can hold
 
 

@@ -17,18 +17,6 @@ import numpy as np
 from ..compiling import compiled, select_largest
 from . import detectors
 
-__all__ = [
-    "encode",
-    "from_log_odds",
-    "look_up_pairs",
-    "median_of_triplets",
-    "meet",
-    "meet_one",
-    "sum_log_odds",
-    "swap",
-    "warm",
-]
-
 
 def sum_log_odds(columns: np.ndarray, tables: np.ndarray, start: float) -> np.ndarray:
     """start + Σⱼ tables[j, columns[j, i] + 1] for every row i; columns is (n_sources, n_rows)."""

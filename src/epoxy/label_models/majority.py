@@ -9,8 +9,6 @@ import numpy as np
 from ..votes import Votes
 from .base import ClassBalance, SavedModel, as_votes, check_speaks, resolve_balance, votes_for
 
-__all__ = ["MajorityVote"]
-
 
 class MajorityVote(SavedModel):
     """Each vote counts one; probabilities are shares of the votes cast.

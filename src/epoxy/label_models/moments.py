@@ -16,8 +16,6 @@ from ..errors import AlignmentError
 from ..votes import Votes
 from . import kernels
 
-__all__ = ["Moments", "moments"]
-
 _BLOCK = 1 << 18  # rows per float32 product: counts stay below 2**24, where float32 is exact
 
 

@@ -14,8 +14,6 @@ from . import kernels
 from .moments import Moments, moments
 from .patterns import Patterns, fits, steps_of, votes_by_code
 
-__all__ = ["PairCounts"]
-
 # sources × classes up to which all pairs are kept; beyond, moments are counted anew
 _LARGEST = 4000
 _NONE = np.empty(0, dtype=np.int32)

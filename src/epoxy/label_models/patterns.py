@@ -14,8 +14,6 @@ import numpy as np
 
 from . import kernels
 
-__all__ = ["Patterns", "fits", "patterns_of", "steps_of", "votes_by_code"]
-
 _LARGEST = 1 << 17  # combinations up to which every row keeps the number of its own
 _PER_ROW = 8  # and up to so many for each row: beyond, the tables cost more than the rows
 

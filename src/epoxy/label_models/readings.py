@@ -28,8 +28,6 @@ import numpy as np
 from .detectors import compare
 from .moments import Moments
 
-__all__ = ["VOTER", "Readings", "read"]
-
 VOTER = -1
 """In `Readings.named`: the unit is a whole source, not one class of it."""
 

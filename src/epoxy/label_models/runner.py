@@ -22,8 +22,6 @@ from ..votes import Votes
 from .base import LabelModel, TableModel, posterior
 from .pair_counts import PairCounts
 
-__all__ = ["Columns", "LabelModelRunner"]
-
 _FEW = 32  # sources up to which BLAS does not think of a second thread
 
 

@@ -11,8 +11,6 @@ from ..errors import MissingExtra, NotFitted
 from ..votes import Votes
 from .base import BalancedModel, ClassBalance, as_votes, check_speaks, resolve_balance
 
-__all__ = ["Snorkel"]
-
 
 class Snorkel(BalancedModel):
     """Snorkel's LabelModel behind our protocol; needs the `snorkel` extra.

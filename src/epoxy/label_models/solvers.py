@@ -12,8 +12,6 @@ import numpy as np
 from . import kernels
 from .readings import Readings
 
-__all__ = ["SOLVERS", "Solver", "pooled"]
-
 
 def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The triplet estimates of unit 0: values (n_pairs,), NaN where there is none, and the partners."""

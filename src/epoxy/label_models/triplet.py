@@ -17,8 +17,6 @@ from .moments import Moments, moments
 from .readings import VOTER, Readings, read
 from .solvers import SOLVERS, Solver, pooled
 
-__all__ = ["Triplet"]
-
 _ENOUGH = 10  # rows a comparison must rest on before its triplets are trusted one by one
 _CERTAIN = 3.0  # standard errors before a source is read as worse than chance
 

@@ -23,8 +23,6 @@ from .knn_lists import Candidates, Lists, proven
 from .space import Space
 from .workers import Work
 
-__all__ = ["Checkpoint", "Made", "appended", "full_order", "rectangle", "symmetric"]
-
 TILE = 1024
 ORDER_TILE = 128
 Arrays = tuple[np.ndarray, np.ndarray]

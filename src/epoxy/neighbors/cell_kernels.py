@@ -8,8 +8,6 @@ import numpy as np
 
 from ..compiling import U, compiled, reordered
 
-__all__ = ["meet_cells", "raise_peaks"]
-
 SPAN = 2048  # queries at a time: with more their own vectors leave the cache
 SIDE = 4  # vectors on each side of a block of inner products
 TOP = 255

@@ -22,8 +22,6 @@ from .cell_kernels import raise_peaks
 from .space import Space
 from .workers import Work, single_threaded_blas
 
-__all__ = ["Cells", "Grouping", "Peaks", "worth_grouping"]
-
 FROM = 1 << 15  # nodes from which cells pay; fewer are searched directly in no time
 SIZE = 256  # nodes per cell, on average
 MOST = 1024  # cells: the table has a byte for each and every node

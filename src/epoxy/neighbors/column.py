@@ -29,8 +29,6 @@ from .search_cells import search_cells
 from .space import Space
 from .workers import Work
 
-__all__ = ["Column", "Support"]
-
 SCAN_BLOCK = 1 << 14
 FEW = 16  # walking a source's list costs about this many times as much as a target's
 

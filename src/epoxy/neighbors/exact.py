@@ -18,8 +18,6 @@ from ..progress import Progress, silent
 from .search import NONE, Found, Query, search
 from .space import Space
 
-__all__ = ["checked_radius", "nearest", "warm", "within"]
-
 BUDGET = 64 << 20
 
 

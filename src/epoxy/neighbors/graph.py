@@ -23,8 +23,6 @@ from .cells import Cells, Grouping, worth_grouping
 from .search_cells import load_cell_loops
 from .space import Space
 
-__all__ = ["Graph"]
-
 FULL_ORDER = 4096  # nodes up to which the whole order is kept: 200 MB, and nothing ever falls back
 WIDTH = 256
 BUDGET = 2 << 30

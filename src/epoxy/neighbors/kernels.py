@@ -14,18 +14,6 @@ import numpy as np
 from ..compiling import U, compiled
 from .metrics import LANES
 
-__all__ = [
-    "best_two",
-    "drop_stale",
-    "multiply",
-    "pair_dots",
-    "pair_squares",
-    "propagate",
-    "scan",
-    "turn",
-    "turned",
-]
-
 TURN_ROWS, TURN_COLUMNS = 32, 8
 
 

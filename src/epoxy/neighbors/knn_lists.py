@@ -20,8 +20,6 @@ import numpy as np
 from . import list_kernels
 from .space import Space
 
-__all__ = ["Candidates", "Lists", "exact_rows", "proven"]
-
 SPARE = 16  # kept beyond k, so that neighbours within rounding of the k-th are still in the list
 BOLDNESS = 2.5  # standard deviations above the expected rank at which a sample sets the floor
 ROW_BYTES = 128 << 20

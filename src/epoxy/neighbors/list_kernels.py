@@ -14,8 +14,6 @@ import numpy as np
 
 from ..compiling import U, compiled, select_largest
 
-__all__ = ["drain", "push", "rank_rows"]
-
 CHUNK = 64
 SIGN = np.uint32(0x80000000)
 

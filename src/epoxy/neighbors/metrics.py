@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike
 
 from ..errors import UnknownName, VectorError
 
-__all__ = ["LANES", "METRICS", "Cosine", "Euclidean", "Metric", "metric_named"]
-
 LANES = 32
 UNIT_ROUNDOFF = 2.0**-24
 SMALLEST_NORMAL = 2.0**-126

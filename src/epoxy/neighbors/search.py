@@ -22,8 +22,6 @@ from .kernels import multiply, turned
 from .space import Space
 from .workers import Work, n_threads
 
-__all__ = ["NONE", "Found", "Query", "Top2", "blocks", "decide", "search", "settle"]
-
 NONE = -1
 TILE = 1024
 SMALL = 5e7  # multiplications and additions that one thread does before two have started

@@ -16,8 +16,6 @@ from .search import Found, Query, Top2, blocks, decide, search, settle
 from .space import Space
 from .workers import Work, n_threads
 
-__all__ = ["load_cell_loops", "search_cells"]
-
 WORTH = 1e8  # multiplications from which choosing cells pays
 ROUNDS = (2, 4, 14, 0)  # cells looked at in each round; in the last all that are left
 BLOCK = 4096

@@ -19,8 +19,6 @@ from ..inputs import as_float32
 from . import kernels
 from .metrics import Metric, metric_named
 
-__all__ = ["Space"]
-
 
 @dataclass(frozen=True, eq=False)
 class Space:

@@ -15,8 +15,6 @@ import numpy as np
 
 from ..files import sweep, write_whole
 
-__all__ = ["load", "remove", "save"]
-
 log = logging.getLogger(__name__)
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError)

@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 
 from ..progress import Progress, silent
 
-__all__ = ["Work", "many_threaded_blas", "n_threads", "single_threaded_blas"]
-
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 T = TypeVar("T")
 

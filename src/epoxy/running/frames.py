@@ -10,8 +10,6 @@ import json
 import struct
 from typing import Any, BinaryIO
 
-__all__ = ["receive", "send"]
-
 _SIZES = struct.Struct("<QQ")
 
 

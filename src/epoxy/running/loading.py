@@ -24,8 +24,6 @@ from ..errors import EpoxyError, StoreError
 from ..fingerprints import imports_of, is_installed
 from ..lfs import LabelingFunction, as_labeling_function
 
-__all__ = ["Loader", "digest_of"]
-
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 Seen = Callable[[Path, str], None]

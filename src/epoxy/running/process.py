@@ -17,8 +17,6 @@ from typing import Any, BinaryIO, cast
 
 from .frames import receive, send
 
-__all__ = ["Ended", "Process", "TooSlow"]
-
 _START = (
     "import sys; sys.path[:] = sys.argv[4:]; del sys.argv[4:]; "
     "from epoxy.running.worker import main; main()"

@@ -26,8 +26,6 @@ from ..progress import Progress, silent
 from .loading import digest_of
 from .process import Ended, Process, TooSlow
 
-__all__ = ["Limits", "Loaded", "LoadedFunction", "Runner", "Voted", "watched_files"]
-
 _TABLES = 4
 """Tables a worker keeps; the one asked about longest ago is forgotten first."""
 

@@ -28,8 +28,6 @@ from ..rows import Row, Rows
 from .frames import receive, send
 from .loading import Loader
 
-__all__ = ["main"]
-
 _STOP = (KeyboardInterrupt, MemoryError)
 """What ends a function at once: other rows would take as long to be refused memory."""
 

@@ -11,17 +11,6 @@ from ..votes import Split, Votes
 from .forward_backward import ChainPrior
 from .layout import Layout, layout_of
 
-__all__ = [
-    "joint_balance",
-    "learn_pairs",
-    "learn_share",
-    "pair_balance",
-    "pairs_from_transitions",
-    "rake",
-    "stationary_chain",
-    "staying_pairs",
-]
-
 _ROUNDS = 300
 _HALVINGS = 40
 

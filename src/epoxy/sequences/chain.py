@@ -27,8 +27,6 @@ from .layout import Layout, layout_of
 from .model import Balance, SequenceModel, alike, check_shares
 from .triplets import SOLVE
 
-__all__ = ["Chain"]
-
 _MAX_JOINT = 1 << 22
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["agreement", "one_hot", "vote_counts"]
-
 _BLOCK = 1 << 17  # rows per product: bounds memory, and float32 counts stay exact below 2**24
 
 

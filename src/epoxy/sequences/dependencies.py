@@ -28,8 +28,6 @@ from ..label_models.solvers import SOLVERS
 from ..shares import checked_shares
 from ..votes import Votes
 
-__all__ = ["Dependencies", "barred_pairs", "learn_dependencies"]
-
 _CAUTION = 2.0  # θ is estimated from the same votes: standard errors are taken this much larger
 
 

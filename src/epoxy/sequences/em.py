@@ -15,8 +15,6 @@ from .counts import one_hot
 from .forward_backward import ChainPrior, smooth
 from .layout import Layout
 
-__all__ = ["refine"]
-
 _ROUNDS = 50
 _LONGEST = 500  # rows learned from at once: a cut loses one link in so many, and saves Python steps
 _WEIGHT = 2.0  # rows the starting table counts for: a source with few votes stays near its start

@@ -19,8 +19,6 @@ from ..votes import Votes
 from .counts import agreement
 from .triplets import Partners, one_coin, signs, solve
 
-__all__ = ["Meetings", "accuracies", "estimate_tables", "one_sided"]
-
 
 @dataclass(frozen=True, eq=False)
 class Meetings:

@@ -15,8 +15,6 @@ import numpy as np
 from ..compiling import compiled
 from .layout import Layout
 
-__all__ = ["ChainPrior", "Smoothed", "log", "log_sum", "messages", "smooth", "viterbi"]
-
 _FEW = 2048  # entries below which call overhead outweighs the slower ufunc
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from ..errors import AlignmentError, ParameterError, VoteError
 from ..votes import ABSTAIN, Votes
 
-__all__ = ["JunctionTree", "TaskGraph"]
-
 
 @dataclass(frozen=True, eq=False)
 class JunctionTree:

@@ -15,15 +15,6 @@ from ..errors import ParameterError
 from .forward_backward import log, log_sum
 from .graph import JunctionTree, TaskGraph
 
-__all__ = [
-    "TaskPrior",
-    "check_width",
-    "most_likely",
-    "prior_of_joint",
-    "prior_of_pairs",
-    "propagate",
-]
-
 MAX_STATES = 1 << 20
 """Largest clique table: beyond it exact inference is hopeless, and we say so."""
 _ENTRIES = 1 << 22  # table entries held at once, all items together

@@ -15,8 +15,6 @@ import numpy as np
 from ..errors import AlignmentError, ParameterError
 from ..votes import Votes
 
-__all__ = ["Layout", "layout_of", "sequence_ids"]
-
 
 @dataclass(frozen=True, eq=False)
 class Layout:

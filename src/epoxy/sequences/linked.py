@@ -15,8 +15,6 @@ import numpy as np
 
 from .graph import forest
 
-__all__ = ["Linked", "link"]
-
 _ROUNDS = 500
 
 

@@ -21,8 +21,6 @@ from .linked import Linked, link
 from .reference import reference_tables
 from .triplets import SOLVE
 
-__all__ = ["SequenceModel", "alike", "check_shares"]
-
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
 

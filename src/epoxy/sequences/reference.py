@@ -19,8 +19,6 @@ from ..label_models import flyingsquid
 from ..label_models.moments import moments
 from ..votes import Votes
 
-__all__ = ["reference_tables"]
-
 
 def reference_tables(
     items: np.ndarray,

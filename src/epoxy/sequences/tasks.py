@@ -28,8 +28,6 @@ from .layout import Layout, layout_of
 from .model import Balance, SequenceModel, alike, check_shares
 from .triplets import SOLVE
 
-__all__ = ["Tasks"]
-
 
 class Tasks(SequenceModel):
     """The paper's label model over a graph of tasks; inference is exact on its junction tree.

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["SOLVE", "Partners", "one_coin", "signs", "solve"]
-
 SOLVE = ("median", "mean", "overlap")
 _CLEAR = 2.0  # standard errors a denominator must keep from zero while better triplets exist
 _SUREST = (

@@ -25,18 +25,6 @@ from ..workspace import Source, Workspace
 from .records import Record
 from .state import State
 
-__all__ = [
-    "Balance",
-    "Edit",
-    "Label",
-    "Radii",
-    "Remove",
-    "SetVotes",
-    "Several",
-    "Switch",
-    "edit_from_json",
-]
-
 Key = tuple[str, ...]
 """What an edit decides: a later edit with the same key overrides it."""
 

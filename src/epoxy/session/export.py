@@ -17,8 +17,6 @@ from ..workspace import TRAIN
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["FORMATS", "export", "format_of", "label_table", "write_table"]
-
 FORMATS = ("parquet", "csv", "jsonl", "huggingface")
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 

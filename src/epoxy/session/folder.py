@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .session import Session
     from .state import Change, State
 
-__all__ = ["Folder"]
-
 
 @dataclass(eq=False)
 class Folder:

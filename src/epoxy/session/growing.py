@@ -12,8 +12,6 @@ from ..workspace import TRAIN, Workspace, column_of
 from .edits import About, Edit
 from .state import RowNames, State
 
-__all__ = ["Append"]
-
 
 @dataclass(frozen=True, eq=False)
 class Append(Edit):

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from ..errors import ParameterError
 from .edits import Edit
 
-__all__ = ["History", "Step"]
-
 MOST_BYTES = 64 << 20
 MOST_STEPS = 10_000
 

@@ -16,8 +16,6 @@ from .project import FILE, Project
 from .reading import ProjectRows, read_project
 from .rows_files import label_of, read_rows
 
-__all__ = ["new_project"]
-
 TEMPLATE = """\
 # What to label, and how. Everything here is yours to edit.
 

@@ -22,8 +22,6 @@ from .voting import vote
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["open_session"]
-
 S = TypeVar("S", bound="Session")
 
 

@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
-from .rows_files import label_of, read_rows
-
-__all__ = ["FILE", "Project", "label_of", "read_rows"]
 
 FILE = "epoxy.toml"
 

@@ -14,10 +14,9 @@ import numpy as np
 from ..encoders import embed
 from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName
 from ..progress import Progress
-from .project import Project, label_of, read_rows
+from .project import Project
 from .records import Place
-
-__all__ = ["ROWS_FILE", "ProjectRows", "read_project", "read_vectors"]
+from .rows_files import label_of, read_rows
 
 ROWS_FILE, DEV_FILE = "rows", "dev"
 """What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""

@@ -20,8 +20,6 @@ from ..numerics import softmax
 from ..votes import ABSTAIN
 from ..workspace import HandLabels
 
-__all__ = ["Record", "Records"]
-
 UNTOLD, VOICES = 0.9, 10.0
 """How often a labeller is right of whom nothing is known, and the rows labelled twice that outweigh it."""
 TRUSTED = 0.999

@@ -7,8 +7,6 @@ from typing import Any
 
 from ..errors import FrameError, StoreError, UnknownName
 
-__all__ = ["label_of", "read_rows"]
-
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
 

@@ -14,8 +14,6 @@ from ..workspace import TRAIN
 from .edits import Edit
 from .state import Change
 
-__all__ = ["change_between", "comparison", "scores_of"]
-
 
 def comparison(name: str, outcome: Outcome, own: Scores, positive: str | None) -> dict[str, Scores]:
     """Majority vote, the paper's pipeline and a model, scored on the same rows."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..engines import Engine, Outcome, engine_of
+from ..engines import Engine, Outcome, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood
@@ -34,8 +34,6 @@ from .view import SPLITS, SessionView
 if TYPE_CHECKING:
     from .folder import Folder
     from .tuning import Tuned
-
-__all__ = ["Session"]
 
 
 class Session(SessionView):
@@ -128,7 +126,7 @@ class Session(SessionView):
             workspace = self._state.workspace
         with self._told("fitting"):
             self._outcome = self._engine.update(workspace)
-            self._scores = scoring.scores_of(self._outcome, positive)
+            self._scores = scores_of(self._outcome, positive)
 
     @classmethod
     def open(
@@ -259,7 +257,7 @@ class Session(SessionView):
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
-            found = scoring.scores_of(outcome, self.positive)
+            found = scores_of(outcome, self.positive)
             scored = (self._scores, found)
             words = _words(edit, self._state)
             return scoring.change_between(
@@ -299,7 +297,7 @@ class Session(SessionView):
             words = _words(edit, self._state) if what is None else what
             state, inverse = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
-            found = scoring.scores_of(outcome, self.positive)
+            found = scores_of(outcome, self.positive)
             number = self._version + 1
             if self.folder is None:
                 break
@@ -329,7 +327,7 @@ class Session(SessionView):
         """Take up what another session of the same project decided; it is not this one's to undo."""
         self._state, _ = edit.apply(self._state, self._engine)
         self._outcome = self._engine.update(self._state.workspace)
-        self._scores = scoring.scores_of(self._outcome, self.positive)
+        self._scores = scores_of(self._outcome, self.positive)
         self._version += 1
 
     def _need_folder(self, verb: str) -> Folder:

@@ -12,8 +12,6 @@ from ..votes import Split
 from ..workspace import TRAIN, Workspace
 from .records import Place, Records
 
-__all__ = ["Change", "RowNames", "State"]
-
 
 class RowNames:
     """Where rows are, by the file they came from and their id; equal ids mean the first row."""

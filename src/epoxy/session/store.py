@@ -23,8 +23,6 @@ from typing import Any
 
 from ..errors import StoreError
 
-__all__ = ["Behind", "LogRecord", "Store"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

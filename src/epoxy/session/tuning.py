@@ -19,8 +19,6 @@ from .state import Change
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Tuned", "tune_session"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tuned:

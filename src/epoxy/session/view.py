@@ -20,8 +20,6 @@ from .state import State
 if TYPE_CHECKING:
     from .folder import Folder
 
-__all__ = ["SPLITS", "SessionView"]
-
 SPLITS = ("train", "dev")
 
 

@@ -19,8 +19,6 @@ from .edits import SetVotes
 from .project import Project
 from .reading import ProjectRows
 
-__all__ = ["vote", "votes_of"]
-
 
 def votes_of(lf: Any, rows: Any, classes: tuple[str, ...]) -> SetVotes:
     """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
