@@ -391,7 +391,9 @@ def test_a_state_without_its_arrays_is_refused():
     state = Chain(3).fit(votes).to_state()
     broken = persistence.State(state.values, {"first": state.arrays["first"]})
 
-    with pytest.raises(StoreError, match="the saved Chain lacks 'extra'"):
+    with pytest.raises(
+        StoreError, match="the saved arrays.npz lacks the array 'by_place'; fit and save"
+    ):
         Chain.from_state(broken)
 
 

@@ -8,6 +8,8 @@ old, because its processes cannot be asked.
 
 A folder cannot be renamed over another. The old one is set aside first (`.NAME.….old`); between the two
 renames there is no folder of that name, and `standing` finds the one set aside.
+
+What is read is a regular file, at once and no longer than it says: a pipe or a device has no end.
 """
 
 from __future__ import annotations
@@ -17,15 +19,28 @@ import os
 import platform
 import re
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["beside", "replace_folder", "standing", "sweep", "write_whole"]
+from .errors import StoreError
+
+__all__ = [
+    "beside",
+    "open_regular",
+    "read_whole",
+    "replace_folder",
+    "standing",
+    "sweep",
+    "write_whole",
+]
 
 _DAY = 24 * 3600
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r".*\.(?P<host>[^/]*)-(?P<process>\d+)-[0-9a-f]+\.(tmp|old)")
 
 
@@ -57,6 +72,27 @@ def write_whole(
     if durable:
         _sync(path.parent)
     sweep(path.parent, path.name)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; anything else is refused at once."""
+    # without waiting: to open a pipe that nobody writes to would take for ever
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise StoreError(f"{path} is not a regular file; put the file itself in its place")
+    return file
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """The bytes of a regular file, of so many at most."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise StoreError(
+                f"{path} has {size} bytes, expected {most} at most; put the right file in its place"
+            )
+        return file.read(size)
 
 
 def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:

@@ -37,12 +37,28 @@ from .extension import (
     unextended,
 )
 from .label_models import LabelModel, MajorityVote, Triplet, balance_of
-from .label_models.base import balance_used, learned_accuracy
+from .label_models.base import SavedModel, balance_used, learned_accuracy
 from .neighbors import Space
 from .persistence import Savable, State, nest, unnest
+from .schema import Array
 from .scoring import positive_index
 from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
+
+_VALUES = {
+    "sources": [str],
+    "classes": [str],
+    "metric": str,
+    "weighting": {"name": str, "k?": int, "power?": float, "margin?": float, "seed?": int},
+    "label_model": dict,
+}
+_ARRAYS = {  # votes, vectors and sequences are checked by the values they become
+    "votes": Array("iu", "rows sources"),
+    "radius": Array("f", "sources", low=0, high=np.inf, nan=True),
+    "vectors": Array("f", "rows dimension", optional=True),
+    "ids": Array("iuUf", "ids"),
+    "sequences": Array("iuUf", "rows", optional=True),
+}
 
 
 class Epoxy(BaseEstimator, Updatable):
@@ -278,7 +294,9 @@ class Epoxy(BaseEstimator, Updatable):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted model again; the reach onto the train rows is searched anew."""
-        values, arrays = state.values, state.arrays
+        values = state.read_values(_VALUES)
+        inner, rest = unnest(state, "label_model")
+        arrays = rest.read_arrays(_ARRAYS, sources=len(values["sources"]))
         about = dict(values["weighting"])
         rule = type(resolve_weighting(about.pop("name")))(**about)
         votes = Votes(
@@ -288,7 +306,14 @@ class Epoxy(BaseEstimator, Updatable):
             sequences=arrays.get("sequences"),
         )
         train = Split(votes, arrays.get("vectors"), ids=arrays["ids"])
-        inner, radii = unnest(state, "label_model"), arrays["radius"]
+        radii = arrays["radius"]
+        if not isinstance(inner, SavedModel) or (inner.sources_, inner.classes_) != (
+            votes.sources,
+            votes.classes,
+        ):
+            raise StoreError(
+                "its label model is of other sources or classes; fit and save the model again"
+            )
         model = cls(inner, radii, rule, metric=values["metric"])
         reach = model._reach(train)
         return model.with_parts(train, inner, radii, reach, reach.extend(radii))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..errors import StoreError
 from ..persistence import State
+from ..schema import Array
 from ..votes import Split, Votes
 from .decision import Rule
-from .features import View
+from .features import WAVES, View
 from .fitted import Corrected, Fitted, Readout
 from .labelled import Labelled
 from .sequence import LabelChain
@@ -22,6 +24,109 @@ __all__ = ["from_state", "to_state"]
 
 _Model = TypeVar("_Model", bound="Fusion")
 CHAIN = ("share", "pairs", "given")
+VIEW = ("centre", "scale", "axes", "waves", "phase", "middle")
+TAUGHT = ("y", "dual", "weights", "bias", "of_votes")
+_SPLIT = {"sources": [str], "classes": [str]}
+_VALUES = {
+    "parameters": {
+        "scoring": str,
+        "positive": (str, None),
+        "metric": str,
+        "radius": object,
+        "class_balance": ([float], dict, None),
+        "noise": float,
+        "seed": int,
+    },
+    "apart": bool,
+    "rule": {"positive": (int, None), "threshold": (float, None)},
+    "splits": {"train": _SPLIT, "hand?": _SPLIT},
+    "places?": [[int]],
+    "neighbours?": bool,
+    "chain?": {"trust": float, "noise": float, "counted": int},
+}
+
+
+def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
+    """What the arrays of a model with these values must be; parts come whole or not at all."""
+    splits, several = values["splits"], f"feature_axes+{WAVES} classes"
+    n_classes = len(splits["train"]["classes"])
+    found = {
+        "prior": Array("f", "classes", low=1e-300, high=1, shares=1),
+        "columns": Array("iu", "columns", low=0, high=len(splits["train"]["sources"]) - 1),
+        "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
+        "edges": Array("f", "edges", low=0, high=np.inf),
+        "vote_mean": Array("f", "classes*columns", low=0, high=1),
+        "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
+    }
+    for name in splits:
+        found |= _schema_of_split(name, n_classes)
+    if "view/centre" in names:
+        found |= {
+            "view/centre": Array("f", "dimension"),
+            "view/scale": Array("f", "dimension", low=0),
+            "view/axes": Array("f", "dimension feature_axes"),
+            "view/waves": Array("f", f"dimension {WAVES}"),
+            "view/phase": Array("f", f"{WAVES}"),
+            "view/middle": Array("f", f"feature_axes+{WAVES}"),
+        }
+        if "pupil/weights" in names:
+            for name in ("pupil", "echo"):
+                found[f"{name}/weights"] = Array("f", several)
+                found[f"{name}/base"] = Array("f", "classes", low=0, high=1)
+    if "places" in values:
+        found |= {
+            "corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
+            "corrected/dual": Array("f", "labelled classes"),
+            "corrected/weights": Array("f", "experts"),
+            "corrected/bias": Array("f", "classes"),
+            "corrected/of_votes": Array("f", "classes*columns classes"),
+        }
+        if "view/centre" in names:
+            found["corrected/of_features"] = Array("f", several, optional=True)
+    if "chain" in values:
+        found |= {
+            "chain/share": Array("f", "classes", low=1e-300, high=1, shares=1),
+            "chain/pairs": Array("f", "tables classes classes", low=0, high=1, shares=2),
+            "chain/given": Array("iu", "train_rows", low=-1, high=n_classes - 1),
+        }
+    return found
+
+
+def _schema_of_split(name: str, n_classes: int) -> dict[str, Array]:
+    """Votes, vectors and sequences are checked by the values they become."""
+    found = {
+        f"{name}/votes": Array("iu", f"{name}_rows {name}_sources"),
+        f"{name}/ids": Array("iuUf", f"{name}_ids"),
+        f"{name}/vectors": Array("f", f"{name}_rows dimension", optional=True),
+        f"{name}/sequences": Array("iuUf", f"{name}_rows", optional=True),
+    }
+    if name == "hand":
+        found["hand/y"] = Array("iu", "hand_rows", low=-1, high=n_classes - 1)
+    return found
+
+
+def _check_parts(model: Fusion, fitted: Fitted, values: dict[str, Any]) -> None:
+    """Refuse parts that do not fit each other."""
+    n_classes, rule, taught = len(fitted.prior), fitted.rule, fitted.corrected
+    of_vectors = fitted.view is not None
+    wrong = {
+        "positive": rule.positive is not None and not 0 <= rule.positive < n_classes,
+        "experts": taught is not None and len(taught.weights) != len(fitted.experts),
+        "neighbours": fitted.hears_neighbours and (taught is None or taught.labelled is None),
+        "vectors": of_vectors and model.train_.vectors is None,
+        "hand labels": taught is not None
+        and (model.hand_ is None or model.hand_.n_rows != len(taught.y)),
+        "places": taught is not None
+        and taught.labelled is not None
+        and len(values["places"]) != len(taught.y),
+        "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
+        "edges": bool((np.diff(fitted.edges) < 0).any()),
+        "trust": model.chain_ is not None and not 0 <= model.chain_.trust <= 1,
+        "noise": model.chain_ is not None and not 0 <= model.chain_.noise < 1,
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise StoreError(f"its {name} do not fit the rest; fit and save the model again")
 
 
 def to_state(model: Fusion) -> State:
@@ -35,8 +140,7 @@ def to_state(model: Fusion) -> State:
         "vote_mean": fitted.vote_mean,
     }
     if fitted.view is not None:
-        names = ("centre", "scale", "axes", "waves", "phase", "middle")
-        arrays |= {f"view/{name}": getattr(fitted.view, name) for name in names}
+        arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
     for name, readout in (("pupil", fitted.pupil), ("echo", fitted.echo)):
         if readout is not None:
             arrays |= {f"{name}/weights": readout.weights, f"{name}/base": readout.base}
@@ -66,7 +170,7 @@ def _keep_chain(chain: LabelChain, arrays: dict[str, np.ndarray]) -> dict[str, A
 
 
 def _keep_corrected(taught: Corrected, arrays: dict[str, np.ndarray]) -> list[list[int]]:
-    for name in ("y", "dual", "weights", "bias", "of_votes"):
+    for name in TAUGHT:
         arrays[f"corrected/{name}"] = getattr(taught, name)
     if taught.of_features is not None:
         arrays["corrected/of_features"] = taught.of_features
@@ -75,13 +179,17 @@ def _keep_corrected(taught: Corrected, arrays: dict[str, np.ndarray]) -> list[li
 
 def from_state(cls: type[_Model], state: State) -> _Model:
     """The same model; features of the labelled rows follow from their vectors, which are stored."""
-    values, arrays = state.values, state.arrays
-    if "rule" not in values:
-        raise StoreError(
-            "this model was saved by an earlier version whose Fusion had other experts; "
-            "fit it again on the same splits and save it"
+    values = state.read_values(_VALUES)
+    about = values["splits"]["train"]
+    arrays = dict(
+        state.read_arrays(
+            _schema(values, state.arrays),
+            classes=len(about["classes"]),
+            train_sources=len(about["sources"]),
+            hand_sources=len(about["sources"]),
         )
-    model = cls(**values["parameters"])
+    )
+    model = cls(**values["parameters"]).checked(about["classes"])
     model.train_ = _split(values["splits"]["train"], "train", arrays)
     hand = values["splits"].get("hand")
     model.hand_ = None if hand is None else _split(hand, "hand", arrays)
@@ -91,8 +199,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         model.chain_ = LabelChain(**kept, **values["chain"])
     view = None
     if "view/centre" in arrays:
-        names = ("centre", "scale", "axes", "waves", "phase", "middle")
-        parts = {name: arrays[f"view/{name}"] for name in names}
+        parts = {name: arrays[f"view/{name}"] for name in VIEW}
         view = View(**parts, apart=bool(values["apart"]))
     rule = Rule(**values["rule"], divisors=arrays.get("rule/divisors"))
     model.fitted_ = Fitted(
@@ -107,6 +214,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         _corrected(model, view, values, arrays),
         rule,
     )
+    _check_parts(model, model.fitted_, values)
     return model
 
 

@@ -25,6 +25,22 @@ if TYPE_CHECKING:
     from .networks import Encoded, Network
 
 _WEIGHTS = "model.safetensors"
+_VALUES = {
+    "classes": [(str, int, float, bool)],
+    "network": str,
+    "rows": str,
+    "max_length": int,
+    "seed": int,
+    "training": {
+        "epochs": int,
+        "learning_rate": float,
+        "batch_size": int,
+        "warmup": float,
+        "weight_decay": float,
+        "patience": int,
+    },
+    "history": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -172,11 +188,13 @@ class FineTuned(Estimator):
     def from_state(cls, state: State) -> Self:
         """Make the same fitted head again, from the files in the state's folder."""
         torch = _torch()
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         from .networks import reopen
 
-        record, home = state.values, state.folder
+        record, home = state.read_values(_VALUES), state.folder
+        state.read_arrays({})
         if home is None or not (home / _WEIGHTS).is_file():
             raise StoreError(f"the head in {str(home)!r} has no {_WEIGHTS}; save it again")
         head = cls(
@@ -188,7 +206,10 @@ class FineTuned(Estimator):
         )
         head._kind = record["rows"]
         head.classes_, head.history_ = np.asarray(record["classes"]), record["history"]
-        weights = load_file(str(home / _WEIGHTS))
+        try:
+            weights = load_file(str(home / _WEIGHTS))
+        except SafetensorError as error:
+            raise StoreError(f"{home}/{_WEIGHTS} cannot be read ({error}); save it again") from None
         with _own_randomness(
             torch, 0
         ):  # layers are drawn at random before the weights replace them

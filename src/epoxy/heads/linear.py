@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import ParameterError
+from ..errors import ParameterError, StoreError
 from ..numerics import softmax
 from ..persistence import State
+from ..schema import Array
 from .base import Estimator, Targets, as_inputs
 
 _GRADIENT_TOLERANCE = 1e-4  # scikit-learn's default `tol`, on the same scale (mean loss per row)
@@ -101,11 +102,25 @@ class LinearHead(Estimator):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted head again."""
-        head = cls(C=state.values["C"], classes=state.values["classes"])
-        head.C_ = state.values["C"]
-        head.classes_ = np.asarray(state.values["classes"])
-        head.coef_, head.intercept_ = state.arrays["coef"], state.arrays["intercept"]
-        head.present_ = state.arrays["present"]
+        values = state.read_values({"classes": [(str, int, float, bool)], "C": float})
+        head = cls(C=values["C"], classes=values["classes"])
+        head.C_, head.classes_ = head._grid()[0], np.asarray(values["classes"])
+        known = len(head.classes_)
+        spec = {
+            "present": Array("iu", "present", low=0, high=known - 1),
+            "coef": Array("f", "rows dimension"),
+            "intercept": Array("f", "rows"),
+        }
+        arrays = state.read_arrays(spec)
+        head.coef_, head.intercept_, head.present_ = (
+            arrays[name] for name in ("coef", "intercept", "present")
+        )
+        n_present = len(np.unique(head.present_))
+        if len(head.present_) != n_present or len(head.coef_) != (n_present, 1)[n_present == 2]:
+            raise StoreError(
+                f"its {len(head.coef_)} rows of weights do not fit {n_present} classes; "
+                "fit and save the head again"
+            )
         head.n_features_in_ = head.coef_.shape[1]
         return head
 

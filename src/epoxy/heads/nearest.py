@@ -8,8 +8,15 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import ParameterError
+from ..inputs import LARGEST
 from ..persistence import State
+from ..schema import Array
 from .base import Estimator, Targets, as_inputs
+
+_STORED = {
+    "vectors": Array("f", "rows dimension", low=-LARGEST, high=LARGEST),
+    "targets": Array("f", "rows classes", low=0, high=1, shares=1),
+}
 
 
 class NearestNeighbors(Estimator):
@@ -71,10 +78,12 @@ class NearestNeighbors(Estimator):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted head again."""
-        head = cls(k=state.values["k"], classes=state.values["classes"])
-        classes = np.asarray(state.values["classes"])
-        head._keep(state.arrays["vectors"], state.arrays["targets"], classes)
-        head.k_ = state.values["k"]
+        values = state.read_values({"classes": [(str, int, float, bool)], "k": int})
+        head = cls(k=values["k"], classes=values["classes"])
+        classes = np.asarray(values["classes"])
+        arrays = state.read_arrays(_STORED, classes=len(classes))
+        head._keep(arrays["vectors"], arrays["targets"], classes)
+        head.k_ = head._grid(len(head.targets_))[0]
         return head
 
     def _keep(self, vectors: np.ndarray, targets: np.ndarray, classes: np.ndarray) -> None:

@@ -84,9 +84,11 @@ class TextNetwork:
         """The architecture and tokenizer that `save` wrote, weights not yet loaded."""
         transformers = _need("transformers", "fine-tuning on texts", "torch")
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(str(folder))
-            module = transformers.AutoModel.from_config(config)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder))
+            # what the folder holds and no more: no code of its own, nothing from the network
+            alone = {"local_files_only": True, "trust_remote_code": False}
+            config = transformers.AutoConfig.from_pretrained(str(folder), **alone)
+            module = transformers.AutoModel.from_config(config, trust_remote_code=False)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **alone)
         return cls(name, module, tokenizer, max_length)
 
     @property

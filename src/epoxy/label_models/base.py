@@ -7,15 +7,17 @@ nothing more; whatever else it needs is a constructor parameter, so that all are
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
 from ..estimators import BaseEstimator
+from ..inputs import class_names, source_names
 from ..numerics import softmax
 from ..persistence import State
+from ..schema import Array
 from ..shares import checked_shares, counted_shares
 from ..votes import ABSTAIN, Split, Votes
 from .kernels import from_log_odds, sum_log_odds
@@ -55,11 +57,13 @@ class SavedModel(BalancedModel):
     """What the model could not learn and how it answered instead."""
     dependencies_: tuple[tuple[str, str], ...] = ()
     """Pairs of sources the model does not take for independent, given or learned."""
-    _stored: ClassVar[tuple[str, ...]] = ("class_balance_",)
+    _stored: ClassVar[dict[str, Array]] = {
+        "class_balance_": Array("f", "classes", low=0, high=1, shares=1)
+    }
 
     def to_state(self) -> State:
         """Describe the fitted model for `epoxy.persistence`."""
-        if not hasattr(self, self._stored[-1]):
+        if not all(hasattr(self, name) for name in self._stored):
             raise NotFitted.of(self)
         values = {
             "params": plain_params(self),
@@ -73,14 +77,32 @@ class SavedModel(BalancedModel):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted model again."""
-        model = cls(**state.values["params"])
-        model.classes_ = tuple(state.values["classes"])
-        model.sources_ = tuple(state.values["sources"])
-        model.findings_ = list(state.values["findings"])
-        model.dependencies_ = tuple((a, b) for a, b in state.values.get("dependencies", ()))
-        for name, value in state.arrays.items():
+        model, sizes = restored(cls, state)
+        for name, value in state.read_arrays(cls._stored, **sizes).items():
             setattr(model, name, value)
         return model
+
+
+_SAVED = {
+    "params": dict,
+    "classes": [str],
+    "sources": [str],
+    "findings": [str],
+    "dependencies": [[str]],
+}
+
+
+def restored(
+    kind: Any, state: State, *given: Any, more: Mapping[str, Any] | None = None
+) -> tuple[Any, dict[str, int]]:
+    """A model with its parameters and names, checked, and the sizes its arrays must have."""
+    values = state.read_values({**_SAVED, **(more or {})})
+    model = kind(*given, **values["params"])
+    model.classes_ = class_names(values["classes"], np.empty(0))
+    model.sources_ = source_names(values["sources"], len(values["sources"]))
+    model.findings_ = list(values["findings"])
+    model.dependencies_ = tuple((a, b) for a, b in values["dependencies"])
+    return model, {"classes": len(model.classes_), "sources": len(model.sources_)}
 
 
 class AdditiveModel(SavedModel, ABC):
@@ -110,7 +132,11 @@ class TableModel(AdditiveModel):
 
     log_likelihood_: np.ndarray
     """log Pr(vote | class); (n_sources, 1 + n_classes, n_classes), entry 0 is abstain."""
-    _stored: ClassVar[tuple[str, ...]] = ("class_balance_", "log_likelihood_", "accuracy_")
+    _stored: ClassVar[dict[str, Array]] = {
+        **SavedModel._stored,
+        "log_likelihood_": Array("f", "sources 1+classes classes", low=-np.inf),
+        "accuracy_": Array("f", "sources", low=0, high=1),
+    }
 
     def fit(self, votes: Votes) -> Self:
         """Learn from the votes alone."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..schema import Array
 from ..votes import Votes
 from . import detectors, flyingsquid
 from .balance import learn_balance
@@ -65,7 +66,10 @@ class Triplet(TableModel):
     _findings: list[str] | Callable[[], list[str]]
     identified_: np.ndarray
     """Whether triplets answered for each source; where not, its votes carry no weight."""
-    _stored = (*TableModel._stored, "identified_")
+    _stored: ClassVar[dict[str, Array]] = {
+        **TableModel._stored,
+        "identified_": Array("b", "sources"),
+    }
 
     def __init__(
         self,

@@ -7,17 +7,14 @@ keeps a checksum of every member; a damaged file is treated as missing and made 
 from __future__ import annotations
 
 import logging
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
-from ..files import sweep, write_whole
+from ..arrays import DAMAGE, pack, unpack
+from ..files import open_regular, sweep, write_whole
 
 log = logging.getLogger(__name__)
-
-DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError)
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -25,13 +22,13 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
     Nothing is synced: after a power cut the checksums tell.
     """
-
-    def fill(place: Path) -> None:
-        with place.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, fill, durable=False)
+    write_whole(path, lambda place: _fill(place, arrays), durable=False)
+
+
+def _fill(place: Path, arrays: dict[str, np.ndarray]) -> None:
+    with place.open("wb") as file:
+        pack(arrays, file)
 
 
 def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
@@ -39,9 +36,8 @@ def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
     if not path.exists():
         return None
     try:
-        # opened here, because np.load leaves a damaged file open
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names}
+        with open_regular(path) as file:
+            return unpack(file, names)
     except DAMAGE as damage:
         log.debug("%s is damaged and will be made again: %s", path, damage)
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import NotIdentifiable, ParameterError
 from ..label_models.base import known_labels
 from ..persistence import State
+from ..schema import Array
 from ..votes import ABSTAIN, Split, Votes
 from .balance import (
     joint_balance,
@@ -28,6 +29,10 @@ from .model import Balance, SequenceModel, alike, check_shares
 from .triplets import SOLVE
 
 _MAX_JOINT = 1 << 22
+_STORED = {
+    "first": Array("f", "classes", low=0, high=1, shares=1),
+    "pairs": Array("f", "steps classes classes", low=0, high=1, shares=2),
+}
 
 
 class Chain(SequenceModel):
@@ -143,7 +148,8 @@ class Chain(SequenceModel):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """The chain that `to_state` described."""
-        model = cls(**state.values["params"])._restore(state)
+        model = cls._restored(state, values={"stationary": bool}, arrays=_STORED)
+        model._check_length()
         model.first_, model.pairs_ = state.arrays["first"], state.arrays["pairs"]
         model.stationary_ = state.values["stationary"]
         return model

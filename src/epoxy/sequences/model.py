@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import NotFitted, ParameterError, StoreError, UnknownName
-from ..label_models.base import AdditiveModel, as_votes, check_speaks, votes_for
+from ..errors import NotFitted, ParameterError, UnknownName
+from ..label_models.base import AdditiveModel, as_votes, check_speaks, restored, votes_for
 from ..persistence import State, plain
+from ..schema import Array
 from ..shares import normalised
 from ..votes import Split, Votes
 from .dependencies import barred_pairs, learn_dependencies
@@ -20,6 +21,14 @@ from .layout import Layout
 from .linked import Linked, link
 from .reference import reference_tables
 from .triplets import SOLVE
+
+_STORED = {
+    "by_place": Array("f", "places sources 1+classes classes", low=-np.inf),
+    "extra": Array("f", "places classes", low=-np.inf),
+    "accuracy": Array("f", "sources", low=0, high=1),
+    "class_balance": Array("f", "classes", low=0, high=1, shares=1),
+    "linked_terms": Array("f", "linked 1+classes 1+classes classes"),
+}
 
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
@@ -224,21 +233,20 @@ class SequenceModel(AdditiveModel):
         }
         return State(values, arrays)
 
-    def _restore(self, state: State) -> Self:
-        try:
-            values, arrays = state.values, state.arrays
-            self.sources_, self.classes_ = tuple(values["sources"]), tuple(values["classes"])
-            self.dependencies_ = tuple((a, b) for a, b in values["dependencies"])
-            self.findings_ = list(values["findings"])
-            self.extra_, self.accuracy_ = arrays["extra"], arrays["accuracy"]
-            self.class_balance_ = arrays["class_balance"]
-            self.linked_ = Linked(arrays["linked_pairs"], arrays["linked_terms"])
-            self.by_place_ = arrays["by_place"]
-        except KeyError as error:
-            raise StoreError(
-                f"the saved {type(self).__name__} lacks {error.args[0]!r}; fit and save it again"
-            ) from error
-        return self
+    @classmethod
+    def _restored(
+        cls, state: State, *given: Any, values: dict[str, Any], arrays: dict[str, Array]
+    ) -> Self:
+        """A model with all that chains and task graphs share; `values` and `arrays` are its own."""
+        model, sizes = restored(cls, state, *given, more=values)
+        pairs = Array("iu", "linked 2", low=0, high=sizes["sources"] - 1)
+        found = state.read_arrays({**_STORED, "linked_pairs": pairs, **arrays}, **sizes)
+        model._check_parameters((model.solve,))
+        model.extra_, model.accuracy_ = found["extra"], found["accuracy"]
+        model.class_balance_, model.by_place_ = found["class_balance"], found["by_place"]
+        model.linked_ = Linked(found["linked_pairs"], found["linked_terms"])
+        checked: Self = model
+        return checked
 
     def _plain_parameters(self) -> dict[str, Any]:
         """Constructor parameters as JSON can hold them; what was counted on a split is not kept."""

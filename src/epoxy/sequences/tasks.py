@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import AlignmentError, LabelError, ParameterError
 from ..persistence import State
+from ..schema import Array, check_values
 from ..shares import counted_shares
 from ..votes import ABSTAIN, Split, Votes
 from .balance import learn_pairs, learn_share, rake
@@ -121,11 +122,20 @@ class Tasks(SequenceModel):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """The model that `to_state` described."""
-        about = state.values["graph"]
+        graph_values = {"n_tasks": int, "edges": [[int]], "attach": (dict, None)}
+        about = check_values(state.values.get("graph"), graph_values, "the saved graph")
         edges = [(a, b) for a, b in about["edges"]]
         graph = TaskGraph(about["n_tasks"], edges, attach=about["attach"])
-        model = cls(graph, **state.values["params"])._restore(state)
+        check_width(graph, len(state.values["classes"]))
         tree = graph.junction_tree
+        arrays = {
+            "singles": Array("f", f"{graph.n_tasks} classes", low=0, high=1, shares=1),
+            "pairs": Array("f", f"{len(graph.edges)} classes classes", low=0, high=1, shares=2),
+        }
+        for index, clique in enumerate(tree.cliques):
+            shape = " ".join(["classes"] * len(clique))
+            arrays[f"potential/{index}"] = Array("f", shape, low=-np.inf)
+        model = cls._restored(state, graph, values={"graph": dict}, arrays=arrays)
         tables = tuple(state.arrays[f"potential/{index}"] for index in range(len(tree.cliques)))
         model.prior_ = TaskPrior(tree, tables, state.arrays["singles"], state.arrays["pairs"])
         return model
