@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+import epoxy
 from epoxy import heads
 from epoxy.errors import (
     AlignmentError,
@@ -298,15 +299,15 @@ def test_a_folder_without_a_head_gets_a_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 9}, "in format 9, this version reads format 1"),
+        ({"format": 9}, "in format 9, this version reads format 2"),
         ({"kind": "Forest"}, "holds a 'Forest', which this version of epoxy does not know"),
-        ({"values": {"C": 1.0}}, r"is damaged \(no 'classes'\); save the model again"),
+        ({"values": {"C": 1.0}}, r"model.json: classes is None, expected a value; fit and save"),
     ],
 )
 def test_a_damaged_head_gets_a_sentence(tmp_path, change, message):
     LinearHead().fit(*blobs()).save(tmp_path)
     record = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(record | change))
+    (tmp_path / "model.json").write_bytes(epoxy.persistence.seal(record | change))
 
     with pytest.raises(StoreError, match=message):
         heads.load(tmp_path)

@@ -242,7 +242,7 @@ def as_settings(radius: Radius | Setting, sources: Sequence[str]) -> list[Settin
             raise RadiusError("a radius is a distance of at least 0, got nan; give 0 or more")
         given = [radius] * len(sources)
     else:
-        given = list(radius)
+        given = list(radius) if np.ndim(radius) == 1 else [radius]  # type: ignore[arg-type]
     if len(given) != len(sources):
         raise RadiusError(
             f"got {len(given)} radii for {len(sources)} sources; give one, one per source, "
@@ -253,7 +253,7 @@ def as_settings(radius: Radius | Setting, sources: Sequence[str]) -> list[Settin
 
 def as_setting(value: Any, source: str) -> Setting:
     """Check what an author says about one source's radius; NaN, as arrays write it, is None."""
-    if value is None or value != value:
+    if value is None or (isinstance(value, float | np.floating) and value != value):
         return None
     if isinstance(value, str) and value == AUTO:
         return AUTO

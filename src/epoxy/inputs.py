@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import AlignmentError, LabelError, VectorError, VoteError
+from .errors import AlignmentError, LabelError, ParameterError, VectorError, VoteError
 
 __all__ = [
     "as_float32",
@@ -49,11 +49,20 @@ def as_matrix(matrix: Any) -> np.ndarray:
     return raw
 
 
+def _listed(names: Iterable[str], what: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(name) for name in names)
+    except TypeError:
+        raise ParameterError(
+            f"{what} are a list of texts, got {names!r:.60}; give one each"
+        ) from None
+
+
 def source_names(sources: Iterable[str] | None, count: int) -> tuple[str, ...]:
     """One name per column, all different; `source_0`, `source_1`, … when not given."""
     if sources is None:
         return tuple(f"source_{index}" for index in range(count))
-    names = tuple(str(name) for name in sources)
+    names = _listed(sources, "source names")
     if len(names) != count:
         raise AlignmentError(
             f"the matrix has {count} columns and {len(names)} source names; give one name per column"
@@ -69,7 +78,7 @@ def class_names(classes: Iterable[str] | None, raw: np.ndarray) -> tuple[str, ..
     if classes is None:
         largest = int(raw.max()) if raw.size else 1
         return tuple(str(index) for index in range(max(2, largest + 1)))
-    names = tuple(str(name) for name in classes)
+    names = _listed(classes, "class names")
     if len(names) < 2:
         raise LabelError(
             f"labeling needs at least 2 classes, got {list(names)}; "

@@ -127,20 +127,19 @@ def save(model: Savable, folder: str | os.PathLike[str]) -> Path:
 
 def load(folder: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote, whatever its kind."""
-    target = Path(folder)
     try:
-        place = standing(target)
+        place = standing(target := Path(folder))
         try:
             kind, state = _read(place)
         except StoreError:
             if place == target or not target.exists():
                 raise
             kind, state = _read(target)  # another process has just replaced it
-    except (OSError, ValueError) as error:  # no access, or no path at all
+    except (OSError, ValueError, TypeError) as error:  # no access, or no path at all
         if isinstance(error, StoreError):
             raise
         raise StoreError(
-            f"{str(target)!r} cannot be read ({error}); check the folder's name and permissions"
+            f"no model can be read from {folder!r:.200} ({error}); check the folder's name and rights"
         ) from error
     return _made(kind, state, target)
 

@@ -35,7 +35,7 @@ _KINDS = {
     "iuUf": "names",
     "iuf": "numbers",
 }
-_WORDS = {
+_WORDS: dict[Any, str] = {
     str: "a text",
     int: "a whole number",
     float: "a number",

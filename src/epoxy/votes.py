@@ -267,7 +267,10 @@ class Split:
         if isinstance(chosen, str):
             chosen = [chosen] * votes.n_rows
         named = {"vectors": vectors, "y": y, "ids": ids, "chosen": chosen}
-        lengths |= {name: len(value) for name, value in named.items() if value is not None}
+        for name, value in named.items():
+            if value is not None and (np.ndim(value) == 0 or not hasattr(value, "__len__")):
+                raise AlignmentError(f"{name} hold one entry per row, got {value!r:.60}")
+            lengths |= {} if value is None else {name: len(value)}
         if len(set(lengths.values())) > 1:
             raise AlignmentError(
                 f"a Split must be row-aligned, got {lengths}; "

@@ -14,6 +14,8 @@ import numpy as np
 import epoxy
 
 WARM_UP = 50
+HAND = 150
+"""Rows that have a label most of the time, from the warm-up on: more labels are more work, not drift."""
 RADII = (0.0, 0.1, 0.3, None, "auto")
 
 
@@ -38,13 +40,13 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def any_edit(session: epoxy.Session, rng: np.random.Generator, hand: int = 300) -> None:
+def any_edit(session: epoxy.Session, rng: np.random.Generator) -> None:
     """A label, a radius, a switch, a function's votes, an undo or a redo; never the last source off."""
     name = str(rng.choice(session.sources))
     off = session.switched_off
     kind = rng.choice(["label"] * 4 + ["radius", "radius", "switch", "votes", "undo", "redo"])
     if kind == "label":  # of some rows, so that labels are also changed and taken back
-        row = int(rng.integers(min(hand, session.split().n_rows)))
+        row = int(rng.integers(min(HAND, session.split().n_rows)))
         session.label(row, str(rng.choice(session.classes)) if rng.random() < 0.8 else None)
     elif kind == "radius":
         session.set_radius(name, RADII[rng.integers(len(RADII))])
@@ -70,6 +72,8 @@ def edit_votes(session: epoxy.Session, name: str, rng: np.random.Generator) -> N
 def course(session: epoxy.Session, edits: int, seed: int = 0) -> Course:
     """Edit a session so many times and measure."""
     rng = np.random.default_rng(seed)
+    for row in range(HAND):
+        session.label(row, session.classes[row % len(session.classes)])
     for _ in range(WARM_UP):
         any_edit(session, rng)
     start = most = resident()

@@ -125,7 +125,9 @@ class LinearHead(Estimator):
         return head
 
     def _grid(self) -> list[float]:
-        grid = sorted(float(each) for each in np.atleast_1d(np.asarray(self.C, dtype=float)))
+        given = np.atleast_1d(np.asarray(self.C))
+        usual = given.ndim == 1 and given.dtype.kind in "iuf"
+        grid = sorted(float(each) for each in given) if usual else []
         if not grid or not all(0 < each < np.inf for each in grid):
             raise ParameterError(f"LinearHead got C={self.C!r}; expected positive numbers")
         return grid

@@ -60,6 +60,8 @@ class NearestNeighbors(Estimator):
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
         self._check_fitted()
         inputs = as_inputs(vectors, "NearestNeighbors", self.n_features_in_)
+        if not len(inputs):
+            return np.empty((0, len(self.classes_)))
         near = self._index.kneighbors(inputs, self.k_, return_distance=False)
         return np.asarray(self.targets_[near].mean(axis=1))
 
@@ -95,7 +97,9 @@ class NearestNeighbors(Estimator):
 
     def _grid(self, n_rows: int) -> list[int]:
         several = isinstance(self.k, Sequence)
-        grid = sorted({int(each) for each in np.atleast_1d(np.asarray(self.k))})
+        given = np.atleast_1d(np.asarray(self.k))
+        usual = given.ndim == 1 and given.dtype.kind in "iu"
+        grid = sorted(set(given.tolist())) if usual else []
         if not grid or grid[0] < 1:
             raise ParameterError(f"NearestNeighbors got k={self.k!r}; expected at least 1")
         usable = [k for k in grid if k <= n_rows - several]  # leave-one-out has one row less

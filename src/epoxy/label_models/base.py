@@ -80,7 +80,8 @@ class SavedModel(BalancedModel):
         model, sizes = restored(cls, state)
         for name, value in state.read_arrays(cls._stored, **sizes).items():
             setattr(model, name, value)
-        return model
+        made: Self = model
+        return made
 
 
 _SAVED = {

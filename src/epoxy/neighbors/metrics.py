@@ -113,6 +113,6 @@ METRICS: dict[str, Metric] = {"cosine": Cosine(), "euclidean": Euclidean()}
 
 def metric_named(name: str) -> Metric:
     """The metric of that name."""
-    if name not in METRICS:
+    if not isinstance(name, str) or name not in METRICS:
         raise UnknownName.of("metric", name, METRICS)
     return METRICS[name]

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import DAMAGE, pack, unpack
+from ..errors import StoreError
 from ..files import open_regular, sweep, write_whole
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,13 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
     Nothing is synced: after a power cut the checksums tell.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda place: _fill(place, arrays), durable=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda place: _fill(place, arrays), durable=False)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written ({error.strerror}); make room, or make its folder writable"
+        ) from error
 
 
 def _fill(place: Path, arrays: dict[str, np.ndarray]) -> None:

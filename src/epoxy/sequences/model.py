@@ -241,7 +241,7 @@ class SequenceModel(AdditiveModel):
         model, sizes = restored(cls, state, *given, more=values)
         pairs = Array("iu", "linked 2", low=0, high=sizes["sources"] - 1)
         found = state.read_arrays({**_STORED, "linked_pairs": pairs, **arrays}, **sizes)
-        model._check_parameters((model.solve,))
+        model._check_parameters((*SOLVE, "em"))
         model.extra_, model.accuracy_ = found["extra"], found["accuracy"]
         model.class_balance_, model.by_place_ = found["class_balance"], found["by_place"]
         model.linked_ = Linked(found["linked_pairs"], found["linked_terms"])

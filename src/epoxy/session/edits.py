@@ -164,7 +164,8 @@ class Label(Edit):
                 f"no row {self.row!r} in {self.file}; give the id of one of its rows"
             )
         classes = state.workspace.classes
-        if self.label is not None and self.label not in classes:
+        known = isinstance(self.label, str) and self.label in classes
+        if self.label is not None and not known:
             raise UnknownName.of("class", self.label, classes)
         old = state.records.by(place, self.by)
         record = None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FrameError, LabelError, StoreError, UnknownName
+from ..files import write_whole
 from .project import FILE, Project
 from .reading import ProjectRows, read_project
 from .rows_files import label_of, read_rows
@@ -79,9 +80,9 @@ def new_project(
         _check_dev(project, read_project(project), table)
         if not (home / "lfs.py").exists():
             source = lfs or LFS.format(examples=_examples(found, given["column"]))
-            (home / "lfs.py").write_text(source, "utf-8")
+            write_whole(home / "lfs.py", source.encode())
         project.labels.mkdir(exist_ok=True)
-        (home / FILE).write_text(content, "utf-8")
+        write_whole(home / FILE, content.encode())  # last: without it there is no project
     except BaseException as error:
         if made:
             shutil.rmtree(home, ignore_errors=True)

@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from ..engines import Engine, Outcome, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
@@ -158,11 +160,11 @@ class Session(SessionView):
         `column` holds one vote per train row, as class indices with −1 or as names with None; `dev`
         the same for the dev rows, where the source's votes stay as they are when not given.
         """
-        return self.apply(SetVotes(source, (column, dev)))
+        return self.apply(SetVotes(_named(source), (column, dev)))
 
     def set_radius(self, source: str | None, radius: Setting) -> Change:
         """Let a source (None: all of them) lend as far as `radius`; None: not at all; "auto": by rule."""
-        names = self.sources if source is None else (source,)
+        names = self.sources if source is None else (_named(source),)
         words = "" if source is not None else "radius of all"
         return self.apply(Radii(dict.fromkeys(names, radius), words))
 
@@ -172,11 +174,15 @@ class Session(SessionView):
 
     def switch(self, source: str, on: bool) -> Change:
         """Switch a source off (its votes stay known) or on again."""
-        return self.apply(Switch(source, on))
+        if not isinstance(on, bool | np.bool_):
+            raise ParameterError(
+                f"a source is switched on or off, got {on!r:.60}; give True or False"
+            )
+        return self.apply(Switch(_named(source), bool(on)))
 
     def remove(self, source: str) -> Change:
         """Forget a source."""
-        return self.apply(Remove(source))
+        return self.apply(Remove(_named(source)))
 
     def label(
         self,
@@ -337,6 +343,12 @@ class Session(SessionView):
                 "use Session.open(DIR), or add(lf)"
             )
         return self.folder
+
+
+def _named(source: Any) -> str:
+    if not isinstance(source, str):
+        raise ParameterError(f"a source is named by text, got {source!r:.60}; give its name")
+    return source
 
 
 def _default_model() -> Any:

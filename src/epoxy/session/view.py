@@ -199,6 +199,6 @@ class SessionView:
         return per_split[at]
 
     def _split_number(self, name: str) -> int:
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             raise UnknownName.of("split", name, self.names)
         return self.names.index(name)
