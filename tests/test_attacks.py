@@ -7,7 +7,7 @@ in docs/robustness.md; a smaller number makes proportionally fewer attacks.
 from __future__ import annotations
 
 import os
-import warnings
+import sys
 
 import pytest
 
@@ -22,8 +22,7 @@ pytestmark = [
 
 
 def assert_no_harm(what, tally):
-    with warnings.catch_warnings():
-        print(f"\n{what} | {tally}")
+    sys.stdout.write(f"\n{what} | {tally}\n")
     assert tally.attacks > 0
     assert tally.harm == []
 
@@ -33,7 +32,7 @@ def test_flipped_models_answer_as_before_or_are_refused(tmp_path):
 
 
 def test_models_made_on_purpose_are_refused_or_answer_with_distributions(tmp_path):
-    assert_no_harm("hostile model folders", models.hostile_models(tmp_path, 80))
+    assert_no_harm("hostile model folders", models.hostile_models(tmp_path, 40))
 
 
 def test_a_bomb_takes_no_memory(tmp_path):
@@ -98,7 +97,7 @@ def test_thousands_of_edits_take_no_memory_and_do_not_slow_down(model, shared_da
 
     found = soak.course(epoxy.Session(train, dev, model), edits)
 
-    print(f"\n{found}")
+    sys.stdout.write(f"\n{found}\n")
     assert found.grown < 100
     assert found.late < 2 * found.early
 
@@ -110,7 +109,7 @@ def test_thousands_of_edits_take_no_memory_and_do_not_slow_down(model, shared_da
 def test_ten_thousand_edits_do_not_drift(model):
     session = epoxy.Session(soak.small(), model=model)
 
-    print(f"\n{soak.course(session, round(SHARE * 10_000))}")
+    sys.stdout.write(f"\n{soak.course(session, round(SHARE * 10_000))}\n")
 
     gap, changed = soak.distance_to_a_fit(session, model)
     assert gap <= (0.0 if isinstance(model, epoxy.Epoxy) else 1e-6)

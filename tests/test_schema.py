@@ -133,7 +133,7 @@ def test_a_path_that_is_none_is_refused_in_words():
 def test_a_cache_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreError, match="cannot be written .*; make room"):
+    with pytest.raises(StoreError, match=r"cannot be written .*; make room"):
         store.save(tmp_path / "file" / "a.npz", {"a": np.zeros(3)})
 
 

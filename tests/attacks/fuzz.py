@@ -84,8 +84,13 @@ def fails(row: Any) -> str:
 
 def cases(rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
     """Calls with odd arguments; those that give probabilities return them."""
-    votes = lambda: epoxy.Votes(maybe(rng, TRAIN.votes.matrix), maybe(rng, None), maybe(rng, None))
-    split = lambda: epoxy.Split(votes(), maybe(rng, TRAIN.vectors), maybe(rng, TRAIN.y))
+
+    def votes() -> epoxy.Votes:
+        return epoxy.Votes(maybe(rng, TRAIN.votes.matrix), maybe(rng, None), maybe(rng, None))
+
+    def split() -> epoxy.Split:
+        return epoxy.Split(votes(), maybe(rng, TRAIN.vectors), maybe(rng, TRAIN.y))
+
     radius = maybe(rng, 0.2)
     balance = maybe(rng, [0.5, 0.5])
     name = maybe(rng, TRAIN.votes.sources[0])
@@ -100,11 +105,10 @@ def cases(rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
     def edit() -> Any:
         session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(radius=0.2), graph=False)
         for call in rng.choice(5, 3):
-            row = maybe(rng, 3)
             (
                 lambda: session.set_radius(name, radius),
                 lambda: session.switch(name, maybe(rng, False)),
-                lambda: session.label(row, maybe(rng, "1"), maybe(rng, "train", 0.1)),
+                lambda: session.label(maybe(rng, 3), maybe(rng, "1"), maybe(rng, "train", 0.1)),
                 lambda: session.set_votes(name, maybe(rng, TRAIN.votes.matrix[:, 0])),
                 lambda: session.remove(name),
             )[call]()

@@ -269,7 +269,7 @@ def flip_projects(home: Path, count: int, seed: int = 0) -> Tally:
         ours = ".epoxy" in file.parts
 
         def right(found: tuple[np.ndarray, dict[str, str]]) -> bool:
-            same = found[1] == told and np.array_equal(found[0], expected)
+            same = found[1] == told and np.array_equal(found[0], expected)  # noqa: B023
             return same or not ours  # noqa: B023
 
         tally.check(f"flip {at} of {file.relative_to(copy)}", ask, right)
