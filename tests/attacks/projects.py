@@ -157,7 +157,8 @@ def _decider(project: Path) -> tuple[Callable[..., None], Callable[..., Any]]:
         told = dict(each.split() for each in known)
         found = given(epoxy.Session.open(project, graph=False))
         wrong = [row for row, label in told.items() if found.get(row) != label]
-        return wrong[1:], []  # one more may have been written and not yet said
+        gone = [row for row in wrong if row not in found]
+        return gone or wrong[1:], []  # one may have been labelled anew, and not said so yet
 
     return write, look
 
