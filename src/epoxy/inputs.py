@@ -25,6 +25,7 @@ __all__ = [
     "source_names",
 ]
 
+MOST_CLASSES = 32_767
 LARGEST = 1e18
 """Beyond it a sum of squares may leave float32, and distances would be infinite or NaN."""
 
@@ -77,6 +78,10 @@ def class_names(classes: Iterable[str] | None, raw: np.ndarray) -> tuple[str, ..
     """At least two class names, all different; as many as `raw` votes for when not given."""
     if classes is None:
         largest = int(raw.max()) if raw.size else 1
+        if largest >= MOST_CLASSES:
+            raise VoteError(
+                f"votes are class indices below {MOST_CLASSES}, got {largest}; name the classes"
+            )
         return tuple(str(index) for index in range(max(2, largest + 1)))
     names = _listed(classes, "class names")
     if len(names) < 2:

@@ -116,7 +116,8 @@ class Fusion(BaseEstimator, Updatable):
                 f"scoring='f1' is of one class, and there are {len(classes)}; "
                 "name it: positive=…, or use scoring='f1_macro'"
             )
-        if not 0 <= self.noise < 1:
+        number = isinstance(self.noise, int | float | np.number)
+        if not number or not 0 <= self.noise < 1:
             raise ParameterError(
                 f"noise is a share of labels, from 0 to below 1, got {self.noise!r}"
             )
