@@ -307,7 +307,8 @@ class Epoxy(BaseEstimator, Updatable):
         )
         train = Split(votes, arrays.get("vectors"), ids=arrays["ids"])
         radii = arrays["radius"]
-        if not isinstance(inner, SavedModel) or (inner.sources_, inner.classes_) != (
+        is_model = isinstance(inner, SavedModel) and isinstance(inner, LabelModel)
+        if not is_model or (inner.sources_, inner.classes_) != (
             votes.sources,
             votes.classes,
         ):

@@ -149,7 +149,7 @@ class Chain(SequenceModel):
     def from_state(cls, state: State) -> Self:
         """The chain that `to_state` described."""
         model = cls._restored(state, values={"stationary": bool}, arrays=_STORED)
-        model._check_length()
+        model._check_parameters()
         model.first_, model.pairs_ = state.arrays["first"], state.arrays["pairs"]
         model.stationary_ = state.values["stationary"]
         return model
