@@ -27,7 +27,8 @@ from epoxy.bench.scoring import TaskScoring
 from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
 
 CLASSES = ["ham", "spam"]
-LABELS = ("WS-LM", "MV-LM", "DS-LM")
+LABELS = ("WS-LM", "Triplet", "MV-LM", "DS-LM")
+JOINT = ("LR-xv", "Self-train", "Boost-xv")
 LIGHT = (*LABELS, "TS-NFT", "WS-NFT", "Epoxy-NFT", "TS-KNN", "WS-KNN", "Epoxy", "Epoxy-fixed-r")
 
 
@@ -127,10 +128,11 @@ def test_results_have_one_entry_per_data_and_method_and_are_on_disk(folder, tmp_
 
 
 def test_every_light_column_beats_chance_on_easy_data(folder, tmp_path):
-    results = bench.run([folder], tmp_path / "out", quick((*LIGHT, "Liger")))
+    every = {*LIGHT, *JOINT, "Liger", "Fusion"}
+    results = bench.run([folder], tmp_path / "out", quick(tuple(every)))
 
     means = {each["method"]: each["mean"] for each in results["results"]}
-    assert set(means) == {*LIGHT, "Liger"}
+    assert set(means) == every
     # 60 test rows, 5 sources of 85 %: 75 is three standard errors (6.5) above 50
     assert {name: mean for name, mean in means.items() if mean < 75} == {}
 
@@ -159,7 +161,7 @@ def test_few_dev_rows_are_drawn_anew_with_each_seed(folder, tmp_path, monkeypatc
         return constant(context)
 
     only(monkeypatch, Column("spy", spy))
-    bench.run([folder], tmp_path / "out", Settings(seeds=3, dev_rows=10))
+    bench.run([folder], tmp_path / "out", Settings(seeds=3, dev_rows=(10,)))
 
     assert [len(ids) for ids in seen] == [10, 10, 10]
     assert len(set(seen)) == 3
@@ -174,6 +176,179 @@ def test_the_progress_ends_at_its_total_and_never_falls(folder, tmp_path):
     assert done == sorted(done)
     assert len({total for _, total in calls}) == 1
     assert calls[-1][0] == calls[-1][1]
+
+
+# hand labels: none, few, all
+
+
+def test_every_amount_of_hand_labels_has_its_entries(folder, tmp_path):
+    settings = Settings(methods=("MV-LM", "TS-NFT"), seeds=3, dev_rows=(0, 10, None))
+
+    results = bench.run([folder], tmp_path / "out", settings)
+
+    found = {(each["method"], each["dev_rows"]): each["seeds"] for each in results["results"]}
+    assert found == {
+        ("MV-LM", 0): 1,
+        ("MV-LM", 10): 3,
+        ("TS-NFT", 10): 3,
+        ("MV-LM", None): 1,
+        ("TS-NFT", None): 1,
+    }
+    assert results["skipped"] == []
+
+
+def test_without_hand_labels_no_column_sees_one(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(context):
+        seen.append(context.task.dev)
+        return constant(context)
+
+    only(monkeypatch, Column("spy", spy))
+    bench.run([folder], tmp_path / "out", Settings(dev_rows=(0,)))
+
+    assert seen == [None]
+
+
+def test_draws_of_more_labels_hold_those_of_fewer(folder):
+    task, _ = bench.open_task(folder)
+
+    few, more = (set(task.with_dev_rows(count, 3).dev.ids) for count in (5, 20))
+
+    assert few < more
+
+
+# the ceiling
+
+
+def test_train_labels_are_shown_to_the_ceiling_alone(folder, tmp_path, monkeypatch):
+    seen = {}
+
+    def spy(name):
+        def run(context):
+            seen[name] = context.gold
+            return constant(context)
+
+        return run
+
+    only(monkeypatch, Column("Ceiling", spy("Ceiling"), "gold"), Column("MV-LM", spy("MV-LM")))
+    bench.run([folder], tmp_path / "out")
+
+    assert seen["MV-LM"] is None
+    assert len(seen["Ceiling"]) == 120
+
+
+def test_the_ceiling_is_logistic_regression_on_all_train_labels(folder):
+    task, judge = bench.open_task(folder)
+    context = Context(task, Settings(), gold=judge.gold)
+
+    found = registry.column("Ceiling").run(context)
+
+    by_hand = LogisticRegression(C=found.facts["C"], max_iter=1000)
+    by_hand.fit(by_hand_features(task, task.train), judge.gold)
+    np.testing.assert_allclose(
+        found.test, by_hand.predict_proba(by_hand_features(task, task.test)), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_without_train_labels_there_is_no_ceiling_and_it_is_said(folder, tmp_path):
+    table = parquet.read_table(folder / "train.parquet").drop(["label"])
+    parquet.write_table(table, folder / "train.parquet")
+
+    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "Ceiling")))
+
+    assert reasons(results) == {
+        ("toy", "Ceiling"): "Ceiling needs true labels of train rows, and there are none; "
+        "add labels to train.parquet"
+    }
+
+
+# how sure a lead is
+
+
+def margins_of(folder, tmp_path, monkeypatch, right, **settings):
+    """Results of columns that answer right on so many of the test rows, the first ones."""
+    truth = bench.open_task(folder)[1].truth
+
+    def column(name, count):
+        def run(context):
+            guess = np.where(np.arange(len(truth)) < count, truth, 1 - truth)
+            return Prediction(np.eye(2)[guess])
+
+        return Column(name, run)
+
+    only(monkeypatch, *(column(name, count) for name, count in right.items()))
+    results = bench.run([folder], tmp_path / "out", Settings(**settings))
+    return {each["method"]: each["margin"] for each in results["results"]}
+
+
+def test_a_lead_has_the_interval_of_a_paired_bootstrap(tmp_path, monkeypatch):
+    folder = write_folder(tmp_path / "toy", test=400)
+
+    found = margins_of(folder, tmp_path, monkeypatch, {"Fusion": 360, "other": 340})
+
+    margin, low, high, error = found["other"]
+    assert found["Fusion"] is None
+    assert margin == pytest.approx(5.0)
+    # twenty rows of 400 differ, all in one direction: s.e. = 100·√(p(1−p)/n) with p = 0.05
+    assert error == pytest.approx(100 * np.sqrt(0.05 * 0.95 / 400), rel=0.1)
+    assert low == pytest.approx(margin - 1.96 * error, abs=0.4)
+    assert high == pytest.approx(margin + 1.96 * error, abs=0.4)
+
+
+def test_equal_answers_have_no_lead_at_all(folder, tmp_path, monkeypatch):
+    found = margins_of(folder, tmp_path, monkeypatch, {"Fusion": 50, "same": 50, "worse": 10})
+
+    assert found["same"] == [0, 0, 0, 0]
+    assert found["worse"][1] > 0
+
+
+def test_draws_of_dev_rows_widen_the_interval(folder, tmp_path, monkeypatch):
+    truth = bench.open_task(folder)[1].truth
+
+    def lucky(context):
+        count = 10 + 10 * context.seed
+        return Prediction(np.eye(2)[np.where(np.arange(60) < count, truth, 1 - truth)])
+
+    def steady(context):
+        return Prediction(np.eye(2)[np.where(np.arange(60) < 30, truth, 1 - truth)])
+
+    errors = {}
+    for name, answer in (("lucky", lucky), ("steady", steady)):
+        only(monkeypatch, Column("Fusion", answer), Column("other", constant))
+        settings = Settings(seeds=5, dev_rows=(10,))
+        results = bench.run([folder], tmp_path / name, settings)
+        errors[name] = results["results"][1]["margin"][3]
+
+    assert errors["lucky"] > 1.1 * errors["steady"]
+
+
+def test_what_an_earlier_run_has_is_taken_over_and_marked(folder, tmp_path):
+    earlier = bench.run([folder], tmp_path / "one", quick(("MV-LM", "WS-LM")))
+
+    results = bench.run([folder], tmp_path / "two", quick(("MV-LM",)), earlier=earlier)
+
+    marks = {each["method"]: each.get("as_of") for each in results["results"]}
+    assert marks["MV-LM"] is None
+    assert marks["WS-LM"] == {"commit": earlier["commit"], "created": earlier["created"]}
+
+
+def test_one_column_is_done_again_over_the_others(folder, tmp_path, monkeypatch):
+    calls = []
+
+    def counted(name):
+        def run(context):
+            calls.append(name)
+            return constant(context)
+
+        return Column(name, run)
+
+    only(monkeypatch, counted("Fusion"), counted("other"))
+    bench.run([folder], tmp_path / "out")
+    results = bench.run([folder], tmp_path / "out", Settings(methods=("Fusion",)), fresh=True)
+
+    assert calls == ["Fusion", "other", "Fusion"]
+    assert results["results"][1]["margin"] == [0, 0, 0, 0]
 
 
 # cells
@@ -228,7 +403,7 @@ def test_a_cell_cut_off_while_written_is_done_again(folder, tmp_path, monkeypatc
     [
         {"seed": 1},
         {"settings": Settings(class_balance=(0.5, 0.5))},
-        {"settings": Settings(dev_rows=10)},
+        {"dev_rows": 10},
         {"column": Column("other", constant)},
     ],
 )
@@ -278,15 +453,9 @@ def test_without_dev_the_columns_that_need_none_still_run(tmp_path):
 
     results = bench.run([folder], tmp_path / "out", quick(LIGHT))
 
-    assert {each["method"] for each in results["results"]} == {
-        "WS-LM",
-        "MV-LM",
-        "DS-LM",
-        "WS-NFT",
-        "WS-KNN",
-    }
+    assert {each["method"] for each in results["results"]} == {*LABELS, "WS-NFT", "WS-KNN"}
     assert reasons(results)["toy", "TS-NFT"] == (
-        "TS-NFT needs dev rows with true labels, and 'toy' has none; "
+        "TS-NFT needs dev rows with true labels, and there are none; "
         "add dev.parquet with labels and votes-dev.npy"
     )
 
@@ -296,9 +465,9 @@ def test_without_vectors_the_label_models_still_run(tmp_path):
 
     results = bench.run([folder], tmp_path / "out", quick(LIGHT))
 
-    assert {each["method"] for each in results["results"]} == {"WS-LM", "MV-LM", "DS-LM"}
+    assert {each["method"] for each in results["results"]} == set(LABELS)
     assert reasons(results)["toy", "WS-KNN"] == (
-        "WS-KNN needs vectors, and 'toy' has none; "
+        "WS-KNN needs vectors, and there are none; "
         "add vectors-train.npy, vectors-dev.npy, vectors-test.npy"
     )
 
@@ -321,7 +490,7 @@ def test_without_texts_the_fine_tuned_columns_say_so(folder, tmp_path):
 
     assert [each["method"] for each in results["results"]] == ["MV-LM"]
     assert reasons(results) == {
-        ("toy", "WS-FT"): "WS-FT needs text or images, and 'toy' has none; "
+        ("toy", "WS-FT"): "WS-FT needs text or images, and there are none; "
         "add a column 'text' to every split"
     }
 
@@ -362,15 +531,16 @@ def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, 
     ]
 
 
-def test_with_one_class_in_dev_the_columns_that_can_run_do(tmp_path):
+def test_where_all_hand_labels_are_of_one_class_the_heads_answer_that_class(tmp_path):
     folder = write_folder(tmp_path / "toy", one_class=True)
+    truth = bench.open_task(folder)[1].truth
 
-    results = bench.run([folder], tmp_path / "out", quick(LIGHT))
+    results = bench.run([folder], tmp_path / "out", quick((*LABELS, "TS-NFT", *JOINT)))
 
-    assert {each["method"] for each in results["results"]} >= {"WS-LM", "MV-LM", "WS-NFT"}
-    assert (
-        "needs rows of at least 2 classes, all 40 are 'spam'" in reasons(results)["toy", "TS-NFT"]
-    )
+    means = {each["method"]: each["mean"] for each in results["results"]}
+    assert set(means) == {*LABELS, "TS-NFT", *JOINT}
+    for name in ("TS-NFT", *JOINT):
+        assert means[name] == pytest.approx(100 * truth.mean())
 
 
 @pytest.mark.parametrize("dev", [2, 3])
@@ -386,7 +556,7 @@ def test_with_hardly_any_dev_rows_nothing_breaks(tmp_path, dev):
 
 def test_fewer_dev_rows_than_asked_for_are_all_used_and_it_is_said(folder, tmp_path):
     said = []
-    settings = Settings(methods=("MV-LM",), seeds=3, dev_rows=100)
+    settings = Settings(methods=("MV-LM",), seeds=3, dev_rows=(100,))
 
     results = bench.run([folder], tmp_path / "out", settings, said=said.append)
 
@@ -435,7 +605,7 @@ def test_two_folders_of_one_name_are_refused(tmp_path):
             "no method named 'WS-LN'; did you mean 'WS-LM'",
         ),
         (Settings(seeds=0), ParameterError, "at least 1 seed, got seeds=0"),
-        (Settings(dev_rows=1), ParameterError, "dev_rows=1; expected at least 2"),
+        (Settings(dev_rows=(-1,)), ParameterError, r"dev_rows=\(-1,\); expected amounts from 0 on"),
         (Settings(class_balance="half"), ParameterError, "class_balance='half'; expected shares"),
     ],
 )
@@ -518,7 +688,7 @@ def test_the_threshold_is_the_best_of_all_cuts(rows):
     found = scoring.value(probabilities, truth)
 
     cuts = [0.0, 0.15, 0.3, 0.6, 0.9]
-    best = max(scoring.scores(probabilities, truth, cut)["f1"] for cut in cuts)
+    best = max(scoring.scores(scoring.labels(probabilities, cut), truth)["f1"] for cut in cuts)
     assert found == pytest.approx(best) or not truth.any()
 
 
@@ -532,7 +702,7 @@ def test_accuracy_has_no_threshold_and_rows_of_nan_are_left_out():
     assert TaskScoring.named("f1", None, ["a", "b", "c"]).positive is None
 
 
-def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_threshold(tmp_path):
+def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_rule(tmp_path):
     folder = write_folder(tmp_path / "rare", meta={"metric": "f1", "positive": "spam"})
     data = epoxy.datasets.read_folder(folder)
 
@@ -540,27 +710,26 @@ def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_t
 
     model = epoxy.Fusion(scoring="f1", positive="spam").fit(data.train, data.dev)
     by_hand = model.report(data.test).summary["scores"]
-    assert found["runs"][0]["threshold"] == pytest.approx(model.fitted_.rule.threshold)
     assert found["mean"] == pytest.approx(100 * by_hand["f1"])
 
 
 def test_f1_of_one_class_among_many_needs_no_threshold():
     scoring = TaskScoring.named("f1", "b", ["a", "b", "c"])
-    probabilities = np.eye(3)[[0, 1, 1, 2]]
+    guess = scoring.labels(np.eye(3)[[0, 1, 1, 2]], None)
 
-    found = scoring.scores(probabilities, np.array([0, 1, 2, 2]), None)
+    found = scoring.scores(guess, np.array([0, 1, 2, 2]))
 
     assert (found["precision"], found["recall"]) == (50, 100)
     assert found["score"] == found["f1"]
 
 
-def test_probabilities_of_the_wrong_shape_are_refused(folder):
+def test_predictions_of_the_wrong_shape_are_refused(folder):
     judge = bench.open_task(folder)[1]
 
     with pytest.raises(ParameterError, match="has 3 rows, the test split 60"):
-        judge.score(np.ones((3, 2)), None)
-    with pytest.raises(ParameterError, match=r"shape \(60, 2\), got \(60, 3\)"):
-        judge.score(np.ones((60, 3)), None)
+        judge.score(np.ones(3))
+    with pytest.raises(ParameterError, match=r"probabilities of 2 classes, got shape \(60, 3\)"):
+        judge.scoring.labels(np.ones((60, 3)), None)
 
 
 # columns against hand runs
@@ -580,6 +749,54 @@ def test_ts_nft_is_logistic_regression_by_hand(folder):
     np.testing.assert_allclose(
         found.test, by_hand.predict_proba(task.test.vectors), rtol=1e-4, atol=1e-6
     )
+
+
+def by_hand_features(task, split):
+    """Unit vectors times 3 and, source by source, whether it casts each vote it casts on train."""
+    unit = split.vectors / np.linalg.norm(split.vectors, axis=1, keepdims=True)
+    said = [
+        split.votes.matrix[:, at] == k for k in (0, 1) for at in range(task.train.votes.n_sources)
+    ]
+    return np.c_[3 * unit, np.stack(said, axis=1)]
+
+
+def test_lr_xv_is_logistic_regression_on_vectors_and_votes_by_hand(folder):
+    task, found = predict(folder, "LR-xv")
+
+    by_hand = LogisticRegression(C=found.facts["C"], max_iter=1000)
+    by_hand.fit(by_hand_features(task, task.dev), task.dev.y)
+    np.testing.assert_allclose(
+        found.test, by_hand.predict_proba(by_hand_features(task, task.test)), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_self_training_adds_the_train_rows_it_is_sure_of(folder):
+    task, found = predict(folder, "Self-train")
+    dev, rows, y = by_hand_features(task, task.dev), by_hand_features(task, task.train), task.dev.y
+    labels = np.full(len(rows), -1)
+    head = LogisticRegression(C=found.facts["C"], max_iter=1000)
+
+    for _ in range(5):
+        known = labels >= 0
+        head.fit(np.r_[dev, rows[known]], np.r_[y, labels[known]])
+        guess = head.predict_proba(rows)
+        labels = np.where(~known & (guess.max(axis=1) > 0.9), guess.argmax(axis=1), labels)
+    head.fit(np.r_[dev, rows[labels >= 0]], np.r_[y, labels[labels >= 0]])
+
+    assert (labels >= 0).any()
+    np.testing.assert_allclose(
+        found.test, head.predict_proba(by_hand_features(task, task.test)), atol=2e-3
+    )
+
+
+def test_the_own_triplet_column_is_the_packages_model_and_ws_lm_the_references(folder):
+    task, found = predict(folder, "Triplet")
+
+    assert found.facts.keys() == {"solve", "class_balance"}
+    own = {"class_balance": found.facts["class_balance"], "solve": found.facts["solve"]}
+    by_hand = epoxy.Triplet(**own).fit(task.train.votes).predict_proba(task.test.votes)
+    np.testing.assert_allclose(found.test, by_hand, atol=1e-4)
+    assert not np.allclose(found.test, predict(folder, "WS-LM")[1].test, atol=1e-3)
 
 
 def test_ts_knn_is_nearest_neighbours_by_hand(folder):

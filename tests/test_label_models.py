@@ -78,6 +78,20 @@ def test_probabilities_are_one_finite_row_per_row_summing_to_one(model, votes):
     np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("model", MODELS, ids=names)
+@pytest.mark.parametrize("balance", [None, [0.3, 0.7], [0.7, 0.3]])
+def test_the_label_is_the_most_probable_class_ties_included(model, balance, votes):
+    model = clone(model)
+    if balance is not None and hasattr(model, "class_balance"):
+        model.set_params(class_balance=balance)
+    tied = epoxy.Votes([[0, 1, -1, -1, -1], [1, -1, 0, -1, -1], [-1] * 5], classes=votes.classes)
+    model.fit(votes)
+
+    assert model.predict(tied).tolist() == [
+        votes.classes[at] for at in model.predict_proba(tied).argmax(axis=1)
+    ]
+
+
 @pytest.mark.parametrize("model", ANY_CLASSES, ids=names)
 def test_any_number_of_classes_beats_the_best_single_source(model):
     votes, y = sample([0.7, 0.65, 0.6, 0.7], [0.9, 0.8, 0.9, 0.7], n_classes=5)
@@ -480,7 +494,7 @@ def test_majority_vote_counts_each_vote_once():
     model = epoxy.MajorityVote([0.4, 0.6]).fit(votes)
 
     np.testing.assert_allclose(
-        model.predict_proba(votes), [[2 / 3, 1 / 3], [0, 1], [0.5, 0.5], [0.4, 0.6]]
+        model.predict_proba(votes), [[2 / 3, 1 / 3], [0, 1], [0.5, 0.5], [0.4, 0.6]], atol=1e-8
     )
     assert model.predict(votes).tolist() == ["ham", "spam", "spam", "spam"]
 

@@ -21,7 +21,6 @@ from .diagnostics import (
     scores,
     source_rows,
 )
-from .diagnostics.examination import decide
 from .engines import Engine, PaperEngine, Updatable
 from .errors import NotFitted, ParameterError, StoreError, VectorError
 from .estimators import BaseEstimator
@@ -237,9 +236,8 @@ class Epoxy(BaseEstimator, Updatable):
         known = np.flatnonzero(split.labelled)
         labels = np.empty(0, dtype=np.int64)
         if len(known):
-            even = np.zeros(len(split.classes))
             votes = traced.votes.rows(known)
-            labels = decide(self.label_model_, votes, even if balance is None else balance)
+            labels = self.label_model_.predict_proba(votes).argmax(axis=1)
         return Case(
             model=type(self.label_model_).__name__,
             train=self.train_,

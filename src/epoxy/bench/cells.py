@@ -31,6 +31,7 @@ class Cell:
     column: Column
     seed: int
     settings: Settings
+    dev_rows: int | None = None
 
     @property
     def cost(self) -> int:
@@ -49,7 +50,7 @@ class Cell:
             "seed": self.seed,
             "quick": self.settings.quick and "rows" in self.column.needs,
             "class_balance": list(balance) if isinstance(balance, tuple) else balance,
-            "dev_rows": self.settings.dev_rows,
+            "dev_rows": self.dev_rows,
             "network": self.settings.network if "rows" in self.column.needs else None,
         }
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
@@ -68,7 +69,7 @@ class Cells:
             found = json.loads((self.home / cell.path).read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) and "scores" in found else None
+        return found if isinstance(found, dict) and "guess" in found else None
 
     def write(self, cell: Cell, result: dict[str, Any]) -> None:
         """Keep a finished cell, whole or not at all."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import EpoxyError, LabelError, VectorError
 from ..label_models import balance_of
+from ..numerics import unit_rows
 from ..progress import Progress, silent
 from ..votes import Split
 from .task import Task
@@ -40,7 +41,8 @@ class Settings:
         Shares by class; `"dev"` counts the dev labels; `"tune"` lets the dev score choose (two
         classes); None takes what the folder's meta.json says, else `"dev"`.
     dev_rows
-        Use only so many random dev rows, drawn anew with each seed.
+        Amounts of random dev rows, drawn anew with each seed; None for all, 0 for none. Columns that
+        fine-tune a network run on all alone.
     network
         The pre-trained network to fine-tune; None for the default.
     """
@@ -49,7 +51,7 @@ class Settings:
     seeds: int = 5
     quick: bool = False
     class_balance: tuple[float, ...] | Literal["dev", "tune"] | None = None
-    dev_rows: int | None = None
+    dev_rows: tuple[int | None, ...] = (None,)
     network: str | None = None
 
 
@@ -61,7 +63,7 @@ class Prediction:
     # (n_dev, n_classes), not fitted on the row itself; NaN if unknown
     dev: np.ndarray | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    threshold: float | None = None  # of a method that decides by its own; else the best on dev
+    guess: np.ndarray | None = None  # (n_test,) of a method that decides by a rule of its own
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Column:
 
     name: str
     run: Callable[[Context], Prediction]
-    needs: str = ""  # of the words "dev", "rows", "vectors"
+    needs: str = ""  # of the words "dev", "rows", "vectors", "gold"
     random: bool = False
     cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
     loads: str | None = None  # a module to import before the clock starts
@@ -82,8 +84,15 @@ class Column:
         if not cures:
             return None
         words = {"dev": "dev rows with true labels", "vectors": "vectors", "rows": "text or images"}
+        words["gold"] = "true labels of train rows"
         what = " and ".join(words[need] for need, cure in missing.items() if cure is not None)
-        return f"{self.name} needs {what}, and {task.name!r} has none; add {' and '.join(cures)}"
+        return f"{self.name} needs {what}, and there are none; add {' and '.join(cures)}"
+
+    def takes(self, dev_rows: int | None) -> bool:
+        """Whether it runs with so many dev rows: some need one, some are worth all alone."""
+        if "rows" in self.needs or "gold" in self.needs:
+            return dev_rows is None
+        return dev_rows != 0 or "dev" not in self.needs
 
 
 Memory = dict[tuple[Any, ...], tuple[Any, Parts]]
@@ -100,13 +109,17 @@ class Context:
         seed: int = 0,
         memory: Memory | None = None,
         progress: Progress = silent,
+        *,
+        dev_rows: int | None = None,
+        gold: np.ndarray | None = None,
     ) -> None:
-        self.task = task.with_dev_rows(settings.dev_rows, seed)
+        self.task = task.with_dev_rows(dev_rows, seed)
         self.settings = settings
         self.seed = seed
         self.progress = progress
+        self.gold = gold  # (n_train,) true labels, -1 unknown; only for a column that needs them
         self._memory: Memory = {} if memory is None else memory
-        self._dev_key = seed if self.task is not task else None
+        self._dev_key = (dev_rows, seed) if self.task is not task else None
         self._parts: Parts = {"": {}}
         self._making = ""  # the shared result being made
         self._inside = 0.0  # seconds that clocks within the running clock have taken
@@ -173,6 +186,18 @@ class Context:
         if split.vectors is None:
             raise VectorError(f"{self.task.name!r} has no vectors; add vectors-*.npy")
         return split.vectors
+
+    def vectors_and_votes(self, split: Split) -> np.ndarray:
+        """Unit vectors times 3 beside one column for each vote a source casts on train.
+
+        The factor lets a vector say about as much as a few votes under one penalty.
+        """
+        train = self.task.train.votes.matrix
+        cast = [train == label for label in range(len(self.task.classes))]
+        labels, sources = np.nonzero(np.array([each.any(axis=0) for each in cast]))
+        said = split.votes.matrix[:, sources] == labels
+        vectors = 3 * unit_rows(self.vectors(split))
+        return np.hstack([vectors, said]).astype(np.float32)
 
     def balances(self) -> list[np.ndarray]:
         """Class balances to try, the first being the default."""

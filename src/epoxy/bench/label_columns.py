@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ __all__ = [
     "fresh",
     "fusion",
     "majority",
+    "own_triplet",
     "reaches",
     "snorkel",
     "triplet",
@@ -106,14 +107,22 @@ def triplet_labels(context: Context) -> Labels:
     return context.once("WS-LM", lambda context: _labels(context, *triplet_choice(context)))
 
 
-def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
+def own_triplet(context: Context) -> Prediction:
+    """Triplet: this package's own arithmetic for the same model, chosen on dev in the same way."""
+    return _labels(context, *triplet_choice(context, None)).prediction()
+
+
+def triplet_choice(
+    context: Context, compat: Literal["flyingsquid"] | None = "flyingsquid"
+) -> tuple[LabelModel, dict[str, Any]]:
     """The reference's triplet model (for two classes), its solver and balance chosen on dev.
 
     The reference knows two classes only; for more, our own model takes its place.
     """
+    if len(context.task.classes) > 2:
+        compat = None
 
     def choose(context: Context) -> tuple[LabelModel, dict[str, Any]]:
-        compat = "flyingsquid" if len(context.task.classes) == 2 else None
         balances = context.balances()
         models: dict[Any, LabelModel] = {
             (solve, index): Triplet(balance, solve=solve, compat=compat)
@@ -126,7 +135,7 @@ def triplet_choice(context: Context) -> tuple[LabelModel, dict[str, Any]]:
         facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
         return models[solve, index], facts
 
-    return context.once("WS-LM choice", choose)
+    return context.once(f"triplets {compat}", choose)
 
 
 def epoxy_fixed(context: Context) -> Prediction:
@@ -182,15 +191,14 @@ def fusion(context: Context) -> Prediction:
     """Fusion: votes, vectors and dev labels together, and its own threshold where F1 counts."""
     from ..fusion import Fusion
 
-    scoring, task = context.task.scoring, context.task
-    chosen = "f1" if scoring.thresholded else "accuracy"
+    task = context.task
+    scoring = task.scoring.name
+    if scoring == "f1" and task.positive is None:
+        scoring = "f1_macro"
     with context.clock("training"):
-        model = Fusion(scoring=chosen, positive=task.positive)
-        model.fit(task.train, context.dev)
+        model = Fusion(scoring=scoring, positive=task.positive).fit(task.train, task.dev)
     test = model.predict_proba(task.test)
-    dev = np.full((context.dev.n_rows, len(task.train.classes)), np.nan)
-    dev[context.dev.labelled] = model.held_out_
-    return Prediction(test, dev, threshold=model.fitted_.rule.threshold)
+    return Prediction(test, model.held_out_, guess=model.decide(test))
 
 
 def _labels(

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from . import published
+from .columns import CEILING
+from .curves import draw_curves
 from .tabulate import Table, tables
 
 __all__ = ["markdown", "text", "write_pages"]
@@ -17,6 +20,8 @@ _MOST = 5  # data sets side by side in a terminal
 def markdown(results: Mapping[str, Any]) -> str:
     """The page for the documentation."""
     parts = ["# Benchmarks", "", *map(_no_tags, _preamble(results))]
+    if draw_curves(results) is not None:
+        parts += ["", "![Score on test by number of hand labels](benchmarks.svg)"]
     for table in tables(results):
         parts += ["", f"## {_no_tags(table.title)}", ""]
         parts += [_no_tags(table.note), ""] if table.note else []
@@ -25,10 +30,10 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 
 def text(results: Mapping[str, Any]) -> str:
-    """The score and time tables, for a terminal: one method per line, few data sets at a time."""
+    """The scores, for a terminal: one method per line, few data sets at a time."""
     shown = []
     for table in tables(results):
-        if table.title in ("Scores", "Training seconds"):
+        if table.title.startswith("Scores"):
             lines = [table.header, *table.rows]
             for start in range(1, len(lines), _MOST):
                 part = zip(lines[0], *lines[start : start + _MOST], strict=True)
@@ -37,12 +42,14 @@ def text(results: Mapping[str, Any]) -> str:
 
 
 def write_pages(results: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write benchmarks.md; returns the files written."""
+    """Write benchmarks.md and, with several amounts of labels, benchmarks.svg; returns the files."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    page = home / "benchmarks.md"
-    page.write_text(markdown(results), encoding="utf-8")
-    return [page]
+    pages = {"md": markdown(results), "svg": draw_curves(results)}
+    written = [(home / f"benchmarks.{kind}", page) for kind, page in pages.items() if page]
+    for path, page in written:
+        path.write_text(page, encoding="utf-8")
+    return [path for path, _ in written]
 
 
 def _preamble(results: Mapping[str, Any]) -> list[str]:
@@ -52,14 +59,21 @@ def _preamble(results: Mapping[str, Any]) -> list[str]:
     runs = f"{settings['seeds']} seeds"
     if settings["quick"]:
         runs = "quick: one seed, fine-tuning cut to one epoch and 300 rows"
-    dev = f", {settings['dev_rows']} random dev rows" if settings["dev_rows"] else ""
+    known = [
+        note
+        for name, note in published.KNOWN.items()
+        if name in {(d["data"], d["train"], d["dev"], d["test"]) for d in results["data"]}
+    ]
+    marks = {tuple(each["as_of"].values()) for each in results["results"] if "as_of" in each}
+    carried = [f"† measured at commit `{commit}`, {day[:10]}." for commit, day in sorted(marks)]
     return [
-        "Train labels are never read; dev labels tune and fit; test labels are read once, to score.",
+        "Dev labels are the hand labels: they tune and fit. Test labels are read once, to score. Train "
+        f"labels are read by the column {CEILING} alone, where there are any.",
         "",
-        f"Run ({runs}{dev}; class balance: {balance}) at commit "
+        f"Run ({runs}; class balance: {balance}) at commit "
         f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB; {versions}.",
-        *(line for note in results.get("notes", ()) for line in ("", note)),
+        *(line for note in (*carried, *results.get("notes", ()), *known) for line in ("", note)),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from ..errors import ParameterError, UnknownName
-from ..scoring import positive_index, precision_recall_f1, ratios
+from ..scoring import Score, positive_index, precision_recall_f1, ratios
 
 __all__ = ["TaskScoring"]
 
@@ -47,27 +47,30 @@ class TaskScoring:
 
     def value(self, probabilities: np.ndarray, truth: np.ndarray) -> float:
         """The score on dev, in points, at the best threshold there; what choices are made by."""
-        return self.scores(probabilities, truth, self.threshold(probabilities, truth))["score"]
-
-    def scores(
-        self, probabilities: np.ndarray, truth: np.ndarray, threshold: float | None
-    ) -> dict[str, float]:
-        """Accuracy, precision, recall, F1 and the score of the folder's scoring, in points."""
-        if probabilities.shape != (len(truth), self.n_classes):
-            raise ParameterError(
-                f"expected probabilities of shape {(len(truth), self.n_classes)}, "
-                f"got {probabilities.shape}"
-            )
         known = np.isfinite(probabilities).all(axis=1)
-        probabilities, truth = probabilities[known], truth[known]
-        guess = self._labels(probabilities, threshold)
+        cut = self.threshold(probabilities, truth)
+        return self.scores(self.labels(probabilities[known], cut), truth[known])["score"]
+
+    def scores(self, guess: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+        """Accuracy, precision, recall, F1 and the score of the folder's scoring, in points."""
         parts = precision_recall_f1(guess, truth, self.positive, self.n_classes)
         precision, recall, f1 = (100 * each for each in parts)
         accuracy = float(100 * (guess == truth).mean()) if len(truth) else 0.0
         found = {"accuracy": accuracy, "precision": precision, "recall": recall, "f1": f1}
         return {"score": found[self.name], **found}
 
-    def _labels(self, probabilities: np.ndarray, threshold: float | None) -> np.ndarray:
+    def resampling(self, truth: np.ndarray, resamples: int) -> Score:
+        """The score on rows drawn with replacement, the same for whatever is scored."""
+        which = tuple(range(self.n_classes)) if self.positive is None else (self.positive,)
+        return Score(self.name, truth, which, resamples=resamples)
+
+    def labels(self, probabilities: np.ndarray, threshold: float | None) -> np.ndarray:
+        """The class of each row: the most probable, or the positive one from the threshold on."""
+        if probabilities.ndim != 2 or probabilities.shape[1] != self.n_classes:
+            raise ParameterError(
+                f"expected probabilities of {self.n_classes} classes, got shape "
+                f"{probabilities.shape}"
+            )
         if self.positive is None or not self.thresholded or threshold is None:
             return np.asarray(probabilities.argmax(axis=1))
         positive = probabilities[:, self.positive] >= threshold

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ import numpy as np
 from ..datasets import Dataset, read_folder
 from ..datasets.files import read_json
 from ..errors import LabelError, ParameterError, StoreError
+from ..scoring import Score
 from ..shares import checked_shares
 from ..votes import Split
 from .scoring import TaskScoring
 
-__all__ = ["Judge", "Task", "open_task", "take"]
+__all__ = ["RESAMPLES", "Judge", "Task", "open_task", "take"]
+
+RESAMPLES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class Task:
     rows: Mapping[str, Any] = field(default_factory=dict)  # texts or images by split, may be empty
     class_balance: tuple[float, ...] | None = None  # what the folder says, if anything
     fingerprint: str = ""
+    has_gold: bool = False  # whether true labels of train rows exist, which the judge holds
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -61,6 +66,7 @@ class Task:
             "dev": None if self.dev is not None else "dev.parquet with labels and votes-dev.npy",
             "vectors": ", ".join(f"vectors-{name}.npy" for name in bare) or None,
             "rows": None if self.rows else "a column 'text' to every split",
+            "gold": None if self.has_gold else "labels to train.parquet",
         }
         return cures[need]
 
@@ -68,6 +74,8 @@ class Task:
         """The same task with only `count` random dev rows; as it is where it has no more."""
         if count is None or self.dev is None or self.dev.n_rows <= count:
             return self
+        if not count:
+            return replace(self, dev=None)
         keep = np.sort(np.random.default_rng(seed).permutation(self.dev.n_rows)[:count])
         rows = dict(self.rows)
         if "dev" in rows:
@@ -98,14 +106,23 @@ class Judge:
 
     scoring: TaskScoring
     truth: np.ndarray = field(repr=False)  # (n_test,)
+    gold: np.ndarray | None = field(default=None, repr=False)  # (n_train,), for the ceiling alone
 
-    def score(self, probabilities: np.ndarray, threshold: float | None) -> dict[str, float]:
+    def score(self, guess: np.ndarray) -> dict[str, float]:
         """All scores of one finished prediction, in points."""
-        if len(probabilities) != len(self.truth):
+        if len(guess) != len(self.truth):
             raise ParameterError(
-                f"a prediction has {len(probabilities)} rows, the test split {len(self.truth)}"
+                f"a prediction has {len(guess)} rows, the test split {len(self.truth)}"
             )
-        return self.scoring.scores(probabilities, self.truth, threshold)
+        return self.scoring.scores(guess, self.truth)
+
+    def resampled(self, guess: np.ndarray) -> np.ndarray:
+        """The score in points on test rows drawn with replacement, the same for every prediction."""
+        return 100 * self._resampling.scores(np.eye(self.scoring.n_classes)[guess])
+
+    @cached_property
+    def _resampling(self) -> Score:
+        return self.scoring.resampling(self.truth, RESAMPLES)
 
 
 def source_accuracy(split: Split) -> float | None:
@@ -151,8 +168,9 @@ def open_task(folder: str | Path) -> tuple[Task, Judge]:
         rows=_complete(parts, dev is not None),
         class_balance=_balance(home, found.classes),
         fingerprint=_fingerprint(home),
+        has_gold="train" in found.truth,
     )
-    return task, Judge(scoring, split.y)
+    return task, Judge(scoring, split.y, found.truth.get("train"))
 
 
 def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:

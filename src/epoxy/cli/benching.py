@@ -26,7 +26,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARES",
         help="0.4,0.6 in the order of the classes, dev, or tune",
     )
-    parser.add_argument("--dev-rows", type=int, metavar="N", help="use N random dev rows per seed")
+    parser.add_argument(
+        "--dev-rows",
+        metavar="N,N,all",
+        default="all",
+        help="amounts of random dev rows, drawn per seed; default: %(default)s",
+    )
+    parser.add_argument(
+        "--earlier", metavar="FILE", help="a result to take over what is not measured here"
+    )
     parser.add_argument("--network", metavar="NAME", help="the network to fine-tune")
     parser.add_argument("--fresh", action="store_true", help="do every cell again")
     parser.add_argument("--render", metavar="FILE", help="only make the pages of a result")
@@ -62,7 +70,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         seeds=options.seeds,
         quick=options.quick,
         class_balance=_balance(options.class_balance),
-        dev_rows=options.dev_rows,
+        dev_rows=_amounts(options.dev_rows),
         network=options.network,
     )
     try:
@@ -73,6 +81,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             progress=bar("bench"),
             said=_warn,
             fresh=options.fresh,
+            earlier=bench.read(options.earlier) if options.earlier else None,
         )
     except KeyboardInterrupt:
         again = "the same command without --fresh" if options.fresh else "the same command again"
@@ -101,3 +110,10 @@ def _balance(given: str | None) -> tuple[float, ...] | Literal["dev", "tune"] | 
         raise ParameterError(
             f"--class-balance got {given!r}; expected shares such as 0.4,0.6, dev, or tune"
         ) from None
+
+
+def _amounts(given: str) -> tuple[int | None, ...]:
+    words = [each.strip() for each in given.split(",")]
+    if not all(each == "all" or each.isdigit() for each in words):
+        raise ParameterError(f"--dev-rows got {given!r}; expected amounts such as 0,20,100,all")
+    return tuple(None if each == "all" else int(each) for each in words)

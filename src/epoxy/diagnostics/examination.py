@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..label_models.base import LabelModel
-from ..label_models.majority import MajorityVote
 from ..neighbors import Space
 from ..numerics import wilson
 from ..scoring import precision_recall_f1
@@ -116,20 +115,13 @@ class Case:
         return even if self.balance is None else self.balance
 
     def labels_of(self, model: LabelModel, votes: Votes) -> np.ndarray:
-        """The most probable class of each row; ties go to the more frequent class."""
-        return decide(model, votes, self.prior)
+        """The most probable class of each row."""
+        return np.asarray(model.predict_proba(votes).argmax(axis=1))
 
     def against(self, labels: np.ndarray, where: np.ndarray | None = None) -> Comparison:
         """Whether another labeling of the known rows is better than the model's."""
         rows = self.judged if where is None else self.judged & where
         return compare(self.labels[rows], labels[rows], self.y[rows], self.positive)
-
-
-def decide(model: LabelModel, votes: Votes, balance: np.ndarray) -> np.ndarray:
-    """A label model's most probable class of each row; ties of a majority go to the frequent class."""
-    proba = model.predict_proba(votes)
-    tie = 1e-9 * balance if isinstance(model, MajorityVote) else 0.0
-    return np.asarray((proba + tie).argmax(axis=1))
 
 
 def certainty(questions: int = 1) -> float:

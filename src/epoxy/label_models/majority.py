@@ -9,6 +9,9 @@ import numpy as np
 from ..votes import Votes
 from .base import ClassBalance, SavedModel, as_votes, check_speaks, resolve_balance, votes_for
 
+_TIE = 1e-9
+"""The class balance counts as so much of a vote: it settles ties and answers for silent rows."""
+
 
 class MajorityVote(SavedModel):
     """Each vote counts one; probabilities are shares of the votes cast.
@@ -37,14 +40,13 @@ class MajorityVote(SavedModel):
         return self
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
-        """Return the share of votes for each class; (n_rows, n_classes)."""
+        """Return the share of votes for each class, ties settled; (n_rows, n_classes)."""
         votes = votes_for(self, votes, "classes_")
         counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(len(self.classes_))], 1)
-        total = counts.sum(axis=1, keepdims=True)
-        return np.where(total > 0, counts / np.maximum(total, 1), self.class_balance_)
+        said = counts.sum(axis=1, keepdims=True)
+        return np.asarray((counts + _TIE * self.class_balance_) / (said + _TIE))
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the class with most votes, by name; ties go to the more frequent class."""
-        proba = self.predict_proba(votes)
-        best = (proba + 1e-9 * self.class_balance_).argmax(axis=1)
+        best = self.predict_proba(votes).argmax(axis=1)
         return np.asarray(np.asarray(self.classes_)[best])
