@@ -121,13 +121,6 @@ class DataSet:
         """Rows of all splits."""
         return sum(self.about[name] for name in ("train", "dev", "test"))
 
-    @property
-    def sweep(self) -> Mapping[str, float]:
-        """The best of the shared radii tried, as Epoxy-fixed-r keeps it; NaN where none was."""
-        tried = [point for each in self.facts("Epoxy-fixed-r") for point in each.get("sweep", ())]
-        nothing = dict.fromkeys(("radius", "coverage", "dev_score"), np.nan)
-        return max(tried, key=lambda point: point["dev_score"], default=nothing)
-
 
 def _written(form: Callable[[float], str]) -> Callable[[float], str]:
     return lambda value: "–" if np.isnan(value) else form(value)

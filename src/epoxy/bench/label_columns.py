@@ -12,25 +12,21 @@ from ..errors import LabelError
 from ..extension import Reach, reach
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
-from ..tuning import Trial, tune
+from ..tuning import tune
 from ..votes import Votes
 from .context import Context, Prediction
 
 __all__ = [
-    "Labels",
-    "dawid_skene",
-    "epoxy",
-    "epoxy_fixed",
-    "epoxy_labels",
-    "fresh",
-    "fusion",
-    "majority",
-    "own_triplet",
-    "reaches",
-    "snorkel",
-    "triplet",
-    "triplet_choice",
-    "triplet_labels",
+    *("Labels", "dawid_skene", "epoxy", "epoxy_fixed", "epoxy_labels", "fresh", "fusion"),
+    *(
+        "majority",
+        "own_triplet",
+        "reaches",
+        "snorkel",
+        "triplet",
+        "triplet_choice",
+        "triplet_labels",
+    ),
 ]
 
 
@@ -139,12 +135,11 @@ def triplet_choice(
 
 
 def epoxy_fixed(context: Context) -> Prediction:
-    """Epoxy-fixed-r: one radius for all sources, chosen on dev; what was tried is the sweep."""
+    """Epoxy-fixed-r: one radius for all sources, chosen on dev."""
     model, facts = triplet_choice(context)
     tuned = _tuned(context, model, shared=True)
-    tried = [trial for trial in tuned.search_.trials if np.isfinite(trial.score)]
-    sweep = [_sweep_point(context, trial) for trial in tried]
-    about = {**facts, "radius": _largest(tuned.radius_), "sweep": sweep}
+    known = tuned.radius_[~np.isnan(tuned.radius_)]  # cut to the last distance that gains a row
+    about = {**facts, "radius": float(known.max(initial=0.0))}
     return _labels(context, model, about, tuned.radius_).prediction()
 
 
@@ -217,20 +212,6 @@ def _labels(
         votes = {name: each.extend(radius) for name, each in found.items()}
     others = {name: fitted.predict_proba(votes[name]) for name in votes if name != "train"}
     return Labels(answer, train.covered, others.get("dev"), others["test"], facts)
-
-
-def _sweep_point(context: Context, trial: Trial) -> dict[str, Any]:
-    return {
-        "radius": _largest(trial.radii),
-        "coverage": float(reaches(context)["train"].extend(trial.radii).coverage.mean()),
-        "dev_score": 100 * trial.score,
-    }
-
-
-def _largest(radii: np.ndarray) -> float:
-    """The shared radius: each source's is cut to the last distance at which it gains a row."""
-    known = radii[~np.isnan(radii)]
-    return float(known.max()) if len(known) else 0.0
 
 
 def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:

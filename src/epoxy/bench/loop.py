@@ -126,17 +126,10 @@ def run_cell(
     return {
         "scores": judge.score(guess),
         "guess": np.asarray(guess).tolist(),
-        "dev_score": _dev_score(context, prediction.dev),
         "seconds": {stage: round(spent, 6) for stage, spent in context.seconds.items()},
         "facts": plain(dict(prediction.facts)),
         "commit": environment.commit(),
     }
-
-
-def _dev_score(context: Context, dev: np.ndarray | None) -> float | None:
-    if dev is None or not np.isfinite(dev).any():
-        return None
-    return context.task.scoring.value(dev, context.truth)
 
 
 @dataclass
@@ -294,38 +287,28 @@ def _sum_up(
     """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
     every = [cell["scores"]["score"] for cell in cells.values()]
 
-    def score(name: str) -> float:
-        return float(np.mean([cell["scores"][name] for cell in cells.values()]))
-
-    def seconds(stage: str) -> float:
-        return round(
-            float(np.mean([cell["seconds"].get(stage, 0.0) for cell in cells.values()])), 6
-        )
+    def mean(of: str, name: str) -> float:
+        return round(float(np.mean([cell[of].get(name, 0.0) for cell in cells.values()])), 6)
 
     return {
         "data": task.name,
         "method": method,
         "dev_rows": dev_rows,
         "metric": task.scoring.name,
-        "mean": float(np.mean(every)),
+        "mean": mean("scores", "score"),
         "sd": float(np.std(every, ddof=1)) if len(every) > 1 else 0.0,
         "seeds": len(every),
-        "seconds": seconds("training"),
-        "tuning_seconds": seconds("tuning"),
-        "preprocessing_seconds": seconds("preprocessing"),
-        **{name: score(name) for name in ("accuracy", "precision", "recall", "f1")},
+        "seconds": mean("seconds", "training"),
+        "tuning_seconds": mean("seconds", "tuning"),
+        "preprocessing_seconds": mean("seconds", "preprocessing"),
+        **{name: mean("scores", name) for name in ("accuracy", "precision", "recall", "f1")},
         "runs": [_run(seed, cell, dev_rows) for seed, cell in cells.items()],
     }
 
 
 def _run(seed: int, cell: Mapping[str, Any], dev_rows: int | None) -> dict[str, Any]:
     """One run without what it said of each row; of few dev rows the scores alone."""
-    kept = (
-        "scores",
-        "dev_score",
-        "commit",
-        *(() if dev_rows is not None else ("seconds", "facts")),
-    )
+    kept = ("scores", "commit", "seconds", "facts") if dev_rows is None else ("scores", "commit")
     return {"seed": seed, **{name: cell[name] for name in kept}}
 
 

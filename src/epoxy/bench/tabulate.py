@@ -9,17 +9,7 @@ import numpy as np
 from ..heads.networks import DEFAULT_IMAGE, DEFAULT_TEXT
 from . import published
 from .columns import CEILING, OURS
-from .comparison import (
-    DataSet,
-    Results,
-    Table,
-    compared,
-    data_sets,
-    number,
-    points,
-    signed,
-    time,
-)
+from .comparison import DataSet, Results, Table, compared, data_sets, number, points, signed, time
 from .published import fit_of_lift
 
 __all__ = ["Table", "tables"]
@@ -36,7 +26,6 @@ def tables(results: Results) -> tuple[Table, ...]:
         _filled("Lifts, and what explains them", _LIFTS_NOTE, _LIFTS, sets, "Epoxy"),
         _filled("Precision, recall, F1", _PRECISION_NOTE, _PRECISION, sets, "Epoxy"),
         _filled("What fine-tuning changes", f"{_DRIFT_NOTE} {network}.", _DRIFT, sets, "WS-FT"),
-        _filled("One radius for all sources", _SWEEP_NOTE, _SWEEP, sets, "Epoxy-fixed-r"),
         _filled("One-time preprocessing", _ONCE_NOTE, _ONCE, sets, "Epoxy"),
         _filled("Data", "", _DATA, sets),
         _skipped(results),
@@ -99,16 +88,6 @@ _DRIFT: Cells = {
 _DRIFT_NOTE = (
     "Pre-trained against fine-tuned (WS-FT) on the test rows. Pre-pool: the smallest similarity "
     "among a row's tokens or image cells, averaged over rows. Network:"
-)
-
-_SWEEP: Cells = {
-    "best radius": lambda s: number(s.sweep["radius"]),
-    "dev score": lambda s: points(s.sweep["dev_score"]),
-    "coverage": lambda s: points(100 * s.sweep["coverage"]),
-}
-_SWEEP_NOTE = (
-    "The shared radius that does best on dev, the score there, and the mean coverage of the sources "
-    "within it, in percent. The result's `runs[0].facts.sweep` of Epoxy-fixed-r holds every radius."
 )
 
 _ONCE: Cells = {
