@@ -32,69 +32,59 @@ def draw_curves(results: Mapping[str, Any]) -> str | None:
     steps = amounts(results)
     if len(steps) < 2:
         return None
-    by_step = [data_sets(results, each) for each in steps]
     ticks = ["all" if each is None else str(each) for each in steps]
-    panels = {
-        sets[0].name: {name: [each.value(name) for each in sets] for name in _LINES}
-        for sets in zip(*by_step, strict=True)
-        if any(_drawn(each) for each in sets)
-    }
-    shown = [_panel(name, lines, ticks) for name, lines in panels.items()]
-    placed = [
-        f'<g transform="translate({_WIDE * (at % _ACROSS)},{_HIGH * (at // _ACROSS)})">{each}</g>'
-        for at, each in enumerate(shown)
+    panels = [
+        _panel(sets, ticks)
+        for sets in zip(*(data_sets(results, each) for each in steps), strict=True)
+        if any(sum(name in each.entries for name in _LINES) > 2 for each in sets)
     ]
-    height = _HIGH * -(-len(shown) // _ACROSS)
-    key = "".join(
-        f'<g transform="translate({20 + 150 * at},{height + 15})">'
-        f"{_line(name, [(0, 0), (30, 0)])}"
-        f'<text x="40" y="4">{name}</text></g>'
-        for at, name in enumerate(_LINES)
-    )
+    height = _HIGH * -(-len(panels) // _ACROSS)
+    places = [(_WIDE * (at % _ACROSS), _HIGH * (at // _ACROSS)) for at in range(len(panels))]
+    for at, name in enumerate(_LINES):
+        panels.append(f'{_line(name, [(0, 0), (30, 0)])}<text x="40" y="4">{name}</text>')
+        places.append((20 + 150 * at, height + 15))
+    parts = [
+        f'<g transform="translate({x},{y})">{each}</g>' for (x, y), each in zip(places, panels)
+    ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE * _ACROSS} {height + 30}" '
         'role="img" font-family="sans-serif" font-size="10"><title>Score on test by number of hand '
         'labels</title><rect width="100%" height="100%" fill="white"/>'
-        + "\n".join([*placed, key])
+        + "\n".join(parts)
         + "</svg>\n"
     )
 
 
-def _drawn(each: DataSet) -> bool:
-    return sum(name in each.entries for name in _LINES) > 2
-
-
-def _panel(title: str, lines: Mapping[str, Sequence[float]], ticks: Sequence[str]) -> str:
-    known = [value for line in lines.values() for value in line if np.isfinite(value)]
-    low, high = min(known), max(known)
+def _panel(sets: Sequence[DataSet], ticks: Sequence[str]) -> str:
+    lines = np.array([[each.value(name) for each in sets] for name in _LINES])
+    low, high = np.nanmin(lines), np.nanmax(lines)
     across = np.linspace(_LEFT + 10, _RIGHT - 10, len(ticks))
-
-    def place(values: Sequence[float]) -> list[tuple[float, float]]:
-        down = _BOTTOM - (np.array(values) - low) / max(high - low, 1e-9) * (_BOTTOM - _TOP - 8)
-        return [(x, y) for x, y in zip(across, down, strict=True) if np.isfinite(y)]
-
-    marks = "".join(
-        f'<text x="{x:.0f}" y="{_BOTTOM + 14}" text-anchor="middle">{tick}</text>'
-        for x, tick in zip(across, ticks, strict=True)
-    )
-    ends = (
-        f'<text x="{_LEFT - 3}" y="{y}" text-anchor="end">{value:.0f}</text>'
-        for y, value in ((_TOP + 10, high), (_BOTTOM, low))
+    down = _BOTTOM - (lines - low) / max(high - low, 1e-9) * (_BOTTOM - _TOP - 8)
+    words = [
+        ((_LEFT + _RIGHT) / 2, 12, escape(sets[0].name)),
+        *((x, _BOTTOM + 14, tick) for x, tick in zip(across, ticks, strict=True)),
+        *((_LEFT - 12, y, f"{value:.0f}") for y, value in ((_TOP + 10, high), (_BOTTOM, low))),
+    ]
+    drawn = (
+        _line(name, [(x, y) for x, y in zip(across, ys, strict=True) if np.isfinite(y)])
+        for name, ys in reversed(list(zip(_LINES, down, strict=True)))
     )
     return (
-        f'<text x="{(_LEFT + _RIGHT) // 2}" y="12" text-anchor="middle">{escape(title)}</text>'
-        f'<path d="M{_LEFT} {_TOP}V{_BOTTOM + 3}H{_RIGHT}" fill="none" stroke="#999"/>{marks}'
-        + "".join(ends)
-        + "".join(_line(name, place(values)) for name, values in reversed(list(lines.items())))
+        f'<path d="M{_LEFT} {_TOP}V{_BOTTOM + 3}H{_RIGHT}" fill="none" stroke="#999"/>'
+        + "".join(
+            f'<text x="{x:.0f}" y="{y}" text-anchor="middle">{each}</text>' for x, y, each in words
+        )
+        + "".join(drawn)
     )
 
 
 def _line(name: str, points: Sequence[tuple[float, float]]) -> str:
     colour, dashes, marker = _LINES[name]
+    if not points:
+        return ""
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    marks = "".join(
-        f'<path d="{marker}" transform="translate({x:.1f},{y:.1f})" fill="white"/>'
-        for x, y in points
+    marks = (f'<path d="{marker}" transform="translate({x:.1f},{y:.1f})"/>' for x, y in points)
+    return (
+        f'<g stroke="{colour}" stroke-width="1.4" fill="white">'
+        f'<path d="M{path}" fill="none" stroke-dasharray="{dashes}"/>{"".join(marks)}</g>'
     )
-    drawn = f'<path d="M{path}" fill="none" stroke-dasharray="{dashes}"/>' if points else ""
-    return f'<g stroke="{colour}" stroke-width="1.4">{drawn}{marks}</g>'

@@ -71,16 +71,11 @@ class Task:
         return cures[need]
 
     def with_dev_rows(self, count: int | None, seed: int) -> Task:
-        """The same task with only `count` random dev rows; as it is where it has no more."""
+        """With only `count` random dev rows and no texts; as it is where it has no more."""
         if count is None or self.dev is None or self.dev.n_rows <= count:
             return self
-        if not count:
-            return replace(self, dev=None)
         keep = np.sort(np.random.default_rng(seed).permutation(self.dev.n_rows)[:count])
-        rows = dict(self.rows)
-        if "dev" in rows:
-            rows["dev"] = take(rows["dev"], keep)
-        return replace(self, dev=self.dev.rows(keep), rows=rows)
+        return replace(self, dev=self.dev.rows(keep) if count else None, rows={})
 
     def describe(self) -> dict[str, Any]:
         """What the tables say about the data itself."""
