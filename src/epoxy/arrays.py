@@ -17,8 +17,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["DAMAGE", "pack", "unpack"]
-
 CHUNK = 1 << 20
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, SyntaxError, EOFError),

@@ -8,8 +8,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["U", "compiled", "reordered", "select_largest"]
-
 U = np.uint64  # a signed index costs a wrap-around test that stops vectorisation
 F = TypeVar("F")
 

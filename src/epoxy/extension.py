@@ -22,20 +22,6 @@ from .progress import Progress, silent
 from .votes import ABSTAIN, Split, Votes, check_alike
 from .weighting import Nearest, Pairs, Weighting, resolve_weighting
 
-__all__ = [
-    "AUTO",
-    "Extended",
-    "Radius",
-    "Reach",
-    "Setting",
-    "as_radii",
-    "as_setting",
-    "as_settings",
-    "reach",
-    "typical_distance",
-    "unextended",
-]
-
 AUTO: Literal["auto"] = "auto"
 """In place of a radius: the model's own rule decides how far a source lends."""
 Setting = float | None | Literal["auto"]

@@ -29,16 +29,6 @@ from typing import BinaryIO
 
 from .errors import StoreError
 
-__all__ = [
-    "beside",
-    "open_regular",
-    "read_whole",
-    "replace_folder",
-    "standing",
-    "sweep",
-    "write_whole",
-]
-
 _DAY = 24 * 3600
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r".*\.(?P<host>[^/]*)-(?P<process>\d+)-[0-9a-f]+\.(tmp|old)")

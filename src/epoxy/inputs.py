@@ -13,18 +13,6 @@ import numpy as np
 
 from .errors import AlignmentError, LabelError, ParameterError, VectorError, VoteError
 
-__all__ = [
-    "as_float32",
-    "as_ids",
-    "as_matrix",
-    "as_sequences",
-    "as_table",
-    "check_finite",
-    "class_names",
-    "finite_vectors",
-    "source_names",
-]
-
 MOST_CLASSES = 32_767
 LARGEST = 1e18
 """Beyond it a sum of squares may leave float32, and distances would be infinite or NaN."""

@@ -22,8 +22,6 @@ from .neighbors.column import Support
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
 
-__all__ = ["NOBODY", "Loans", "Neighbourhood"]
-
 NOBODY = -1
 """In `lender`: no train row lends."""
 

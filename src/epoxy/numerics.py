@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["row_sums", "softmax", "unit_rows", "wilson"]
-
-
 NARROW = 16
 
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-__all__ = ["Progress", "bar", "silent", "waiting"]
-
 Progress = Callable[[int, int], None]
 """Called with (done, total), units of the work's own choosing, total ≥ 1."""
 

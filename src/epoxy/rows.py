@@ -18,8 +18,6 @@ import numpy as np
 
 from .errors import FrameError, UnknownName
 
-__all__ = ["Row", "Rows", "known_table"]
-
 TEXT = "text"
 """The column of rows that are texts and nothing else."""
 

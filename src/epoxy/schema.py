@@ -23,8 +23,6 @@ import numpy as np
 
 from .errors import StoreError
 
-__all__ = ["Array", "check_arrays", "check_values"]
-
 FINITE = float(np.finfo(np.float64).max)
 SUM_TOLERANCE = 1e-6
 CURE = "fit and save the model again"

@@ -16,8 +16,6 @@ import numpy as np
 
 from .errors import LabelError, UnknownName
 
-__all__ = ["Score", "Scoring", "positive_index", "precision_recall_f1", "ratios", "score_named"]
-
 Scoring = str | Callable[[np.ndarray, np.ndarray], float]
 """`accuracy`, `f1`, `log_loss`, a scikit-learn scorer's name, or a function of (y, probabilities)."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from .errors import ParameterError, UnknownName
 
-__all__ = ["checked_shares", "counted_shares", "normalised", "shares_of_counts"]
-
 OFF = 1e-3  # shares are typed by hand: 0.333, 0.333, 0.333 sums to 1
 
 

@@ -19,8 +19,6 @@ from .label_models.runner import Columns
 from .loans import Loans, Neighbourhood
 from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
 
-__all__ = ["DEV", "TRAIN", "HandLabels", "Source", "Workspace"]
-
 TRAIN, DEV = 0, 1
 
 

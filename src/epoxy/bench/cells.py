@@ -18,8 +18,6 @@ from ..files import write_whole
 from .context import Column, Settings
 from .task import Task
 
-__all__ = ["Cell", "Cells"]
-
 FORMAT = 1
 
 

@@ -7,8 +7,6 @@ from . import deep_columns, head_columns, label_columns
 from .context import Column
 from .liger import liger
 
-__all__ = ["CEILING", "COLUMNS", "DEEP", "OURS", "column", "columns"]
-
 COLUMNS: tuple[Column, ...] = (
     Column("Epoxy", label_columns.epoxy, "dev vectors", cost=2),
     Column("Epoxy-fixed-r", label_columns.epoxy_fixed, "dev vectors"),

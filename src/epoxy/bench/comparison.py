@@ -13,19 +13,6 @@ import numpy as np
 
 from .columns import CEILING, COLUMNS, DEEP, OURS
 
-__all__ = [
-    "DataSet",
-    "Results",
-    "Table",
-    "amounts",
-    "compared",
-    "data_sets",
-    "number",
-    "points",
-    "signed",
-    "time",
-]
-
 Results = Mapping[str, Any]
 
 

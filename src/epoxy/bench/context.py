@@ -17,8 +17,6 @@ from ..progress import Progress, silent
 from ..votes import Split
 from .task import Task
 
-__all__ = ["Column", "Context", "Memory", "Prediction", "Settings"]
-
 Stage = Literal["preprocessing", "tuning", "training"]
 Parts = dict[str, dict[str, float]]
 """Seconds by stage, of each shared result that was used; under "" the column's own."""

@@ -13,8 +13,6 @@ import numpy as np
 
 from .comparison import DataSet, amounts, data_sets
 
-__all__ = ["draw_curves"]
-
 _LINES = {  # colour, dashes, marker
     "Fusion": ("#0b4f9e", "", "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0"),
     "LR-xv": ("#b3261e", "6 3", "M-3 -3h6v6h-6z"),

@@ -15,8 +15,6 @@ from .context import Context, Prediction
 from .label_columns import Labels, epoxy_labels, triplet_labels
 from .task import take
 
-__all__ = ["epoxy_ft", "ts_ft", "ws_ft"]
-
 _STEPS = 300  # steps a small data set should get before early stopping may end them
 _MOST_ROWS = 2400  # train rows used: on a CPU an epoch over more takes longer than it teaches
 _HELD_SHARE = 0.2

@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["commit", "machine", "versions"]
-
 _PACKAGES = "epoxy-ws numpy scipy scikit-learn numba pyarrow torch transformers timm snorkel"
 
 

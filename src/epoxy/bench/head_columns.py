@@ -12,18 +12,6 @@ from ..votes import Split
 from .context import Context, Prediction
 from .label_columns import Labels, epoxy_labels, triplet_labels
 
-__all__ = [
-    "boosting",
-    "ceiling",
-    "epoxy_nft",
-    "lr_xv",
-    "self_training",
-    "ts_knn",
-    "ts_nft",
-    "ws_knn",
-    "ws_nft",
-]
-
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 WEAK_PENALTIES = (0.01, 0.1, 1.0, 10.0)  # many noisy rows: stronger penalties are worth trying
 NEIGHBOURS = (1, 3, 5, 10, 15, 20, 30, 50)

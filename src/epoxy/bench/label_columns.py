@@ -16,20 +16,6 @@ from ..tuning import tune
 from ..votes import Votes
 from .context import Context, Prediction
 
-__all__ = [
-    *("Labels", "dawid_skene", "epoxy", "epoxy_fixed", "epoxy_labels", "fresh", "fusion"),
-    *(
-        "majority",
-        "own_triplet",
-        "reaches",
-        "snorkel",
-        "triplet",
-        "triplet_choice",
-        "triplet_labels",
-    ),
-]
-
-
 Reaches = dict[str, Reach]
 """Who is nearest, for the rows of every split."""
 

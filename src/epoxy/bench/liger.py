@@ -21,8 +21,6 @@ from ..votes import Votes
 from .context import Context, Prediction
 from .label_columns import Reaches, fresh, reaches, triplet_choice
 
-__all__ = ["liger"]
-
 _REGIONS = (1, 2, 3, 5, 8)
 _EXTENDED = (0.0, 0.02, 0.1, 0.3, 0.6)
 _LEAST_ROWS = 20  # train rows a region needs for a model of its own

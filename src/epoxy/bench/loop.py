@@ -26,8 +26,6 @@ from .context import Column, Context, Memory, Settings
 from .margins import add_margins
 from .task import Judge, Task, open_task
 
-__all__ = ["read", "run", "run_cell"]
-
 FORMAT = 1
 _KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
 

@@ -15,8 +15,6 @@ import numpy as np
 from .columns import OURS
 from .task import RESAMPLES, Judge
 
-__all__ = ["add_margins"]
-
 
 def add_margins(
     entries: Sequence[dict[str, Any]], guesses: Mapping[str, Sequence[np.ndarray]], judge: Judge

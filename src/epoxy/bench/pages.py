@@ -9,10 +9,9 @@ from typing import Any
 
 from . import published
 from .columns import CEILING
+from .comparison import Table
 from .curves import draw_curves
-from .tabulate import Table, tables
-
-__all__ = ["markdown", "text", "write_pages"]
+from .tabulate import tables
 
 _MOST = 5  # data sets side by side in a terminal
 

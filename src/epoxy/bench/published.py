@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["KNOWN", "METHODS", "SCORES", "SECONDS", "SIMILARITY", "fit_of_lift"]
-
 METHODS = (
     *("Epoxy", "Epoxy-fixed-r", "WS-LM", "MV-LM", "DP-LM", "TS-NFT"),
     *("WS-NFT", "TS-KNN", "WS-KNN", "TS-FT", "WS-FT", "Epoxy-FT"),

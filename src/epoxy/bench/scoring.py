@@ -11,8 +11,6 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..scoring import Score, positive_index, precision_recall_f1, ratios
 
-__all__ = ["TaskScoring"]
-
 
 @dataclass(frozen=True)
 class TaskScoring:

@@ -12,8 +12,6 @@ from .columns import CEILING, OURS
 from .comparison import DataSet, Results, Table, compared, data_sets, number, points, signed, time
 from .published import fit_of_lift
 
-__all__ = ["Table", "tables"]
-
 
 def tables(results: Results) -> tuple[Table, ...]:
     """Every table the results can fill: what a reader asks first, then the paper's, then the data."""

@@ -23,8 +23,6 @@ from ..shares import checked_shares
 from ..votes import Split
 from .scoring import TaskScoring
 
-__all__ = ["RESAMPLES", "Judge", "Task", "open_task", "take"]
-
 RESAMPLES = 1000
 
 

@@ -16,8 +16,6 @@ from ..label_models.runner import Columns
 from ..votes import Votes
 from ..workspace import Workspace
 
-__all__ = ["Engine", "Outcome", "Updatable", "most_probable"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -21,8 +21,6 @@ from ..workspace import TRAIN, Source, Workspace
 from .base import Outcome, most_probable
 from .reporting import Details, report_of
 
-__all__ = ["PaperEngine"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Extended:

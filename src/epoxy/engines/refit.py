@@ -17,8 +17,6 @@ from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
 from .reporting import Details, report_of
 
-__all__ = ["RefitEngine", "engine_of"]
-
 FOLDS = 5
 FEWEST = 10
 """With fewer hand labels none are held out, and nothing is scored."""

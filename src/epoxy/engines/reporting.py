@@ -28,8 +28,6 @@ from ..workspace import TRAIN, HandLabels
 from .base import Outcome
 from .scores import Scores, majority_scores, scored_rows, scores_of
 
-__all__ = ["Details", "case_of", "held_out_reliability", "report_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Details:

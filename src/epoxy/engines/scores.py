@@ -10,8 +10,6 @@ from ..label_models import MajorityVote
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
 
-__all__ = ["Scores", "majority_scores", "scored_rows", "scores_of"]
-
 
 class Scores(dict[str, float]):
     """How good the labels are on rows labelled at random, by models that did not learn from them.

@@ -20,8 +20,6 @@ from scipy.linalg.blas import ssyrk
 
 from ..neighbors.workers import many_threaded_blas
 
-__all__ = ["Hessian", "Solution", "leave_groups_out", "solve"]
-
 TOLERANCE = 1e-8
 STEPS = 50
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["looks_chosen"]
-
 FEWEST = 10
 SURE = 1e-6
 """Level of each test: no false alarm in some hundred random draws of real data."""

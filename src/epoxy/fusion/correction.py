@@ -29,8 +29,6 @@ from scipy.linalg import cho_factor, cho_solve
 from ..numerics import softmax
 from . import binary
 
-__all__ = ["RIDGE_BIAS", "Correction", "Problem", "correct"]
-
 RIDGE_BIAS = 3.0
 ROUNDS = 2
 TOLERANCE = 1e-8

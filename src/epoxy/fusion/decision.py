@@ -12,8 +12,6 @@ from ..errors import NotIdentifiable
 from ..scoring import ratios
 from ..votes import Votes
 
-__all__ = ["SCORINGS", "Rule", "f1_rule", "f1_threshold", "macro_rule", "voted"]
-
 SCORINGS = ("accuracy", "f1", "f1_macro")
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""

@@ -37,8 +37,6 @@ from .vectors import Vectors
 if TYPE_CHECKING:
     from .model import Fusion
 
-__all__ = ["FusionEngine"]
-
 FEWEST_TO_ASK = 10
 """Hand labels from which they may find vectors telling that votes do not."""
 COPY, RARE = 0.75, 0.02

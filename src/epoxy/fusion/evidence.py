@@ -15,19 +15,6 @@ import numpy as np
 from ..compiling import compiled
 from ..numerics import row_sums, softmax
 
-__all__ = [
-    "GRADES",
-    "LIFT",
-    "centred",
-    "from_shares",
-    "grade_edges",
-    "loudness",
-    "majority",
-    "reach",
-    "shares_of_votes",
-    "vote_counts",
-]
-
 LOUDEST = 4.0
 """No expert may say more than this many nats for or against a class."""
 FAINTEST = 0.02

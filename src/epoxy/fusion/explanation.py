@@ -16,8 +16,6 @@ from .fitted import FEATURE_SCALE, VOTE_SCALE, Fitted, Rows, neighbour_shares
 if TYPE_CHECKING:
     from .model import Fusion
 
-__all__ = ["FusionExplanation", "explain_one", "explain_row"]
-
 _REST = {
     "pupil": "what sources call rows with such vectors",
     "echo": "what votes and vectors together say of rows like it",

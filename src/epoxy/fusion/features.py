@@ -26,8 +26,6 @@ from ..errors import VectorError
 from ..neighbors.workers import Work
 from ..numerics import unit_rows
 
-__all__ = ["BLOCK", "Features", "View", "in_blocks"]
-
 AXES = 384
 WAVES, FEW_DIMENSIONS = 512, 128
 BEND = 0.25

@@ -15,8 +15,6 @@ from .decision import Rule
 from .features import View, in_blocks
 from .labelled import Labelled, Nearby
 
-__all__ = ["EXPERTS", "WEIGHTS", "Corrected", "Fitted", "Readout", "Rows", "read"]
-
 EXPERTS = ("majority", "reach", "pupil", "echo", "neighbours")
 WEIGHTS = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
 """How loud each expert is before a hand label says otherwise."""

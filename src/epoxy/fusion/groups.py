@@ -14,8 +14,6 @@ import numpy as np
 
 from ..compiling import compiled
 
-__all__ = ["SAMPLE", "match_groups", "spaced"]
-
 FEWEST = 10
 SAMPLE = 3000
 SLACK = 0.02

@@ -20,8 +20,6 @@ from ..compiling import compiled, reordered
 from .features import Features, in_blocks
 from .groups import SAMPLE, match_groups, spaced
 
-__all__ = ["MOST_NEAR", "NEAR", "Labelled", "Nearby", "Place", "likest", "sample_of"]
-
 MOST_NEAR = 1000
 """Labelled rows kept at most as neighbours: those whose vectors have the least hashes, whoever they are."""
 NEAR = 5

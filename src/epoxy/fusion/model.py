@@ -31,8 +31,6 @@ from .labelled import Nearby
 from .sequence import LabelChain, smoothed
 from .sequence_engine import SequenceEngine, with_sequence
 
-__all__ = ["Fusion"]
-
 
 class Fusion(BaseEstimator, Updatable):
     """Experts that need no hand label, weighed and corrected by the hand labels there are.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .engine import FusionEngine
     from .model import Fusion
 
-__all__ = ["model_report", "write_report"]
-
 
 def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str | None) -> Report:
     """What each source and expert does on a split of a session, and how good its labels are."""

@@ -25,8 +25,6 @@ from ..sequences.layout import Layout, layout_of
 from ..votes import ABSTAIN, Votes
 from .groups import spaced
 
-__all__ = ["LabelChain", "Steps", "class_shares", "counted_pairs", "smoothed", "whole_sequences"]
-
 LEARNED = 30.0
 """Neighbouring hand labels that weigh as much as what the votes say of how labels follow each other."""
 LOOSE = 0.1

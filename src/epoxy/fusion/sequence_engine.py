@@ -29,8 +29,6 @@ from .sequence import LabelChain, Steps, class_shares, counted_pairs, smoothed
 if TYPE_CHECKING:
     from .model import Fusion
 
-__all__ = ["SequenceEngine", "with_sequence"]
-
 
 class SequenceEngine(FusionEngine):
     """The default model, which reads the order of rows where train has sequences."""

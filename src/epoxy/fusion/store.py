@@ -20,8 +20,6 @@ from .sequence import LabelChain
 if TYPE_CHECKING:
     from .model import Fusion
 
-__all__ = ["from_state", "to_state"]
-
 _Model = TypeVar("_Model", bound="Fusion")
 CHAIN = ("share", "pairs", "given")
 VIEW = ("centre", "scale", "axes", "waves", "phase", "middle")

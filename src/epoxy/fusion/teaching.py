@@ -16,8 +16,6 @@ from .labelled import Labelled, Nearby, Place, likest, sample_of
 from .sequence import whole_sequences
 from .vectors import Vectors
 
-__all__ = ["Teaching", "one_hot", "surely_better", "vote_mean"]
-
 RIDGES = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
 NOISE = 0.05
 """Hand labels are taken to be wrong at least this often."""

@@ -15,8 +15,6 @@ from .features import BLOCK, Features, View, in_blocks
 from .fitted import WEIGHTS, Readout, Rows, read
 from .groups import spaced
 
-__all__ = ["Vectors"]
-
 SLOPE, SCORE, SOME = 0.25, 4.0, 3000
 """Vectors tell something if targets rise with their own leave-one-out predictions, on so many rows."""
 

@@ -14,8 +14,6 @@ from .records import UNTOLD
 if TYPE_CHECKING:
     from .state import State
 
-__all__ = ["suspects", "with_labellers"]
-
 SUSPECT, SHOWN = 0.05, 10
 """A label is suspect that a model which did not learn from it finds so improbable."""
 COLUMNS = (

@@ -15,23 +15,6 @@ import numpy as np
 from ..errors import NotIdentifiable, ParameterError, VoteError
 from ..votes import Votes
 
-__all__ = [
-    "Constants",
-    "coverage_gain",
-    "disjoint_risk",
-    "epoxy_risk",
-    "estimation_error",
-    "extended_accuracy",
-    "extended_accuracy_tight",
-    "extended_source_risk",
-    "inherited_smoothness",
-    "minimum_overlap",
-    "new_accuracy",
-    "new_accuracy_tight",
-    "overlap_growth",
-    "rate_improvement",
-]
-
 
 def minimum_overlap(votes: Votes) -> float:
     """o_min = min_i max_{j≠i} Pr(X ∈ supp λ_i ∩ supp λ_j), measured.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Theme", "draw_source", "draw_synthetics", "save"]
-
 Theme = Literal["light", "dark", "auto"]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # blue, vermillion, green, purple

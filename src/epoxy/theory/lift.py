@@ -17,15 +17,6 @@ from ..numerics import softmax
 from ..shares import checked_shares
 from ..votes import Votes
 
-__all__ = [
-    "Others",
-    "agreement_floor",
-    "lift_bound",
-    "others_without",
-    "posterior",
-    "single_lift",
-]
-
 _CERTAIN = 1e-6  # accuracies of exactly 0 or 1 would let one vote overrule all others for ever
 
 

@@ -21,8 +21,6 @@ from ..inputs import as_table, check_finite
 from ..neighbors.metrics import metric_named
 from ..numerics import wilson
 
-__all__ = ["Curve", "Scan", "near_share"]
-
 Event = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Of (anchor rows, other rows), both index arrays: where the event holds, bool."""
 

@@ -18,8 +18,6 @@ from .smoothness import Neighbourhood, model_smoothness
 if TYPE_CHECKING:
     from ..model import Epoxy
 
-__all__ = ["Promise", "promise"]
-
 
 @dataclass(frozen=True)
 class Promise:

@@ -45,16 +45,6 @@ from .lift import Others, class_prior, lift_bound, others_without, posterior, si
 from .pairs import DEFAULT, Curve, Scan, as_radii
 from .smoothness import Neighbourhood, default_radii, neighbourhoods, smoothness
 
-__all__ = [
-    "Criterion",
-    "LiftCurve",
-    "RadiusChoice",
-    "Surroundings",
-    "choose_radius",
-    "new_accuracy_by_agreement",
-    "surroundings",
-]
-
 Criterion = Literal["agreement", "smooth", "tight", "theorem"]
 
 _GRID = 32  # candidate radii per source: finer ones differ by less than the estimate's error

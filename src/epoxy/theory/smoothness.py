@@ -19,15 +19,6 @@ from ..votes import ABSTAIN, Split
 from .bounds import inherited_smoothness
 from .pairs import DEFAULT, Curve, Event, Scan, as_radii, blocks, differs, prepared, scan_pairs
 
-__all__ = [
-    "EmbeddingRank",
-    "Neighbourhood",
-    "compare_embeddings",
-    "model_smoothness",
-    "neighbourhoods",
-    "smoothness",
-]
-
 
 def smoothness(labels: Any, vectors: Any = None, radii: Any = None, scan: Scan = DEFAULT) -> Curve:
     """M_Y(r) = Pr(Y₁ ≠ Y₂ | d(X₁, X₂) ≤ r), for any number of classes.

@@ -28,18 +28,6 @@ from .pairs import Scan
 from .radius import Criterion, choose_radius, surroundings
 from .smoothness import smoothness
 
-__all__ = [
-    "Claim",
-    "Experiment",
-    "Setting",
-    "World",
-    "by_accuracy",
-    "by_smoothness",
-    "checkerboard",
-    "claims",
-    "draw",
-]
-
 Relearn = Literal["extended", "all"]
 
 RADII = np.concatenate([np.linspace(0.0025, 0.05, 16), np.linspace(0.06, 0.26, 11)])

@@ -27,8 +27,6 @@ from .smoothness import compare_embeddings, smoothness
 if TYPE_CHECKING:
     from ..model import Epoxy
 
-__all__ = ["RadiusRow", "SourceVerdict", "Verdict", "verdict"]
-
 Outcome = Literal["helps", "unclear", "not extended"]
 
 _FEWEST = 20  # newly covered dev rows below which their share means little

@@ -34,8 +34,6 @@ from ..votes import Split, check_alike
 from ..weighting import Weighting
 from .trials import TrialEvaluator
 
-__all__ = ["Search", "Trial", "counting_rows", "standard_error", "tune"]
-
 _LEVELS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, *np.linspace(0.1, 1, 19).round(2).tolist())
 _COARSE = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 _SINGLE = 24  # sources with the most rows to reach get a radius of their own; a hundred on 50 rows is noise

@@ -18,8 +18,6 @@ from ..scoring import Score
 from ..votes import Split
 from ..weighting import Nearest
 
-__all__ = ["TrialEvaluator"]
-
 
 class TrialEvaluator:
     """Everything a setting is evaluated with; evaluating changes only what differs."""
