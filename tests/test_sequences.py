@@ -21,6 +21,8 @@ from epoxy.label_models import LabelModel, Triplet
 from epoxy.model import Epoxy
 from epoxy.sequences import (
     Chain,
+    TaskGraph,
+    Tasks,
     joint_balance,
     pair_balance,
     pairs_from_transitions,
@@ -640,3 +642,12 @@ def test_on_tennis_the_chain_beats_the_same_model_without_it(shared_data):
         return float(2 * (found & label).sum() / (found.sum() + label.sum()))
 
     assert f1(14) > f1(1) + 0.01
+
+
+@pytest.mark.parametrize("odd", [b"ham", set(), {1, 2}, object()])
+@pytest.mark.parametrize("model", [Chain, lambda **given: Tasks(TaskGraph(2, [(0, 1)]), **given)])
+def test_a_class_balance_that_is_no_number_is_refused_in_words(model, odd) -> None:
+    votes = Votes([[0, 1, 1], [1, 1, -1]] * 10, sequences=np.repeat(np.arange(10), 2))
+
+    with pytest.raises(ParameterError, match="give shares that sum to 1, a Split"):
+        model(class_balance=odd).fit(votes)

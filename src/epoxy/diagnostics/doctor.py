@@ -308,7 +308,8 @@ def _overlapping_too_little(case: Case) -> Iterator[Finding]:
         lost,
         "warning" if lost else "note",
         fact + ".",
-        "Widen their radii, add a labeling function that votes where they do, or use MajorityVote.",
+        "Widen their radii, add a labeling function that votes where they do, or use Fusion or "
+        "MajorityVote.",
     )
 
 

@@ -31,7 +31,7 @@ def fit(summary: Moments, balance: np.ndarray, solve: str) -> tuple[np.ndarray, 
     if len(summary.sources) < 3:
         raise NotIdentifiable(
             f"Triplet needs at least 3 sources, got {len(summary.sources)} {list(summary.sources)}; "
-            "add a labeling function or use MajorityVote"
+            "add a labeling function or use Fusion or MajorityVote"
         )
     n = max(1, summary.n_rows)
     signed = np.where(summary.named == 1, 1.0, -1.0)

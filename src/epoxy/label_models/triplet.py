@@ -249,12 +249,13 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
     if weak.all() and not _closes(readings.observed):
         raise NotIdentifiable(
             "no three sources overlap, so agreement says nothing about accuracy; "
-            "add a labeling function that votes where others do, extend the votes, or use MajorityVote"
+            "add a labeling function that votes where others do, extend the votes, or use Fusion or "
+            "MajorityVote"
         )
     if not (theta > 0).any():
         raise NotIdentifiable(
             "the sources agree no more than chance, so every triplet answers zero; "
-            "check what they vote, add a labeling function, or use MajorityVote"
+            "check what they vote, add a labeling function, or use Fusion or MajorityVote"
         )
     return np.minimum(theta, 1.0), weak
 
@@ -272,13 +273,14 @@ def _check_identifiable(summary: Moments) -> None:
         voting = [name for name, speaks in zip(summary.sources, votes) if speaks]
         raise NotIdentifiable(
             f"Triplet needs at least 3 sources that vote, got {len(voting)} {voting}; "
-            "add a labeling function or use MajorityVote"
+            "add a labeling function or use Fusion or MajorityVote"
         )
     named = np.flatnonzero(counts.sum(axis=0))
     if len(named) == 1:
         raise NotIdentifiable(
             f"every vote names {summary.classes[named[0]]!r}, so sources cannot disagree and agreement "
-            "says nothing about accuracy; add a labeling function for another class or use MajorityVote"
+            "says nothing about accuracy; add a labeling function for another class or use Fusion or "
+            "MajorityVote"
         )
 
 

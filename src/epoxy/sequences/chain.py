@@ -25,7 +25,7 @@ from .estimate import Meetings, estimate_tables
 from .forward_backward import ChainPrior, smooth, viterbi
 from .junction import marginal
 from .layout import Layout, layout_of
-from .model import Balance, SequenceModel, alike, check_shares
+from .model import Balance, SequenceModel, alike, as_shares, check_shares
 from .triplets import SOLVE
 
 _MAX_JOINT = 1 << 22
@@ -231,7 +231,7 @@ class Chain(SequenceModel):
                 known_labels(balance), n_classes=n_classes, sequences=balance.votes.sequences
             )
         else:
-            shares = check_shares(np.asarray(balance, dtype=float), "Chain")
+            shares = check_shares(as_shares(balance, "Chain"), "Chain")
         if shares.shape == (n_classes,):
             return shares, None
         if shares.shape == (n_classes, n_classes):

@@ -264,6 +264,17 @@ def alike(pairs: np.ndarray) -> float:
     return float((len(pairs) * np.trace(pairs) - 1) / (len(pairs) - 1))
 
 
+def as_shares(given: Any, who: str) -> np.ndarray:
+    """What was given as a class balance, as numbers."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"{who} got the class_balance {given!r:.60}; give shares that sum to 1, a Split with true "
+            'labels, or "learn"'
+        ) from None
+
+
 def check_shares(shares: np.ndarray, who: str) -> np.ndarray:
     """Shares of classes or of tuples of labels, normalised; transitions are no shares."""
     if shares.ndim == 2 and len(shares) > 1 and np.allclose(shares.sum(axis=1), 1, atol=1e-3):

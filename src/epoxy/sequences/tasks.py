@@ -26,7 +26,7 @@ from .junction import (
     propagate,
 )
 from .layout import Layout, layout_of
-from .model import Balance, SequenceModel, alike, check_shares
+from .model import Balance, SequenceModel, alike, as_shares, check_shares
 from .triplets import SOLVE
 
 
@@ -179,7 +179,7 @@ class Tasks(SequenceModel):
             return self._given_shares(n_classes), None
         if isinstance(balance, Split):
             return None, self._counted(balance, n_classes)
-        raw = np.asarray(balance, dtype=float)
+        raw = as_shares(balance, "Tasks")
         if raw.shape == (len(graph.edges), n_classes, n_classes) and len(graph.edges):
             pairs = np.stack([check_shares(each, "Tasks") for each in raw])
             return None, self._of_pairs(pairs, None)
