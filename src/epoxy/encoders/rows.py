@@ -59,7 +59,7 @@ def listed(rows: Any) -> Rows:
             f"rows came as one {type(rows).__name__}; expected one entry per row: "
             "put it in a list, or pick a column of the table"
         )
-    if np.ndim(rows) == 0 and hasattr(rows, "tolist"):
+    if getattr(rows, "ndim", None) == 0:
         raise FrameError(f"rows came as one value, {rows!r:.60}; put it in a list")
     if isinstance(rows, np.ndarray):
         return list(rows.tolist()) if rows.dtype.kind in "OUT" and rows.ndim == 1 else rows
