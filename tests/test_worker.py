@@ -23,6 +23,7 @@ from epoxy.errors import ParameterError, StoreError, UnknownName
 from epoxy.fingerprints import fingerprint
 from epoxy.lfs import LabelingFunction
 from epoxy.running import Limits, Runner, watched_files
+from epoxy.running.process import Process
 
 CLASSES = ["ham", "spam"]
 TEXTS = pa.table({"text": ["free money", "hello", None, "gift card\n", "İstanbul gift"]})
@@ -559,3 +560,13 @@ def test_starting_imports_nothing_heavy(runner):
     write(runner.folder, "import epoxy, sys\n" + function(code))
 
     assert vote(runner).columns["bad"].tolist() == [-1] * 5
+
+
+def test_a_full_temporary_folder_is_said(tmp_path, monkeypatch) -> None:
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+
+    with pytest.raises(StoreError, match=r"no temporary file can be written .*TMPDIR"):
+        Process(tmp_path, tmp_path)

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from ..errors import StoreError
 from .frames import receive, send
 
 _START = (
@@ -121,12 +122,18 @@ def _share() -> tuple[Any, dict[str, Any]]:
     """Eight bytes for the number of a row, and the options that give them to a process."""
     if os.name != "posix":
         return b"\xff" * 8, {"shared": -1}
-    with tempfile.TemporaryFile() as file:
-        file.write(b"\xff" * 8)
-        file.flush()
-        number = os.dup(file.fileno())
-        options = {"shared": number, "pass_fds": (number,), "start_new_session": True}
-        return mmap.mmap(number, 8), options
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(b"\xff" * 8)
+            file.flush()
+            number = os.dup(file.fileno())
+    except OSError as error:
+        raise StoreError(
+            f"labeling functions cannot be run: no temporary file can be written ({error}); "
+            "make room on the disk, or name another folder in TMPDIR"
+        ) from error
+    options = {"shared": number, "pass_fds": (number,), "start_new_session": True}
+    return mmap.mmap(number, 8), options
 
 
 def _read(stream: BinaryIO, inbox: queue.SimpleQueue[Message | None]) -> None:
