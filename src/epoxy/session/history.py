@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..errors import ParameterError
 from .edits import Edit
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 32 << 20
 MOST_STEPS = 10_000
 
 
