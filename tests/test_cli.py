@@ -147,6 +147,19 @@ def test_the_model_can_be_chosen(model, project, capsys):
     assert f"with {model.capitalize()}" in capsys.readouterr().out
 
 
+def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv")
+    rows.write_text(rows.read_text().replace("\nr", "\n"))  # r40 becomes 40
+    assert main(["new", str(tmp_path / "spam"), "--rows", str(rows)]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+    asked = str(epoxy.Session.open(tmp_path / "spam").split().ids[30])
+    capsys.readouterr()
+
+    assert main(["explain", str(tmp_path / "spam"), asked]) == 0
+
+    assert capsys.readouterr().out.startswith(f"row {asked}: ")
+
+
 def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
     page = tmp_path / "report.html"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
 from epoxy import Fusion, Session, Split, Votes
+from epoxy.errors import ParameterError
 from epoxy.session.records import UNTOLD
 
 N = 400
@@ -134,3 +137,42 @@ def test_labels_that_look_wrong_are_named_in_the_report() -> None:
 
     assert sure > 0.5
     assert "Hand labels that look wrong, worst first: rows 7" in text
+
+
+def test_what_a_fallible_labeller_says_is_told_and_is_no_truth(tmp_path) -> None:
+    train, y = data()
+    session = Session(train, model=Fusion(), reliability={"ann": 0.8})
+    wrong = ["ham", "spam"][1 - y[3]]
+    session.label(3, wrong, by="ann")
+    session.label(4, wrong)
+
+    told, believed = session.explain(3), session.explain(4)
+    path = session.export(tmp_path / "labels.csv")
+
+    assert told.truth is None
+    assert f"ann, right 80% of the time, says {wrong!r}" in str(told)
+    assert believed.truth == wrong
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert (rows[3]["hand_labelled"], rows[3]["truth"]) == ("true", "")
+    assert (rows[4]["label"], rows[4]["truth"]) == (wrong, wrong)
+
+
+@pytest.mark.parametrize("odd", [{"chosen": 3}, {"by": 3}])
+def test_a_word_that_is_none_is_refused(odd) -> None:
+    session = Session(data()[0], model=Fusion())
+
+    with pytest.raises(ParameterError, match="is a word, got 3; write it in quotes"):
+        session.label(3, "ham", **odd)
+
+
+def test_neighbours_are_not_judged_by_the_labels_they_repeat() -> None:
+    train, y = data()
+    session = Session(train, model=Fusion())
+    for row in range(30):
+        session.label(row, ["ham", "spam"][y[row]])
+
+    (experts,) = [each for each in session.report("train").tables if each.title == "Experts"]
+
+    right = {row["expert"]: row["right"] for row in experts.rows}
+    assert right.pop("neighbours") is None
+    assert None not in right.values()

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"epoxy {options.command}: {error}")
         return 2
     except KeyboardInterrupt:
-        complain(f"epoxy {options.command}: interrupted; what was finished is kept")
+        complain(f"epoxy {options.command}: interrupted; nothing was left half written")
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
         sys.stderr.close()

@@ -137,8 +137,8 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Explain one row."""
     session = open_project(options)
-    at, row = session.find(options.row, options.split)
-    found = session.explain(row, at)
+    at, position = session.find(options.row, options.split)
+    found = session.explain(session.split(at).id_of(position), at)
     say(found)
     write_json(found.to_dict(), options.json)
 

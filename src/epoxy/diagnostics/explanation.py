@@ -45,7 +45,10 @@ class Explanation:
     log_odds: float
     voices: tuple[Voice, ...] = field(default=())
     truth: str | None = None
+    """The label of somebody who is believed."""
     additive: bool = True
+    said: tuple[str, ...] = ()
+    """Labels by labellers who may err, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -58,14 +61,16 @@ class Explanation:
         lines = [
             f"row {self.row}: {self.label}{truth}",
             f"  probabilities: {shares}",
-            f"  majority vote: {crowd}",
+            f"  majority vote: {crowd if any(self.majority.values()) else 'nobody votes'}",
+            *(f"  {each}" for each in self.said),
             f"  {self.start:+.2f}  before any source speaks",
         ]
         heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]
         if len(heard) < len(self.voices):
-            rest = sum(v.weight for v in self.voices if v not in heard)
-            lines.append(f"  {rest:+.2f}  {len(self.voices) - len(heard)} more abstain")
+            others = [v for v in self.voices if v not in heard]
+            word = "smaller parts" if any(v.origin == "rest" for v in others) else "more abstain"
+            lines.append(f"  {sum(v.weight for v in others):+.2f}  {len(others)} {word}")
         lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")
         return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +29,17 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
             f"labelled rows whose choice is not known look chosen: {why}; "
             "they teach, and thresholds do not rest on them"
         )
+    experts = _experts(model, said, outcome.workspace.split(at))
+    # `neighbours` has seen the very labels it would be judged by
+    fair = tuple(
+        {**row, "right": None} if row["expert"] == "neighbours" else row for row in experts.rows
+    )
     details = Details(
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
         notes=tuple(notes),
-        tables=(_experts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
+        tables=(replace(experts, rows=fair), *held_out_reliability(outcome)),
     )
     return report_of(outcome, at, positive, details)
 

@@ -56,7 +56,7 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
 
     `more` names columns of the rows file that come after these.
 
-    Rows come as they stand in their file. A hand label that is trusted is the label; the
+    Rows come as they stand in their file. A hand label that is trusted is the truth and the label; the
     probabilities stay the model's.
     """
     import pyarrow as pa
@@ -75,14 +75,16 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
     label = gathered(lambda at: outcome.decided[at])
     own = gathered(lambda at: workspace.own(at).cast.sum(axis=1))
     both = gathered(lambda at: outcome.votes(at).cast.sum(axis=1))
-    truth = gathered(lambda at: workspace.labels.y[at])
+    labels = workspace.labels
+    given = gathered(lambda at: labels.y[at])
+    truth = gathered(lambda at: np.where(labels.wrong[at] == 0, labels.y[at], ABSTAIN))
     columns: dict[str, Any] = {
         "id": gathered(lambda at: np.asarray(workspace.splits[at].ids)),
         "label": classes[label],
         "probability": proba[np.arange(len(label)), label],
     }
     columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}
-    columns |= {"votes": own, "lent_votes": both - own, "hand_labelled": truth != ABSTAIN}
+    columns |= {"votes": own, "lent_votes": both - own, "hand_labelled": given != ABSTAIN}
     names = [None if each == ABSTAIN else session.classes[each] for each in truth.tolist()]
     columns["truth"] = pa.array(names, pa.string())
     for name in more:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Column, Finding, Report, Table
+from ..diagnostics import Column, Explanation, Finding, Report, Table
 from ..engines import Outcome
-from .records import UNTOLD
+from .records import UNTOLD, Place
 
 if TYPE_CHECKING:
     from .state import State
@@ -39,6 +39,22 @@ def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
     if not rows:
         return report
     return replace(report, tables=(*report.tables, Table("labellers", COLUMNS, rows)))
+
+
+def with_answers(found: Explanation, state: State, place: Place) -> Explanation:
+    """The explanation with what labellers who may err said of the row; theirs is no truth."""
+    at, row = place
+    said = [each for each in state.records.of(place) if each.by is not None]
+    if not said:
+        return found
+    names = state.workspace.classes
+    words = tuple(
+        f"{each.by}, right {state.records.right(each.by or ''):.0%} of the time, says "
+        f"{names[each.label]!r}"
+        for each in said
+    )
+    trusted = state.records.labels.wrong[at][row] == 0
+    return replace(found, said=words, truth=found.truth if trusted else None)
 
 
 def suspects(outcome: Outcome) -> list[tuple[int, int]]:

@@ -198,6 +198,9 @@ class Session(SessionView):
         `by` names a labeller who may err (None: the person at the keyboard, who is believed); `chosen`
         says how the row was picked: "random", another word, or None for not known.
         """
+        for what, word in (("by", by), ("chosen", chosen)):
+            if word is not None and not isinstance(word, str):
+                raise ParameterError(f"{what} is a word, got {word!r:.60}; write it in quotes")
         place = self._state.names.place(self._split_number(split), row)
         file, name = self._state.names.name(place)
         content = None if self.folder is None else self.folder.content(place)

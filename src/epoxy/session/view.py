@@ -14,7 +14,7 @@ from ..extension import Setting
 from ..votes import Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
-from .labellers import with_labellers
+from .labellers import with_answers, with_labellers
 from .state import State
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class SessionView:
         """Why one row has its label."""
         at = self._split_number(split)
         self._of(self._outcome.proba, at)
-        return self._engine.explain(self._outcome, at, self._state.names.place(at, row)[1])
+        place = self._state.names.place(at, row)
+        found = self._engine.explain(self._outcome, *place)
+        return with_answers(found, self._state, place)
 
     def find(self, row: Any, split: str | None = None) -> tuple[str, Any]:
         """The split a row is in and its position, by id, or by position in train if no id matches."""
