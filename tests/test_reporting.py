@@ -233,6 +233,9 @@ def test_radii_are_numbers_where_they_are_known_and_words_where_the_model_decide
     assert {row["radius"] for row in other.report().rows} == {"auto"}
     assert {row["radius"] for row in bare.report().rows} == {None}
     assert "auto" in str(other.report())
+    graded = Session(data.train, data.dev)  # Fusion grades loans by distance
+    graded.set_radius("source_1", 0.05)
+    assert [row["radius"] for row in graded.report().rows][:3] == ["auto", 0.05, "auto"]
 
 
 # tables

@@ -65,7 +65,7 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     summary |= _scored(scores_of(outcome, positive), majority_scores(outcome, positive))
     learned = learned_accuracy(details.label_model)
     rows = source_rows(split.votes, extended, split.y, learned=learned, radii=outcome.radii)
-    for row, each in zip(rows, _auto(outcome), strict=True):
+    for row, each in zip(rows, _auto(outcome, details.label_model is None), strict=True):
         row["radius"] = AUTO if each else row["radius"]
     findings: tuple[Finding | str, ...] = (*diagnose_case(case), *details.notes)
     return Report(details.title, summary, SOURCE_COLUMNS, tuple(rows), findings, details.tables)
@@ -132,11 +132,13 @@ def _scored(own: Scores, majority: Scores) -> dict[str, Any]:
     return found | ({"why": own.why} if own.why else {})
 
 
-def _auto(outcome: Outcome) -> list[bool]:
+def _auto(outcome: Outcome, graded: bool) -> list[bool]:
     """Which active sources lend as far as the model sees fit, without a radius anybody could name."""
     workspace = outcome.workspace
     return [
-        each.radius == AUTO and bool(np.isnan(far)) and workspace.near.spaces is not None
+        each.radius == AUTO
+        and (graded or bool(np.isnan(far)))
+        and workspace.near.spaces is not None
         for each, far in zip(workspace.active, outcome.radii, strict=True)
     ]
 
