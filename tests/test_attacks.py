@@ -83,6 +83,15 @@ def test_a_full_disk_does_no_harm(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_read_only_folder_does_no_harm(tmp_path):
+    try:
+        tally = projects.read_only(tmp_path)
+    except OSError as error:
+        pytest.skip(str(error))
+    assert_no_harm("read-only", tally)
+
+
+@pytest.mark.slow
 def test_the_whole_fuzz_does_no_harm():
     assert_no_harm("fuzz", fuzz.fuzz(round(SHARE * 5000), seed=1))
 

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +321,55 @@ def _limited(name: str, project: Path, limit: int) -> tuple[list[str], list[str]
     lost = [] if given(session) == told else ["what is shown is not what was acknowledged"]
     again = given(epoxy.Session.open(project, graph=False))
     return lost + [row for row in told if again.get(row) != told[row]], []
+
+
+def read_only(home: Path) -> Tally:
+    """Every writer in a folder mounted to be read only: a sentence or an answer, and no file changed."""
+    tally = Tally()
+    for name in ("label", "export", "save", "new", "open"):
+        project = make(home / name, 80)
+        before = _contents(home / name)
+        with mounted_read_only(home / name):
+            found = _looked(lambda: _written(name, project))  # noqa: B023
+        tally.attacks += 1
+        tally.refused += "refused" in found["different"]
+        tally.raw.extend(f"{name}: {each}" for each in found["raw"])
+        if _contents(home / name) != before:
+            tally.different.append(f"{name}: a file was written")
+    return tally
+
+
+@contextmanager
+def mounted_read_only(folder: Path) -> Iterator[None]:
+    """A folder in which nobody may write, not even root; raises OSError where mounting is not allowed."""
+    for given in (["--bind", str(folder), str(folder)], ["-o", "remount,ro,bind", str(folder)]):
+        if subprocess.run(["mount", *given], capture_output=True, check=False).returncode:
+            raise OSError("this user may not mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def _contents(home: Path) -> dict[str, bytes]:
+    return {str(each): each.read_bytes() for each in home.rglob("*") if each.is_file()}
+
+
+def _written(name: str, project: Path) -> tuple[list[str], list[str]]:
+    try:
+        if name == "new":
+            new_project(project.parent / "another", project.parent / "rows.csv", lfs=LFS)
+            return [], []
+        session = epoxy.Session.open(project)
+        if name == "label":
+            session.label("r2", "spam")
+        elif name == "export":
+            session.export(project / "labels" / "out.parquet")
+        elif name == "save":
+            session.model().save(project / "model")
+    except epoxy.EpoxyError:
+        return [], ["refused"]
+    return [], []
 
 
 # many at once
