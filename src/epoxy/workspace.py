@@ -7,7 +7,7 @@ what is new. Nothing else has to be told what happened, and a step back is a ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -126,19 +126,21 @@ class HandLabels:
         found[rows] = self.y[at][rows]
         return found
 
-    def with_label(
-        self, at: int, row: int, label: int, chosen: str | None, wrong: float
-    ) -> HandLabels:
-        """The same with one row's label given, or with −1 taken back."""
+    def with_labels(self, given: Iterable[tuple[int, int, int, str | None, float]]) -> HandLabels:
+        """The same with labels of rows given, or with −1 taken back.
 
-        def changed(arrays: tuple[np.ndarray, ...], value: Any) -> tuple[np.ndarray, ...]:
-            copy = arrays[at].copy()
-            copy[row] = value
-            return (*arrays[:at], copy, *arrays[at + 1 :])
-
-        return HandLabels(
-            changed(self.y, label), changed(self.chosen, chosen), changed(self.wrong, wrong)
-        )
+        Each is a split, a row, the label, how the row was chosen, and how often such a label is wrong.
+        """
+        found = [list(self.y), list(self.chosen), list(self.wrong)]
+        copied = set()
+        for at, row, *values in given:
+            if at not in copied:
+                copied.add(at)
+                for arrays in found:
+                    arrays[at] = arrays[at].copy()
+            for arrays, value in zip(found, values, strict=True):
+                arrays[at][row] = value
+        return HandLabels(*map(tuple, found))
 
     def with_train(self, train: Split) -> HandLabels:
         """The same with hand labels on train rows, which their author gave as such."""

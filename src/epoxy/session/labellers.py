@@ -9,7 +9,7 @@ import numpy as np
 
 from ..diagnostics import Column, Explanation, Finding, Report, Table
 from ..engines import Outcome
-from .records import UNTOLD, Place
+from .records import UNTOLD, Place, Records
 
 if TYPE_CHECKING:
     from .state import State
@@ -82,12 +82,15 @@ def _labellers(state: State, found: list[tuple[int, int]]) -> tuple[dict[str, An
             "labeller": name,
             "labels": count,
             "right": records.right(name),
-            "from": "told"
-            if name in records.reliability
-            else "rows labelled twice"
-            if name in records.estimated
-            else f"not known: {UNTOLD:.0%} assumed",
+            "from": _known_from(name, records),
             "suspect": doubtful,
         }
         for name, (count, doubtful) in sorted(counts.items())
     )
+
+
+def _known_from(name: str, records: Records) -> str:
+    if name in records.reliability:
+        return "told"
+    twice = name in records.estimated
+    return "rows labelled twice" if twice else f"not known: {UNTOLD:.0%} assumed"

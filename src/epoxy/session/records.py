@@ -9,7 +9,7 @@ How reliable a labeller is was told, or is estimated from rows that several labe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -56,7 +56,12 @@ class Records:
     @cached_property
     def estimated(self) -> dict[str, float]:
         """How often labellers are right of whom nothing was told, where others labelled the same rows."""
-        return _estimated(self.rows.values(), self.reliability, self.n_classes)
+        double = [
+            sorted(records, key=lambda each: each.by or "")  # sums do not depend on who came first
+            for _, records in sorted(self.rows.items())
+            if len(records) > 1
+        ]
+        return _estimated(double, self.reliability, self.n_classes)
 
     def right(self, by: str) -> float:
         """How often a labeller is right: as told, else as estimated, else as most are."""
@@ -87,10 +92,8 @@ class Records:
             made.__dict__["estimated"] = self.estimated  # of rows with several labels, as before
         elif made.estimated != self.estimated:
             changed += [each for each, records in made.rows.items() if any(r.by for r in records)]
-        labels = made.labels
-        for at, row in changed:
-            labels = labels.with_label(at, row, *made._consensus(made.rows[at, row]))
-        return replace(made, labels=labels)
+        given = [(*each, *made._consensus(made.rows[each])) for each in changed]
+        return replace(made, labels=made.labels.with_labels(given))
 
     def grown(self, n_rows: int) -> Records:
         """The same with unlabelled rows at the end of train."""
@@ -118,14 +121,13 @@ class Records:
 
 
 def _estimated(
-    rows: Iterable[tuple[Record, ...]], told: Mapping[str, float], n_classes: int
+    double: Sequence[Sequence[Record]], told: Mapping[str, float], n_classes: int
 ) -> dict[str, float]:
     """Each labeller's share of right labels, by expectation maximisation over rows labelled twice.
 
     A labeller is right with one probability on all rows, and wrong labels are spread evenly over the
     other classes. Labels of the person at the keyboard are taken as right.
     """
-    double = [records for records in rows if len(records) > 1]
     flat = [(at, each) for at, records in enumerate(double) for each in records]
     names = sorted({each.by or "" for _, each in flat})
     free = np.array([name != "" and name not in told for name in names], dtype=bool)
