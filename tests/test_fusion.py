@@ -20,6 +20,8 @@ from epoxy.errors import (
     UnknownName,
     VectorError,
 )
+from epoxy.fusion.features import Features
+from epoxy.fusion.groups import Likest, Spacing
 from oracles.fusion import Oracle
 
 CLASSES = ["ham", "spam"]
@@ -699,33 +701,67 @@ def test_rows_seen_again_have_the_features_they_had(train: Split) -> None:
 # groups of labelled rows
 
 
-def unit_likeness(vectors: np.ndarray, others: np.ndarray) -> np.ndarray:
-    left, right = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (vectors, others))
-    return left @ right.T
+def units(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def groups_of(vectors: np.ndarray, train: np.ndarray) -> np.ndarray:
+    spacing = Spacing.over(Features(train.astype(np.float32)))
+    nobody = np.empty(0, dtype=np.intp)
+    return spacing.changed(units(vectors), nobody).groups(units(vectors), np.arange(len(vectors)))
 
 
 def test_labelled_rows_from_one_corner_are_held_out_in_groups() -> None:
-    from epoxy.fusion.groups import match_groups
-
     rng = np.random.default_rng(0)
     knots = rng.normal(size=(15, 8))
     corner = np.repeat(knots, 8, axis=0) + 0.01 * rng.normal(size=(120, 8))
-    typical = np.median(unit_likeness(rng.normal(size=(500, 8)), corner).max(axis=1))
 
-    groups = match_groups(unit_likeness(corner, corner), np.arange(120), float(typical))
+    groups = groups_of(corner, rng.normal(size=(500, 8)))
 
     assert len(np.unique(groups)) <= 30
     assert all(len(set(groups[at : at + 8])) == 1 for at in range(0, 120, 8))
 
 
 def test_labelled_rows_like_the_others_are_not_grouped(train: Split, dev: Split) -> None:
-    from epoxy.fusion.groups import match_groups
-
-    typical = np.median(unit_likeness(train.vectors, dev.vectors).max(axis=1))
-
-    groups = match_groups(unit_likeness(dev.vectors, dev.vectors), np.arange(60), float(typical))
+    groups = groups_of(dev.vectors, train.vectors)
 
     assert len(np.unique(groups)) == 60
+
+
+def test_more_labelled_rows_than_are_clustered_join_the_group_of_their_likest(monkeypatch) -> None:
+    monkeypatch.setattr("epoxy.fusion.groups.SAMPLE", 40)
+    rng = np.random.default_rng(0)
+    knots = rng.normal(size=(15, 8))
+    corner = np.repeat(knots, 8, axis=0) + 0.01 * rng.normal(size=(120, 8))
+
+    groups = groups_of(corner, rng.normal(size=(500, 8)))
+
+    assert all(len(set(groups[at : at + 8])) == 1 for at in range(0, 120, 8))
+
+
+def test_the_likest_labelled_rows_are_known_as_labels_come_and_go() -> None:
+    rng = np.random.default_rng(0)
+    vectors, others = units(rng.normal(size=(30, 6))), units(rng.normal(size=(50, 6)))
+    spacing = Spacing.over(Features(others.astype(np.float32)))
+    now = np.empty(0, dtype=np.intp)
+
+    for _ in range(40):
+        stays = now[rng.random(len(now)) < 0.8]
+        then, now = now, np.union1d(stays, rng.integers(0, 30, 3))
+        place = {row: at for at, row in enumerate(now.tolist())}
+        moved = np.array([place.get(row, -1) for row in then.tolist()], dtype=np.intp)
+        spacing = spacing.changed(vectors[now], moved)
+
+        to_train = others @ vectors[now].T
+        to_each_other = vectors[now] @ vectors[now].T - 9 * np.eye(len(now))
+        assert_likest(spacing.to_train, to_train)
+        if len(now) > 1:
+            assert_likest(spacing.to_each_other, to_each_other)
+
+
+def assert_likest(found: Likest, likeness: np.ndarray) -> None:
+    np.testing.assert_allclose(found.likeness, likeness.max(axis=1), atol=1e-6)
+    np.testing.assert_array_equal(found.number, likeness.argmax(axis=1))
 
 
 # decisions

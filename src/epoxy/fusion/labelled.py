@@ -1,9 +1,10 @@
 """What depends on which rows are labelled, and on their vectors, but on no vote and no label.
 
-Inner products of the labelled rows' features, groups that must be left out together, and for every
-train row its likest labelled rows: all are kept while votes change, and one more label costs one more
-row and column. Rows are kept in the order in which they came; where order matters, they are ranked by
-their place, so that the way there plays no part.
+The labelled rows' features, and for every train row its likest labelled rows, are kept while votes
+change, and one more label costs one more row. No table of labelled rows against each other is kept:
+of thousands of them it is the largest table there is, and every label would copy it. Rows are kept in
+the order in which they came; where order matters, they are ranked by their place, so that the way
+there plays no part.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from ..compiling import compiled, reordered
-from .features import Features, in_blocks
-from .groups import SAMPLE, match_groups, spaced
+from .features import MADE, Features, in_blocks
+from .groups import DIGITS
 
 MOST_NEAR = 1000
 """Labelled rows kept at most as neighbours: those whose vectors have the least hashes, whoever they are."""
 NEAR = 5
 FEW = 8  # labels that come or go at a time up to which lists are brought in step, not made anew
-DIGITS = 10  # likenesses are rounded so that twins are equal however the product is blocked
 
 Place = tuple[int, int]
 """Order of the split among those with labelled rows, and row in it."""
@@ -32,64 +33,54 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """The labelled rows' features, and how like they are to each other and to train rows."""
+    """The labelled rows' features."""
 
     places: tuple[Place, ...]
     features: np.ndarray  # (m, n_features) float32
     lengths: np.ndarray  # (m,) float64, never zero
-    products: np.ndarray  # (m, m) float64 inner products
-    likeness: np.ndarray  # (m, m) cosines of the features, rounded
-    sampled: np.ndarray  # (n_sample, m) float32 likeness to some train rows
     hashes: tuple[bytes, ...]  # of their vectors
 
     @classmethod
-    def of(
-        cls, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray, sample: np.ndarray
-    ) -> Labelled:
-        """From features and vectors of the labelled rows, and unit features of some train rows."""
-        exact = features.astype(np.float64)
-        products = exact @ exact.T
-        lengths = np.maximum(np.sqrt(np.diagonal(products)), 1e-12)
-        like = sample @ (features / lengths[:, None].astype(np.float32)).T
-        hashes = tuple(map(_hash, vectors))
-        cosines = _rounded(products, lengths, lengths)
-        return cls(tuple(places), features, lengths, products, cosines, like, hashes)
+    def of(cls, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray) -> Labelled:
+        """From features and vectors of the labelled rows."""
+        return cls(tuple(places), features, Features(features).lengths, tuple(map(_hash, vectors)))
 
     def changed(
-        self, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray, sample: np.ndarray
-    ) -> Labelled:
-        """The same for other places, whose features and vectors are given; what stays is kept."""
-        wanted = set(places)
-        stays = [at for at, place in enumerate(self.places) if place in wanted]
-        kept = self if len(stays) == len(self.places) else self._taken(stays)
-        known = set(kept.places)
-        new = [at for at, place in enumerate(places) if place not in known]
-        if not new:
-            return kept
-        more = Labelled.of([places[at] for at in new], features[new], vectors[new], sample)
-        cross = kept.features.astype(np.float64) @ more.features.astype(np.float64).T
-        cosines = _rounded(cross, kept.lengths, more.lengths)
-        return Labelled(
-            (*kept.places, *more.places),
-            np.concatenate([kept.features, more.features]),
-            np.concatenate([kept.lengths, more.lengths]),
-            np.block([[kept.products, cross], [cross.T, more.products]]),
-            np.block([[kept.likeness, cosines], [cosines.T, more.likeness]]),
-            np.concatenate([kept.sampled, more.sampled], axis=1),
-            (*kept.hashes, *more.hashes),
-        )
+        self, places: Sequence[Place], features: np.ndarray, vectors: np.ndarray
+    ) -> tuple[Labelled, np.ndarray]:
+        """The same for other places, and where each former row is now, −1 for nowhere.
 
-    def _taken(self, rows: Sequence[int]) -> Labelled:
-        at = np.array(rows, dtype=np.intp)
-        return Labelled(
-            tuple(self.places[row] for row in rows),
-            self.features[at],
-            self.lengths[at],
-            self.products[np.ix_(at, at)],
-            self.likeness[np.ix_(at, at)],
-            self.sampled[:, at],
-            tuple(self.hashes[row] for row in rows),
+        Rows that stay keep their order, and those that are new come after them.
+        """
+        wanted, known = set(places), set(self.places)
+        stays = np.array([place in wanted for place in self.places], dtype=bool)
+        new = [at for at, place in enumerate(places) if place not in known]
+        moved = np.where(stays, np.cumsum(stays) - 1, -1)
+        more = Labelled.of([places[at] for at in new], features[new], vectors[new])
+        found = Labelled(
+            (*compress(self.places, stays), *more.places),
+            np.concatenate([self.features[stays], more.features]),
+            np.concatenate([self.lengths[stays], more.lengths]),
+            (*compress(self.hashes, stays), *more.hashes),
         )
+        return found, moved
+
+    @property
+    def units(self) -> np.ndarray:
+        """The features at length one; (m, n_features) float64."""
+        return np.asarray(self.features / self.lengths[:, None])
+
+    @cached_property
+    def products(self) -> np.ndarray:
+        """Inner products of the features; (m, m) float64, asked for where rows are few."""
+        exact = self.features.astype(np.float64)
+        return np.asarray(exact @ exact.T)
+
+    @cached_property
+    def twins(self) -> np.ndarray:
+        """For each row the first with the same vector; (m,)."""
+        same = {name: at for at, name in reversed(list(enumerate(self.hashes)))}
+        return np.array([same[name] for name in self.hashes], dtype=np.intp)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -114,30 +105,6 @@ class Labelled:
         least = sorted(range(len(self)), key=lambda at: (self.hashes[at], self.places[at]))
         return np.array(sorted(least[:MOST_NEAR], key=self.places.__getitem__), dtype=np.intp)
 
-    @cached_property
-    def groups(self) -> np.ndarray:
-        """Groups that are left out together; (m,)."""
-        if len(self) < 2:
-            return np.zeros(len(self), dtype=np.intp)
-        typical = float(np.median(self.sampled.max(axis=1)))
-        same = {name: at for at, name in reversed(list(enumerate(self.hashes)))}
-        twins = np.array([same[name] for name in self.hashes])
-        order = self.order
-        if (order == np.arange(len(order))).all():
-            return match_groups(self.likeness, twins, typical)
-        ranked = match_groups(self.likeness[np.ix_(order, order)], twins[order], typical)
-        return np.asarray(ranked[self.rank])
-
-
-def sample_of(features: Features) -> np.ndarray:
-    """Unit features of some train rows, evenly apart."""
-    rows = spaced(len(features.matrix), SAMPLE)
-    return np.asarray(features.matrix[rows] / features.lengths[rows, None].astype(np.float32))
-
-
-def _rounded(products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return np.asarray(np.round(products / left[:, None] / right, DIGITS))
-
 
 def _hash(vector: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(vector).tobytes(), digest_size=8).digest()
@@ -152,10 +119,19 @@ class Nearby:
     likeness: np.ndarray  # (n_rows, NEAR) float64, −inf for none
 
     @classmethod
-    def of(cls, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
-        """Ranked by rounded likeness, equals by place."""
+    def of(
+        cls,
+        matrix: np.ndarray,
+        lengths: np.ndarray,
+        labelled: Labelled,
+        groups: np.ndarray | None = None,
+    ) -> Nearby:
+        """Ranked by rounded likeness, equals by place.
+
+        With `groups`, the rows are the labelled rows, and nobody of a row's own group is asked.
+        """
         kept = labelled.kept
-        units = labelled.features[kept] / labelled.lengths[kept, None]  # float64
+        units = labelled.units[kept]
         number = np.full((len(matrix), NEAR), -1, dtype=np.int32)
         likeness = np.full((len(matrix), NEAR), -np.inf)
 
@@ -163,9 +139,11 @@ class Nearby:
             exact = matrix[part].astype(np.float64) @ units.T
             exact /= lengths[part, None]
             np.round(exact, DIGITS, out=exact)
+            if groups is not None:
+                exact[groups[part, None] == groups[kept]] = -np.inf
             _likest(exact, kept.astype(np.int32), number[part], likeness[part])
 
-        in_blocks(len(matrix), look)
+        in_blocks(len(matrix), look, MADE)
         return cls(labelled, number, likeness)
 
     def changed(self, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
@@ -189,14 +167,6 @@ class Nearby:
             again = Nearby.of(matrix[lost], lengths[lost], labelled)
             number[lost], likeness[lost] = again.number, again.likeness
         return Nearby(labelled, number, likeness)
-
-
-def likest(labelled: Labelled, likeness: np.ndarray) -> Nearby:
-    """The likest of the kept rows by a table of likeness, −inf for those not to be asked."""
-    number = np.full((len(likeness), NEAR), -1, dtype=np.int32)
-    found = np.full((len(likeness), NEAR), -np.inf)
-    _likest(likeness, labelled.kept.astype(np.int32), number, found)
-    return Nearby(labelled, number, found)
 
 
 def _against(matrix: np.ndarray, unit: np.ndarray) -> np.ndarray:

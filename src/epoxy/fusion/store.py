@@ -235,9 +235,7 @@ def _corrected(
         order = sorted(range(len(named)), key=named.__getitem__)
         rank = np.argsort(order)
         vectors = hand.vectors[rank]
-        labelled = Labelled.of(
-            named, view.of(vectors), vectors, np.empty((0, len(view.middle)), np.float32)
-        )
+        labelled = Labelled.of(named, view.of(vectors), vectors)
     return Corrected(
         labelled,
         arrays["corrected/y"],

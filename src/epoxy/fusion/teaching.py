@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .correction import Correction, Problem, correct
 from .fitted import FEATURE_SCALE, VOTE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
-from .labelled import Labelled, Nearby, Place, likest, sample_of
+from .groups import Spacing
+from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
 from .vectors import Vectors
 
@@ -26,14 +27,22 @@ Said = list[dict[str, np.ndarray]]
 """For each split, what each expert says of its rows."""
 
 
+@dataclass(frozen=True, eq=False)
+class _TakenUp:
+    """Labelled rows, how near they lie, and groups of them that are left out together."""
+
+    labels: HandLabels
+    rows: Labelled
+    spacing: Spacing
+    groups: np.ndarray  # (m,)
+
+
 class Teaching:
     """What depends on the labelled rows and the vectors, and not on votes."""
 
     def __init__(self, vectors: Vectors | None) -> None:
         self.vectors = vectors
-        self._sample = None if vectors is None else sample_of(vectors.features)
-        self._seen: HandLabels | None = None
-        self._labelled: Labelled | None = None
+        self._known: _TakenUp | None = None
         self._nearby: list[Nearby | None] = []
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
@@ -48,7 +57,8 @@ class Teaching:
         `told` is how often labels are wrong at least.
         """
         labels = workspace.labels
-        labelled = None if base.view is None else self._taken_up(labels)
+        known = None if base.view is None else self._taken_up(labels)
+        labelled = None if known is None else known.rows
         order = np.arange(labels.count) if labelled is None else labelled.order
         back = np.argsort(order, kind="stable")  # from the order of places to the order kept
 
@@ -63,7 +73,7 @@ class Teaching:
         }
         if base.echo is not None and labelled is not None:
             heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
-        groups = np.arange(len(y)) if labelled is None else labelled.groups
+        groups = np.arange(len(y)) if known is None else known.groups
         groups = whole_sequences(groups, workspace.label_groups[back])
         votes = gathered([each.votes.T for each in rows]).T
         spread = VOTE_SCALE * (one_hot(votes, n_classes) - base.vote_mean)
@@ -108,23 +118,27 @@ class Teaching:
         )
         return replace(base, corrected=corrected), softmax(found.held_out)[order]
 
-    def _taken_up(self, labels: HandLabels) -> Labelled:
-        """The labelled rows' features; what stays labelled is kept."""
-        if self._labelled is not None and _same_rows(labels, self._seen):
-            self._seen = labels
-            return self._labelled
-        vectors = self.vectors
+    def _taken_up(self, labels: HandLabels) -> _TakenUp:
+        """The labelled rows; what stays labelled is kept."""
+        known, vectors = self._known, self.vectors
+        if known is not None and _same_rows(labels, known.labels):
+            return known
         assert vectors is not None
-        assert self._sample is not None
         places: list[Place] = [
             (number, int(row)) for number, at in enumerate(labels.order) for row in labels.rows[at]
         ]
         raw: Any = vectors.given
-        given = (places, labels.gather(vectors.matrices), labels.gather(raw), self._sample)
-        known = self._labelled
-        self._labelled = Labelled.of(*given) if known is None else known.changed(*given)
-        self._seen = labels
-        return self._labelled
+        given = (places, labels.gather(vectors.matrices), labels.gather(raw))
+        if known is None:
+            rows, moved = Labelled.of(*given), np.empty(0, dtype=np.intp)
+            spacing = Spacing.over(vectors.features)
+        else:
+            (rows, moved), spacing = known.rows.changed(*given), known.spacing
+        units, order = rows.units, rows.order
+        spacing = spacing.changed(units, moved)
+        groups = spacing.groups(units[order], rows.twins[order])[rows.rank]
+        self._known = _TakenUp(labels, rows, spacing, groups)
+        return self._known
 
     def _material(
         self, labelled: Labelled | None, n_votes: int
@@ -143,18 +157,18 @@ class Teaching:
         """What the likest labelled rows say of each labelled row, its own group not asked."""
         known = self._grouped is not None and np.array_equal(self._grouped, groups)
         if self._others is None or self._others.labelled is not labelled or not known:
-            kept = labelled.kept
-            like = np.where(groups[:, None] == groups[kept], -np.inf, labelled.likeness[:, kept])
-            self._others, self._grouped = likest(labelled, like), groups
+            self._others = Nearby.of(labelled.features, labelled.lengths, labelled, groups)
+            self._grouped = groups
         nothing = np.zeros((0, len(base.prior)))
         only = Corrected(labelled, y, nothing, nothing, nothing, None, nothing, True)
         return replace(base, corrected=only).of_neighbours(self._others)
 
     def with_neighbours(self, rows: list[Rows]) -> list[Rows]:
         """Every row's likest labelled rows; lists are kept while the labelled rows stay."""
-        labelled, vectors = self._labelled, self.vectors
-        assert labelled is not None
+        known, vectors = self._known, self.vectors
+        assert known is not None
         assert vectors is not None
+        labelled = known.rows
         if len(self._nearby) != len(rows):
             self._nearby = [None] * len(rows)
         made = []
@@ -181,13 +195,11 @@ def surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -
     return bool(gain.mean() > 3 * gain.std() / np.sqrt(len(gain)))
 
 
-def _same_rows(labels: HandLabels, other: HandLabels | None) -> bool:
+def _same_rows(labels: HandLabels, other: HandLabels) -> bool:
     """Whether the same rows are labelled, whatever their labels are."""
     if labels is other:
         return True
-    if other is None or len(labels.y) != len(other.y):
-        return False
-    return all(map(np.array_equal, labels.rows, other.rows))
+    return len(labels.y) == len(other.y) and all(map(np.array_equal, labels.rows, other.rows))
 
 
 def one_hot(votes: np.ndarray, n_classes: int) -> np.ndarray:
