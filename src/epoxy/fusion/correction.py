@@ -14,6 +14,14 @@ A label may be wrong, at a rate ρ. In two rounds the labels are first *believed
 with p of the model so far, and then the convex problem with soft targets q is solved to its optimum.
 So a sure-but-wrong row does not bend its surroundings, and yet no two routes to the same labels give
 different answers.
+
+Softmax minds only differences between classes, so with U an orthonormal basis of these (K − 1 of them)
+and all parameters scaled to ridge one,
+
+    L = L0 + (ψ Z + Σ_e v_e S_e) U,    ψ = [φ, 1/√3],    S_e = E_e Uᵀ / √ridge_e
+
+With two classes an expert says one number of a row and is a column of ψ like any other. Newton steps
+are found by conjugate gradients, preconditioned by the Hessian the last fit ended with.
 """
 
 from __future__ import annotations
@@ -21,16 +29,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
 
+from ..neighbors.workers import many_threaded_blas
 from ..numerics import softmax
-from . import binary
 
 RIDGE_BIAS = 3.0
-ROUNDS = 2
+ROUNDS, STEPS = 2, 50
 TOLERANCE = 1e-8
 """On the gradient; the loss is convex with modulus 1, so parameters are at least as exact."""
 LARGE = 512
@@ -52,21 +59,93 @@ class Problem:
     ridges: np.ndarray  # (e,) of the experts' weights
 
     @property
-    def kernel(self) -> np.ndarray | None:
-        """φφᵀ, where rows are fewer than the entries of φ; a little is added for rows that are twins."""
-        if self.features is None or self.products is None:
-            return None
-        found: np.ndarray = self.products + self.votes @ self.votes.T
-        found[np.diag_indices_from(found)] += 1e-9 * max(float(np.trace(found)) / len(found), 1e-12)
-        return found
+    def root(self) -> list[np.ndarray]:
+        """Any columns that give rows the inner products of φ: φ itself, or a smaller square root.
+
+        That takes a little more on the diagonal, for rows that are twins.
+        """
+        if self.features is None:
+            return [self.votes]
+        if self.products is None:
+            return [self.features, self.votes]
+        kernel: np.ndarray = self.products + self.votes @ self.votes.T
+        kernel[np.diag_indices_from(kernel)] += 1e-9 * max(
+            float(kernel.trace()) / len(kernel), 1e-12
+        )
+        return [np.linalg.cholesky(kernel)]
 
     @cached_property
-    def root(self) -> np.ndarray:
-        """Any matrix whose rows have the inner products of φ: φ itself, or a smaller square root."""
-        kernel = self.kernel
-        if kernel is not None:
-            return np.linalg.cholesky(kernel)
-        return self.votes if self.features is None else np.hstack([self.features, self.votes])
+    def differences(self) -> np.ndarray:
+        """U, an orthonormal basis of differences between classes; (K − 1, K)."""
+        return np.asarray(helmert(self.offset.shape[1]))
+
+    @cached_property
+    def sides(self) -> np.ndarray:
+        """S, what the experts say, at ridge one; (e, m, K − 1)."""
+        scale = np.sqrt(self.ridges)[:, None, None]
+        return np.asarray(self.evidence @ self.differences.T / scale)
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """[ψ, S], the last shared out over the differences; its products are the kernel of L. (m, r)."""
+        n_rows, width = len(self.y), len(self.differences)
+        sides = self.sides.transpose(1, 0, 2).reshape(n_rows, -1) / np.sqrt(width)
+        return np.hstack([*self.root, np.full((n_rows, 1), np.sqrt(1 / RIDGE_BIAS)), sides])
+
+    @cached_property
+    def rough(self) -> np.ndarray:
+        """The same for curvature, in float32 where rows are many."""
+        return self.table.astype(np.float32) if len(self.y) > LARGE else self.table
+
+    @cached_property
+    def experts(self) -> np.ndarray:
+        """S where it is no part of ψ; (e, m · (K − 1))."""
+        return self.sides.reshape(len(self.sides), -1)[: 0 if len(self.differences) == 1 else None]
+
+    @property
+    def rank(self) -> int:
+        """Columns of ψ."""
+        return int(self.table.shape[1]) - len(self.experts) * len(self.differences)
+
+    def forward(self, point: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """How parameters move the logits; (m, K)."""
+        width, psi = len(self.differences), table[:, : self.rank]
+        at = self.rank * width
+        part = psi @ point[:at].reshape(-1, width).astype(table.dtype)
+        part = part + (point[at:] @ self.experts).reshape(part.shape)
+        return np.asarray(part @ self.differences)
+
+    def back(self, pull: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """How logits (m, K) pull at the parameters."""
+        pull = pull @ self.differences.T
+        part = table[:, : self.rank].T @ pull.astype(table.dtype)
+        return np.concatenate([part.ravel(), self.experts @ pull.ravel()])
+
+    def loss(
+        self, logits: np.ndarray, targets: np.ndarray, point: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """What is minimised, and the probabilities."""
+        top = logits.max(axis=1)
+        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        value = self.weight * float(total.sum() - (targets * logits).sum())
+        return value + 0.5 * float(point @ point), np.exp(logits - total[:, None])
+
+    def bend(self, proba: np.ndarray) -> np.ndarray:
+        """One curvature per row, the same for all classes (exact for two); (m,)."""
+        found = self.weight * (1 - (proba * proba).sum(axis=1)) / np.sqrt(proba.shape[1] - 1)
+        return np.asarray(np.maximum(found, 1e-12))
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What makes a similar problem quick: where each round ended, and the last Hessian's factor."""
+
+    points: tuple[np.ndarray, ...]
+    hessian: np.ndarray
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether a problem has the same parameters; roots of two kernels have nothing in common."""
+        return problem.products is None and self.hessian.shape[1] == problem.table.shape[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,92 +156,29 @@ class Correction:
     bias: np.ndarray  # (K,)
     dual: np.ndarray  # (m, K)
     held_out: np.ndarray  # (m, K) logits of the labelled rows as if their group were not labelled
-    memory: Any = None  # what makes a similar problem quick
+    memory: Memory
 
 
-def correct(problem: Problem, groups: np.ndarray, memory: Any = None) -> Correction:
+def correct(problem: Problem, groups: np.ndarray, memory: Memory | None = None) -> Correction:
     """Believe the labels, fit, believe again, fit again; then leave every group out in turn."""
-    if problem.offset.shape[1] == 2:
-        return _correct_two(problem, groups, memory)
-    logits, point = problem.offset, _origin(problem)
-    precondition = _preconditioner(problem)
-    for _ in range(ROUNDS):
-        believed = _believed(softmax(logits), problem.y, problem.noise)
-        point, logits = _solve(problem, believed, point, precondition)
-    dual = problem.weight * (believed - softmax(logits))
-    held = _left_out(problem, logits, believed, groups)
-    return Correction(*_learned(problem, dual), dual, held)
-
-
-def _learned(problem: Problem, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and bias at the optimum, where each parameter is its gradient over its ridge."""
-    n_experts = len(problem.evidence)
-    off = problem.evidence.reshape(n_experts, -1) @ dual.ravel() / problem.ridges
-    return off, dual.sum(axis=0) / RIDGE_BIAS
-
-
-def _correct_two(problem: Problem, groups: np.ndarray, memory: Any) -> Correction:
-    """The same for two classes, in one column of log-odds; see `binary`."""
-    start = problem.offset[:, 1] - problem.offset[:, 0]
-    side = (problem.evidence[:, :, 1] - problem.evidence[:, :, 0]) / np.sqrt(problem.ridges)[
-        :, None
-    ]
-    few = problem.kernel
-    before = memory or _Memory()
-    kernel = psi = None
-    if few is not None:
-        kernel = 2 * few + side.T @ side + 2 / RIDGE_BIAS
-    else:
-        psi = before.parameters(problem, side)
-    rounds: list[Any] = []
-    odds = start
+    logits, points = problem.offset, [np.zeros(_size(problem))]
+    if memory is None or not memory.fits(problem):
+        memory = Memory((), _hessian(problem, softmax(logits)))
+    precondition = _preconditioner(problem, memory.hessian)
     for at in range(ROUNDS):
-        proba = softmax(np.stack([-odds / 2, odds / 2], axis=1))
-        targets = _believed(proba, problem.y, problem.noise)[:, 1]
-        near = before.rounds[at] if before.rounds else None
-        found = binary.solve(start, psi, kernel, targets, problem.weight, near, before.hessian)
-        rounds.append(found)
-        odds = found.odds
-    rough = None if psi is None else psi[1]
-    left, made = binary.leave_groups_out(odds, rough, kernel, targets, problem.weight, groups)
-    pull = problem.weight * (targets - 1 / (1 + np.exp(-odds)))
-    dual = np.stack([-pull, pull], axis=1)
-    held = np.stack([-left / 2, left / 2], axis=1)
-    memory = _Memory(tuple(rounds), made, before.fixed, before.psi)
-    return Correction(*_learned(problem, dual), dual, held, memory)
+        believed = _believed(softmax(logits), problem.y, problem.noise)
+        start = memory.points[at] if memory.points else points[-1]
+        point, logits = _solve(problem, believed, start, precondition)
+        points.append(point)
+    dual = problem.weight * (believed - softmax(logits))
+    off = problem.evidence.reshape(len(problem.evidence), -1) @ dual.ravel() / problem.ridges
+    held, hessian = _left_out(problem, logits, believed, groups)
+    found = Memory(tuple(points[1:]), hessian)
+    return Correction(off, dual.sum(axis=0) / RIDGE_BIAS, dual, held, found)
 
 
-@dataclass(eq=False)
-class _Memory:
-    """What makes a similar problem quick: where the last one ended, its Hessian, and its table ψ."""
-
-    rounds: tuple[Any, ...] = ()
-    hessian: binary.Hessian | None = None
-    fixed: np.ndarray | None = None  # the features ψ was filled with
-    psi: tuple[np.ndarray, np.ndarray] | None = None  # in float64 and float32
-
-    def parameters(self, problem: Problem, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """ψ of a problem; features that are the very same stay where they are."""
-        features, votes = problem.features, problem.votes
-        at = 0 if features is None else features.shape[1]
-        shape = (len(votes), at + votes.shape[1] + len(side) + 1)
-        fresh = self.psi is None or self.psi[0].shape != shape or self.fixed is not features
-        if fresh or self.psi is None:
-            self.psi = (np.empty(shape), np.empty(shape, dtype=np.float32))
-            self.fixed = features
-        for table in self.psi:
-            if fresh and features is not None:
-                np.multiply(features, np.sqrt(2), out=table[:, :at], casting="same_kind")
-            table[:, at : at + votes.shape[1]] = np.sqrt(2) * votes
-            table[:, at + votes.shape[1] : -1] = side.T
-            table[:, -1] = np.sqrt(2 / RIDGE_BIAS)
-        return self.psi
-
-
-def _origin(problem: Problem) -> np.ndarray:
-    """The parameters of the model without labels."""
-    n_classes = problem.offset.shape[1]
-    return np.zeros(len(problem.evidence) + n_classes + problem.root.shape[1] * n_classes)
+def _size(problem: Problem) -> int:
+    return problem.rank * len(problem.differences) + len(problem.experts)
 
 
 def _believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -177,78 +193,55 @@ Operator = Callable[[np.ndarray], np.ndarray]
 
 
 def _solve(
-    problem: Problem, targets: np.ndarray, start: np.ndarray, precondition: Operator
+    problem: Problem, targets: np.ndarray, point: np.ndarray, precondition: Operator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Newton steps by preconditioned conjugate gradients, halved until the loss falls."""
-    n_rows, n_classes = problem.offset.shape
-    n_experts, rank = len(problem.evidence), problem.root.shape[1]
-    experts = problem.evidence.reshape(n_experts, -1)
-    small = n_experts + n_classes
-    ridge = np.r_[problem.ridges, np.full(n_classes, RIDGE_BIAS), np.ones(rank * n_classes)]
-    exact = problem.root
-    rough = exact.astype(np.float32) if n_rows > LARGE else exact
-
-    def forward(point: np.ndarray, root: np.ndarray) -> np.ndarray:
-        part = root @ point[small:].reshape(rank, n_classes).astype(root.dtype)
-        fixed = (point[:n_experts] @ experts).reshape(n_rows, n_classes)
-        return np.asarray(part + fixed + point[n_experts:small])
-
-    def back(excess: np.ndarray, root: np.ndarray) -> np.ndarray:
-        part = root.T @ excess.astype(root.dtype)
-        return np.concatenate([experts @ excess.ravel(), excess.sum(axis=0), part.ravel()])
-
-    def loss(point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        logits = problem.offset + forward(point, exact)
-        top = logits.max(axis=1)
-        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-        value = problem.weight * float(total.sum() - (targets * logits).sum())
-        value += 0.5 * float(ridge @ (point * point))
-        return value, logits, np.exp(logits - total[:, None])
-
-    point = start
-    value, logits, proba = loss(point)
-    for _ in range(50):
-        slope = problem.weight * back(proba - targets, exact) + ridge * point
+    """The optimum and its logits, by Newton steps, halved until the loss falls."""
+    logits = problem.offset + problem.forward(point, problem.table)
+    value, proba = problem.loss(logits, targets, point)
+    for _ in range(STEPS):
+        slope = problem.weight * problem.back(proba - targets, problem.table) + point
         size = float(np.sqrt(slope @ slope))
         if size <= TOLERANCE:
             break
 
         def curve(step: np.ndarray, proba: np.ndarray = proba) -> np.ndarray:
-            moved = forward(step, rough)
+            moved = problem.forward(step, problem.rough)
             moved = proba * (moved - (proba * moved).sum(axis=1, keepdims=True))
-            return np.asarray(problem.weight * back(moved, rough) + ridge * step)
+            return np.asarray(problem.weight * problem.back(moved, problem.rough) + step)
 
         enough = max(min(0.1, size) * size, 0.1 * TOLERANCE)
         step = _conjugate_gradients(curve, -slope, precondition, enough)
-        length = 1.0
+        moved, length = problem.forward(step, problem.table), 1.0
         while True:
-            made = loss(point + length * step)
-            if made[0] <= value + 1e-4 * length * float(slope @ step) or size < 1e-5:
+            made = problem.loss(logits + length * moved, targets, point + length * step)
+            falls = made[0] <= value + 1e-4 * length * float(slope @ step)
+            if falls or size < 1e-5 or length < 1e-10:
                 break
             length /= 2
-            if length < 1e-10:
-                break
-        point = point + length * step
-        value, logits, proba = made
-    return point, logits
+        point, logits = point + length * step, logits + length * moved
+        value, proba = made
+    return point, problem.offset + problem.forward(point, problem.table)
 
 
-def _preconditioner(problem: Problem) -> Operator:
-    """The curvature at the start with all rows alike, factorised once."""
-    n_experts, n_classes = len(problem.evidence), problem.offset.shape[1]
-    proba = softmax(problem.offset)
-    bend = problem.weight * proba * (1 - proba)
-    mean = float(bend.mean())
-    gram = mean * (problem.root.T @ problem.root)
-    gram[np.diag_indices_from(gram)] += 1.0
-    factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    squares = (problem.evidence.reshape(n_experts, -1) ** 2).sum(axis=1)
-    diagonal = np.r_[problem.ridges + mean * squares, RIDGE_BIAS + bend.sum(axis=0)]
-    small, rank = n_experts + n_classes, problem.root.shape[1]
+def _hessian(problem: Problem, proba: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of I + tableᵀ W table, with one curvature for all classes; (r, r) lower."""
+    scaled = problem.rough * np.sqrt(problem.bend(proba))[:, None].astype(problem.rough.dtype)
+    inner = scaled.T @ scaled
+    inner[np.diag_indices_from(inner)] += 1
+    return np.asarray(cholesky(inner, lower=True, overwrite_a=True, check_finite=False))
+
+
+def _preconditioner(problem: Problem, hessian: np.ndarray) -> Operator:
+    """The curvature of a similar problem; of experts beside ψ the diagonal."""
+    rank, width = problem.rank, len(problem.differences)
+    factor = (np.asfortranarray(hessian[:rank, :rank]), True)
+    mean = float(problem.bend(softmax(problem.offset)).mean())
+    diagonal = 1 + mean * (problem.experts**2).sum(axis=1)
 
     def apply(residual: np.ndarray) -> np.ndarray:
-        rest = cho_solve(factor, residual[small:].reshape(rank, n_classes), check_finite=False)
-        return np.concatenate([residual[:small] / diagonal, rest.ravel()])
+        right = residual[: rank * width].reshape(rank, width).astype(hessian.dtype)
+        rest = cho_solve(factor, right, check_finite=False)
+        return np.concatenate([rest.ravel(), residual[rank * width :] / diagonal])
 
     return apply
 
@@ -275,65 +268,25 @@ def _conjugate_gradients(
 
 def _left_out(
     problem: Problem, logits: np.ndarray, believed: np.ndarray, groups: np.ndarray
-) -> np.ndarray:
-    """Logits of labelled rows as if their group had not been labelled; (m, K).
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of labelled rows as if their group had not been labelled, (m, K), and the Hessian.
 
     One Newton step from the fitted point, in closed form: with curvature w_i = weight (1 − Σ_k p_ik²) /
     √(K − 1), the same for all classes (exact for two), the kernel A of all that is learned and
     S = (A⁻¹ + W)⁻¹, a group g has  L_g + (I − S_gg W_g)⁻¹ S_gg (weight (P − q))_g.
     """
     proba = softmax(logits)
-    n_rows, n_classes = proba.shape
-    bend = problem.weight * (1 - (proba * proba).sum(axis=1)) / np.sqrt(n_classes - 1)
-    bend = np.maximum(bend, 1e-12)
-    scale = np.sqrt((n_classes - 1) * problem.ridges)[:, None, None]
-    side = (problem.evidence / scale).transpose(1, 0, 2).reshape(n_rows, -1)
-    whole = np.hstack([problem.root, side, np.full((n_rows, 1), np.sqrt(1 / RIDGE_BIAS))])
-    block = _covariances(whole, bend)
-    excess = problem.weight * (proba - believed)
-    found = logits.copy()
+    bend, excess = problem.bend(proba), problem.weight * (proba - believed)
+    with many_threaded_blas():  # two large products
+        hessian = _hessian(problem, proba)
+        half = solve_triangular(hessian, problem.rough.T, lower=True, check_finite=False)
+    alone = np.einsum("ij,ij->j", half, half, dtype=np.float64)
+    found = logits + (alone / (1 - alone * bend))[:, None] * excess
     sizes = np.unique(groups, return_counts=True)[1]
-    alone = block(None)
-    found += (alone / (1 - alone * bend))[:, None] * excess
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.cumsum(sizes)[:-1]):
-        if len(rows) == 1:
-            continue
-        own = block(rows)
-        found[rows] = logits[rows]
-        found[rows] += np.linalg.solve(np.eye(len(rows)) - own * bend[rows], own @ excess[rows])
-    return found
-
-
-def _covariances(whole: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray | None], np.ndarray]:
-    """Blocks of S = (A⁻¹ + W)⁻¹ for A = whole wholeᵀ: of some rows, or with None its diagonal."""
-    from scipy.linalg import cholesky, solve_triangular
-
-    n_rows, rank = whole.shape
-    if n_rows < rank:
-        kernel = whole @ whole.T
-        root = np.sqrt(bend)
-        inner = root[:, None] * kernel * root
-        inner[np.diag_indices_from(inner)] += 1.0
-        factor = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
-        half = solve_triangular(factor, root[:, None] * kernel, lower=True, check_finite=False)
-
-        def block(rows: np.ndarray | None) -> np.ndarray:
-            if rows is None:
-                return np.asarray(np.diagonal(kernel) - np.einsum("ij,ij->j", half, half))
-            part = half[:, rows]
-            return np.asarray(kernel[np.ix_(rows, rows)] - part.T @ part)
-
-        return block
-    outer = whole.T @ (bend[:, None] * whole)
-    outer[np.diag_indices_from(outer)] += 1.0
-    factor = cholesky(outer, lower=True, overwrite_a=True, check_finite=False)
-    half = solve_triangular(factor, whole.T, lower=True, check_finite=False)
-
-    def primal(rows: np.ndarray | None) -> np.ndarray:
-        if rows is None:
-            return np.asarray(np.einsum("ij,ij->j", half, half))
-        part = half[:, rows]
-        return np.asarray(part.T @ part)
-
-    return primal
+        if len(rows) > 1:
+            own = (half[:, rows].T @ half[:, rows]).astype(np.float64)
+            left = np.eye(len(rows)) - own * bend[rows]
+            found[rows] = logits[rows] + np.linalg.solve(left, own @ excess[rows])
+    return found, hessian

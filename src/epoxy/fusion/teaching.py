@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .correction import Correction, Problem, correct
+from .correction import Correction, Memory, Problem, correct
 from .fitted import FEATURE_SCALE, VOTE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
@@ -37,6 +37,55 @@ class _TakenUp:
     groups: np.ndarray  # (m,)
 
 
+@dataclass(frozen=True, eq=False)
+class _Lesson:
+    """What the correction learns from; labelled rows in the order in which they are kept."""
+
+    labelled: Labelled | None
+    order: np.ndarray  # (m,) the labelled rows by their places
+    y: np.ndarray  # (m,)
+    heard: dict[str, np.ndarray]  # what each expert says of them, (m, n_classes)
+    votes: np.ndarray  # (m, n_classes · n_sources) of φ, scaled
+    wrong: np.ndarray  # (m,) how often such a label is wrong
+    groups: np.ndarray  # (m,) left out together
+
+    @classmethod
+    def of(
+        cls,
+        workspace: Workspace,
+        base: Fitted,
+        rows: list[Rows],
+        said: Said,
+        told: float,
+        known: _TakenUp | None,
+    ) -> _Lesson:
+        """From votes, vectors and hand labels of all splits."""
+        labels, n_classes = workspace.labels, len(base.prior)
+        labelled = None if known is None else known.rows
+        order = np.arange(labels.count) if labelled is None else labelled.order
+        back = np.argsort(order, kind="stable")  # from the order of places to the order kept
+
+        def gathered(per_split: Sequence[np.ndarray]) -> np.ndarray:
+            return np.asarray(labels.gather(per_split)[back])
+
+        names = [name for name in base.experts if name in said[TRAIN]]
+        heard = {name: gathered([each[name] for each in said]) for name in names}
+        if base.echo is not None and labelled is not None:
+            heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
+        votes = gathered([each.votes.T for each in rows]).T
+        wrong = np.maximum(np.maximum(gathered(labels.wrong), told), NOISE)
+        groups = np.arange(labels.count) if known is None else known.groups
+        return cls(
+            labelled,
+            order,
+            gathered(labels.y),
+            heard,
+            VOTE_SCALE * (one_hot(votes, n_classes) - base.vote_mean),
+            np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
+            whole_sequences(groups, workspace.label_groups[back]),
+        )
+
+
 class Teaching:
     """What depends on the labelled rows and the vectors, and not on votes."""
 
@@ -46,8 +95,7 @@ class Teaching:
         self._nearby: list[Nearby | None] = []
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
-        self._scaled: tuple[Labelled, np.ndarray] | None = None
-        self._memory: dict[int, Any] = {}  # of the last fit, by the number of experts
+        self._memory: dict[int, Memory] = {}  # of the last fit, by the number of experts
 
     def correct(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], said: Said, told: float
@@ -56,67 +104,50 @@ class Teaching:
 
         `told` is how often labels are wrong at least.
         """
-        labels = workspace.labels
-        known = None if base.view is None else self._taken_up(labels)
-        labelled = None if known is None else known.rows
-        order = np.arange(labels.count) if labelled is None else labelled.order
-        back = np.argsort(order, kind="stable")  # from the order of places to the order kept
-
-        def gathered(per_split: Sequence[np.ndarray]) -> np.ndarray:
-            return np.asarray(labels.gather(per_split)[back])
-
-        y, n_classes = gathered(labels.y), len(base.prior)
-        heard = {
-            name: gathered([each[name] for each in said])
-            for name in base.experts
-            if name in said[TRAIN]
-        }
-        if base.echo is not None and labelled is not None:
-            heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
-        groups = np.arange(len(y)) if known is None else known.groups
-        groups = whole_sequences(groups, workspace.label_groups[back])
-        votes = gathered([each.votes.T for each in rows]).T
-        spread = VOTE_SCALE * (one_hot(votes, n_classes) - base.vote_mean)
-        wrong = np.maximum(np.maximum(gathered(labels.wrong), told), NOISE)
-
-        def solved(heard: Mapping[str, np.ndarray]) -> Correction:
-            start = base.start + sum(WEIGHTS[name] * each for name, each in heard.items())
-            problem = Problem(
-                start,
-                np.stack(list(heard.values())),
-                *self._material(labelled, spread.shape[1]),
-                spread,
-                y,
-                np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
-                len(np.unique(groups)) / len(y),
-                np.array([RIDGES[name] for name in heard]),
-            )
-            found = correct(problem, groups, self._memory.get(len(heard)))
-            self._memory[len(heard)] = found.memory
-            return found
-
-        found = None
-        if labelled is not None and len(y) >= FEWEST_NEAR:
-            near = self._of_other_groups(base, labelled, y, groups)
-            found = solved({**heard, "neighbours": near})
+        known = None if base.view is None else self._taken_up(workspace.labels)
+        lesson = _Lesson.of(workspace, base, rows, said, told, known)
+        labelled, found, names = lesson.labelled, None, [*lesson.heard, "neighbours"]
+        if labelled is not None and len(lesson.y) >= FEWEST_NEAR:
+            near = self._of_other_groups(base, labelled, lesson.y, lesson.groups)
+            found = self._solved(base, replace(lesson, heard={**lesson.heard, "neighbours": near}))
             if WEIGHTS["neighbours"] + found.off[-1] < 0:
                 # a row's neighbours lack its own label, so where labels are noise they speak against it
                 found = None
         asked = found is not None
         if found is None:
-            found = solved(heard)
-        names = (*heard, "neighbours") if asked else tuple(heard)
+            found, names = self._solved(base, lesson), names[:-1]
         corrected = Corrected(
             labelled,
-            y,
+            lesson.y,
             found.dual,
             np.array([WEIGHTS[name] for name in names]) + found.off,
             found.bias,
             None if labelled is None else _of_features(labelled, found.dual),
-            spread.T @ found.dual,
+            lesson.votes.T @ found.dual,
             asked,
         )
-        return replace(base, corrected=corrected), softmax(found.held_out)[order]
+        return replace(base, corrected=corrected), softmax(found.held_out)[lesson.order]
+
+    def _solved(self, base: Fitted, lesson: _Lesson) -> Correction:
+        """The correction of what some experts say."""
+        heard, labelled, products = lesson.heard, lesson.labelled, None
+        if labelled is not None:
+            few = len(labelled) < labelled.features.shape[1] + lesson.votes.shape[1]
+            products = FEATURE_SCALE**2 * labelled.products if few else None
+        problem = Problem(
+            base.start + sum(WEIGHTS[name] * each for name, each in heard.items()),
+            np.stack(list(heard.values())),
+            None if labelled is None else FEATURE_SCALE * labelled.features.astype(np.float64),
+            products,
+            lesson.votes,
+            lesson.y,
+            lesson.wrong,
+            len(np.unique(lesson.groups)) / len(lesson.y),
+            np.array([RIDGES[name] for name in heard]),
+        )
+        found = correct(problem, lesson.groups, self._memory.get(len(heard)))
+        self._memory[len(heard)] = found.memory
+        return found
 
     def _taken_up(self, labels: HandLabels) -> _TakenUp:
         """The labelled rows; what stays labelled is kept."""
@@ -139,17 +170,6 @@ class Teaching:
         groups = spacing.groups(units[order], rows.twins[order])[rows.rank]
         self._known = _TakenUp(labels, rows, spacing, groups)
         return self._known
-
-    def _material(
-        self, labelled: Labelled | None, n_votes: int
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Features of the labelled rows as φ has them, and where these are many their inner products."""
-        if labelled is None:
-            return None, None
-        if self._scaled is None or self._scaled[0] is not labelled:
-            self._scaled = (labelled, FEATURE_SCALE * labelled.features.astype(np.float64))
-        few = len(labelled) < labelled.features.shape[1] + n_votes
-        return self._scaled[1], FEATURE_SCALE**2 * labelled.products if few else None
 
     def _of_other_groups(
         self, base: Fitted, labelled: Labelled, y: np.ndarray, groups: np.ndarray
