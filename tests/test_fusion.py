@@ -782,8 +782,8 @@ def test_the_threshold_with_the_best_f1_by_eye() -> None:
     from epoxy.fusion.decision import f1_threshold
 
     # calling 2 rows positive: 2·1.8 / (2 + 2.0); 1 row: 2·0.9 / (1 + 2.0); 3 rows: 2·1.9 / 5
-    assert f1_threshold(np.array([0.9, 0.9, 0.1, 0.1])) == pytest.approx(0.5)
-    assert f1_threshold(np.array([])) == 0.5
+    nobody = np.empty(0)
+    assert f1_threshold(np.array([0.9, 0.9, 0.1, 0.1]), nobody, nobody) == pytest.approx(0.5)
 
 
 def test_many_labelled_rows_correct_a_threshold_that_few_do_not() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..engines.base import most_probable
 from ..errors import NotIdentifiable
 from ..scoring import ratios
 from ..votes import Votes
@@ -62,9 +63,7 @@ class Rule:
         if self.divisors is not None:
             return np.asarray((proba / self.divisors).argmax(axis=1))
         if self.positive is None or self.threshold is None:
-            if proba.shape[1] == 2:  # many times as fast as argmax over pairs
-                return np.asarray(proba[:, 1] > proba[:, 0]).view(np.int8)
-            return np.asarray(proba.argmax(axis=1))
+            return most_probable(proba)
         others = proba.copy()
         others[:, self.positive] = -np.inf
         called = proba[:, self.positive] >= self.threshold
@@ -103,9 +102,7 @@ def _called(proba: np.ndarray, positive: int) -> float:
     return float((proba.argmax(axis=1) == positive).mean())
 
 
-def f1_threshold(
-    promised: np.ndarray, shown: np.ndarray | None = None, right: np.ndarray | None = None
-) -> float:
+def f1_threshold(promised: np.ndarray, shown: np.ndarray, right: np.ndarray) -> float:
     """The threshold with the best F1, as the probabilities promise it and as labelled rows show it.
 
     Calling rows positive from t on has expected true positives Σ p over them, which needs no true label
@@ -121,15 +118,11 @@ def f1_threshold(
     right
         Whether each labelled row is positive.
     """
-    known = np.empty(0) if shown is None or right is None else shown
-    values = np.unique(np.r_[promised, known])
-    if not len(values):
-        return 0.5
+    values = np.unique(np.r_[promised, shown])
     places = (np.r_[0.0, values[:-1]] + values) / 2
-    curve = _f1_from(places, promised, promised)
-    if shown is not None and right is not None and right.any():
-        share = right.sum() / (right.sum() + ENOUGH)
-        curve = (1 - share) * curve + share * _f1_from(places, shown, right.astype(float))
+    share = right.sum() / (right.sum() + ENOUGH)
+    curve = (1 - share) * _f1_from(places, promised, promised)
+    curve += share * _f1_from(places, shown, right.astype(float))
     return float(places[curve.argmax()])
 
 

@@ -11,7 +11,7 @@ from ..diagnostics import Explanation, Voice
 from ..engines.base import Outcome
 from ..votes import ABSTAIN, Split
 from . import evidence as ev
-from .fitted import FEATURE_SCALE, VOTE_SCALE, Fitted, Rows, neighbour_shares
+from .fitted import FEATURE_SCALE, Rows, neighbour_shares
 
 if TYPE_CHECKING:
     from .model import Fusion
@@ -75,12 +75,12 @@ def explain_one(
     named = _named(model, row, said)
     for name, weight in zip(fitted.experts, fitted.weights):
         found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
-        voices += [_weighted(voice, part) for voice, part in found]
+        voices += [replace(voice, weight=part) for voice, part in found]
         _add_rest(voices, name, parts[name] - sum(part for _, part in found))
     start = float(fitted.start[label] - fitted.start[other])
     log_odds = float(floor[label] - floor[other])
     if fitted.corrected is not None:
-        learned = _learned(fitted, row)
+        learned = fitted.second(row)[1][0]
         parts["hand labels"] = float(learned[label] - learned[other])
         behind = _behind_correction(model, row, label, other)
         voices += behind
@@ -198,24 +198,13 @@ def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list
     if taught.labelled is not None and row.features is not None:
         rows = taught.labelled.features.astype(np.float64)
         likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
-    likeness += _spread(model.hand_votes, fitted) @ _spread(row.votes, fitted)[0]
+    likeness += fitted.spread(model.hand_votes) @ fitted.spread(row.votes)[0]
     pulls = likeness * (taught.dual[:, label] - taught.dual[:, other])
     strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
     return [
-        _weighted(_hand_voice(model, "hand labels", int(at)), float(pulls[at])) for at in strongest
+        replace(_hand_voice(model, "hand labels", int(at)), weight=float(pulls[at]))
+        for at in strongest
     ]
-
-
-def _learned(fitted: Fitted, row: Rows) -> np.ndarray:
-    """What the hand labels add to one row beyond weights and bias."""
-    return np.asarray(fitted.second(row)[1][0])
-
-
-def _spread(votes: np.ndarray, fitted: Fitted) -> np.ndarray:
-    kinds = range(len(fitted.prior))
-    return np.asarray(
-        VOTE_SCALE * (np.hstack([label == votes.T for label in kinds]) - fitted.vote_mean)
-    )
 
 
 def _hand_voice(model: Fusion, expert: str, number: int, distance: float | None = None) -> Voice:
@@ -234,10 +223,6 @@ def _add_rest(voices: list[Voice], expert: str, rest: float) -> None:
         voices.append(
             Voice(expert, None, "rest", weight=rest, detail=_REST.get(expert, "the rest"))
         )
-
-
-def _weighted(voice: Voice, weight: float) -> Voice:
-    return replace(voice, weight=weight)
 
 
 def _source(model: Fusion, column: Any) -> str:

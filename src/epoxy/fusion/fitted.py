@@ -163,6 +163,12 @@ class Fitted:
         shares, _ = neighbour_shares(nearby, self.corrected.y, self.prior)
         return ev.from_shares(shares, self.prior)
 
+    def spread(self, votes: np.ndarray) -> np.ndarray:
+        """Votes (n_sources, n_rows) as the entries of φ: one-hot, class by class, centred and scaled."""
+        kinds = range(len(self.prior))
+        one_hot = np.hstack([label == votes.T for label in kinds])
+        return np.asarray(VOTE_SCALE * (one_hot - self.vote_mean))
+
     def correction(self, votes: np.ndarray) -> np.ndarray:
         """What the hand labels say of votes (n_sources, n_rows); (n_rows, n_classes)."""
         taught = self.corrected

@@ -11,7 +11,7 @@ import numpy as np
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .correction import Correction, Memory, Problem, correct
-from .fitted import FEATURE_SCALE, VOTE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
+from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
@@ -80,7 +80,7 @@ class _Lesson:
             order,
             gathered(labels.y),
             heard,
-            VOTE_SCALE * (one_hot(votes, n_classes) - base.vote_mean),
+            base.spread(votes),
             np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
             whole_sequences(groups, workspace.label_groups[back]),
         )
@@ -220,11 +220,6 @@ def _same_rows(labels: HandLabels, other: HandLabels) -> bool:
     if labels is other:
         return True
     return len(labels.y) == len(other.y) and all(map(np.array_equal, labels.rows, other.rows))
-
-
-def one_hot(votes: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n_sources, n_rows) votes as (n_rows, n_classes · n_sources) of zeros and ones, class by class."""
-    return np.hstack([(label == votes.T) for label in range(n_classes)]).astype(np.float64)
 
 
 def vote_mean(votes: np.ndarray, n_classes: int) -> np.ndarray:
