@@ -394,7 +394,7 @@ def test_a_state_without_its_arrays_is_refused():
     broken = persistence.State(state.values, {"first": state.arrays["first"]})
 
     with pytest.raises(
-        StoreError, match=r"the saved arrays.npz lacks the array 'by_place'; fit and save"
+        StoreError, match=r"the saved arrays.npz lacks the array 'class_balance_'; fit and save"
     ):
         Chain.from_state(broken)
 

@@ -372,7 +372,7 @@ def test_figures_of_a_verdict_are_saved_and_shown(judged, tmp_path):
     figures = pytest.importorskip("epoxy.theory.figures")
     _, found = judged
 
-    figure = figures.draw_source(found, "extended", theme="dark")
+    figure = figures.draw_source(found, "extended")
 
     assert [axes.get_title() for axes in figure.axes] == ["coverage", "accuracy", "lift"]
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in figure.axes)
@@ -386,8 +386,6 @@ def test_figures_that_cannot_be_drawn_say_why(judged, tmp_path):
 
     with pytest.raises(UnknownName, match="no source named 'nobody'"):
         figures.draw_source(judged[1], "nobody")
-    with pytest.raises(UnknownName, match="no theme named 'sepia'"):
-        figures.draw_source(judged[1], "extended", theme="sepia")
     with pytest.raises(ParameterError, match=r"saved as \.png or \.svg"):
         figures.save(None, tmp_path / "a.gif")
 

@@ -22,7 +22,7 @@ from epoxy.datasets import digits_lfs, load
 from epoxy.errors import ParameterError, StoreError, UnknownName
 from epoxy.fingerprints import fingerprint
 from epoxy.lfs import LabelingFunction
-from epoxy.running import Limits, Runner, watched_files
+from epoxy.running import Limits, Runner
 from epoxy.running.process import Process
 
 CLASSES = ["ham", "spam"]
@@ -181,7 +181,7 @@ def test_an_edited_helper_is_imported_again_and_changes_who_can_see_it(runner):
     assert second.columns["listed"].tolist() == [-1, 1, -1, -1, -1]
     assert before.fingerprints["listed"] != after.fingerprints["listed"]
     assert before.fingerprints["good"] == after.fingerprints["good"]
-    assert {path.name for path in watched_files(after)} == {"lfs.py", "words.py"}
+    assert {path.name for path in after.files} == {"lfs.py", "words.py"}
 
 
 def test_a_helper_imported_by_a_function_counts_as_well(runner):

@@ -66,13 +66,23 @@ class SavedModel(BalancedModel):
         if not all(hasattr(self, name) for name in self._stored):
             raise NotFitted.of(self)
         values = {
-            "params": plain_params(self),
+            "params": self._params(),
             "classes": list(self.classes_),
             "sources": list(self.sources_),
             "findings": list(self.findings_),
             "dependencies": [list(pair) for pair in self.dependencies_],
         }
         return State(values, {name: getattr(self, name) for name in self._stored})
+
+    def _params(self) -> dict[str, Any]:
+        """Constructor parameters as JSON values; a balance counted on a split becomes its shares."""
+        params = dict(self.get_params(deep=False))
+        balance = params.get("class_balance")
+        if balance is not None and not isinstance(balance, str):
+            params["class_balance"] = self.class_balance_.tolist()
+        if not isinstance(params.get("dependencies", "learn"), str):
+            params["dependencies"] = [list(pair) for pair in params["dependencies"]]
+        return params
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -188,17 +198,6 @@ class TableModel(AdditiveModel):
 
     def _check(self, votes: Votes) -> Votes:
         return votes_for(self, votes, "log_likelihood_")
-
-
-def plain_params(model: Any) -> dict[str, Any]:
-    """Constructor parameters as JSON values; a balance counted on a split becomes its shares."""
-    params = dict(model.get_params(deep=False))
-    balance = params.get("class_balance")
-    if balance is not None and not isinstance(balance, str):
-        params["class_balance"] = model.class_balance_.tolist()
-    if not isinstance(params.get("dependencies", "learn"), str):
-        params["dependencies"] = [list(pair) for pair in params["dependencies"]]
-    return params
 
 
 def votes_for(model: Any, votes: Any, learned: str) -> Votes:

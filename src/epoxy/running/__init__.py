@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .runner import Limits, Loaded, LoadedFunction, Runner, Voted, watched_files
+from .runner import Limits, Loaded, LoadedFunction, Runner, Voted
 
-__all__ = ["Limits", "Loaded", "LoadedFunction", "Runner", "Voted", "watched_files"]
+__all__ = ["Limits", "Loaded", "LoadedFunction", "Runner", "Voted"]

@@ -106,11 +106,6 @@ class Voted:
     seconds: Mapping[str, float]
 
 
-def watched_files(loaded: Loaded) -> tuple[Path, ...]:
-    """The files whose change makes another `load` worth while."""
-    return tuple(loaded.files)
-
-
 class Runner:
     """The labeling functions of one project folder, in a process of their own.
 

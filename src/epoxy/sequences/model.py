@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import NotFitted, ParameterError, UnknownName
+from ..errors import ParameterError, UnknownName
 from ..label_models.base import AdditiveModel, as_votes, check_speaks, restored, votes_for
 from ..persistence import State, plain
 from ..schema import Array
@@ -21,14 +21,6 @@ from .layout import Layout
 from .linked import Linked, link
 from .reference import reference_tables
 from .triplets import SOLVE
-
-_STORED = {
-    "by_place": Array("f", "places sources 1+classes classes", low=-np.inf),
-    "extra": Array("f", "places classes", low=-np.inf),
-    "accuracy": Array("f", "sources", low=0, high=1),
-    "class_balance": Array("f", "classes", low=0, high=1, shares=1),
-    "linked_terms": Array("f", "linked 1+classes 1+classes classes"),
-}
 
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
@@ -48,6 +40,12 @@ class SequenceModel(AdditiveModel):
     """What each place's class starts with beyond the prior over labels; zero but for compat."""
     linked_: Linked
     """Corrections for the dependent pairs, the strongest that form a forest."""
+    _stored: ClassVar[dict[str, Array]] = {
+        **AdditiveModel._stored,
+        "accuracy_": Array("f", "sources", low=0, high=1),
+        "by_place_": Array("f", "places sources 1+classes classes", low=-np.inf),
+        "extra_": Array("f", "places classes", low=-np.inf),
+    }
 
     # set by the constructors of the subclasses
     class_balance: Balance
@@ -214,24 +212,9 @@ class SequenceModel(AdditiveModel):
 
     def to_state(self) -> State:
         """Everything a fitted model is, as plain values and arrays."""
-        if not hasattr(self, "by_place_"):
-            raise NotFitted.of(self)
-        values = {
-            "params": self._plain_parameters(),
-            "sources": list(self.sources_),
-            "classes": list(self.classes_),
-            "dependencies": [list(pair) for pair in self.dependencies_],
-            "findings": list(self.findings_),
-        }
-        arrays = {
-            "by_place": self.by_place_,
-            "extra": self.extra_,
-            "accuracy": self.accuracy_,
-            "class_balance": self.class_balance_,
-            "linked_pairs": self.linked_.pairs,
-            "linked_terms": self.linked_.terms,
-        }
-        return State(values, arrays)
+        state = super().to_state()
+        linked = {"linked_pairs": self.linked_.pairs, "linked_terms": self.linked_.terms}
+        return State(state.values, state.arrays | linked)
 
     @classmethod
     def _restored(
@@ -239,16 +222,19 @@ class SequenceModel(AdditiveModel):
     ) -> Self:
         """A model with all that chains and task graphs share; `values` and `arrays` are its own."""
         model, sizes = restored(cls, state, *given, more=values)
-        pairs = Array("iu", "linked 2", low=0, high=sizes["sources"] - 1)
-        found = state.read_arrays({**_STORED, "linked_pairs": pairs, **arrays}, **sizes)
+        linked = {
+            "linked_pairs": Array("iu", "linked 2", low=0, high=sizes["sources"] - 1),
+            "linked_terms": Array("f", "linked 1+classes 1+classes classes"),
+        }
+        found = state.read_arrays({**cls._stored, **linked, **arrays}, **sizes)
         model._check_parameters((*SOLVE, "em"))
-        model.extra_, model.accuracy_ = found["extra"], found["accuracy"]
-        model.class_balance_, model.by_place_ = found["class_balance"], found["by_place"]
+        for name in cls._stored:
+            setattr(model, name, found[name])
         model.linked_ = Linked(found["linked_pairs"], found["linked_terms"])
         checked: Self = model
         return checked
 
-    def _plain_parameters(self) -> dict[str, Any]:
+    def _params(self) -> dict[str, Any]:
         """Constructor parameters as JSON can hold them; what was counted on a split is not kept."""
         params = self.get_params(deep=False)
         if isinstance(self.class_balance, Split):

@@ -1,8 +1,7 @@
 """The figures: synthetic experiments and one source's radius.
 
 Drawn with matplotlib's objects, never its global state. Colours are four of Okabe and Ito's, told
-apart by line style and marker too; `theme="auto"` is transparent with grey text, for pages whose
-background is not known.
+apart by line style and marker too.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,18 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Theme = Literal["light", "dark", "auto"]
-
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # blue, vermillion, green, purple
 _LINES = ("-", "--", "-.", ":")
 _MARKS = ("o", "s", "^", "D")
-_PAPER = {"light": "#ffffff", "dark": "#16181d", "auto": "none"}
-_INK = {"light": "#222222", "dark": "#e6e6e6", "auto": "#7d7d7d"}
+_INK = "#222222"
 
 
-def draw_synthetics(experiments: Sequence[Experiment], *, theme: Theme = "light") -> Figure:
+def draw_synthetics(experiments: Sequence[Experiment]) -> Figure:
     """Lift against radius, one panel per experiment; the best radius and the chosen one are marked."""
-    figure, panels = _panels(len(experiments), theme, height=3.9)
+    figure, panels = _panels(len(experiments), height=3.9)
     for panel, experiment in zip(panels, experiments, strict=True):
         for setting, style in zip(experiment.settings, _styles(), strict=False):
             panel.plot(setting.radii, setting.lift, label=setting.name, **_line(style))
@@ -42,12 +38,12 @@ def draw_synthetics(experiments: Sequence[Experiment], *, theme: Theme = "light"
             if setting.best_lift > 0 and setting.world.divisions is not None:
                 panel.plot(setting.best_radius, setting.best_lift, style[2], color=style[0], ms=7)
                 _mark_chosen(panel, setting, style[0])
-        panel.axhline(0, color=_INK[theme], linewidth=0.8, alpha=0.6)
+        panel.axhline(0, color=_INK, linewidth=0.8, alpha=0.6)
         panel.set(title=experiment.title, xlabel="radius r (side of the square = 1)", ylabel="")
-        panel.legend(frameon=False, fontsize=9, labelcolor=_INK[theme])
+        panel.legend(frameon=False, fontsize=9, labelcolor=_INK)
     panels[0].set_ylabel("lift: fall of the risk")
     note = "filled mark: best radius     |: radius chosen from smoothness     band: ± 1 s.e."
-    figure.text(0.5, 0.01, note, ha="center", fontsize=8.5, color=_INK[theme])
+    figure.text(0.5, 0.01, note, ha="center", fontsize=8.5, color=_INK)
     figure.subplots_adjust(bottom=0.2, top=0.9, left=0.08, right=0.98, wspace=0.18)
     return figure
 
@@ -60,13 +56,13 @@ def _mark_chosen(panel: Axes, setting: Any, colour: str) -> None:
         panel.plot(chosen, height, "|", color=colour, ms=16, mew=2.2)
 
 
-def draw_source(verdict: Verdict, source: str, *, theme: Theme = "light") -> Figure:
+def draw_source(verdict: Verdict, source: str) -> Figure:
     """One source: radius against coverage, accuracy and lift, prediction beside outcome."""
     rows = [row for row in verdict.rows if row.source == source]
     if not rows:
         known = dict.fromkeys(row.source for row in verdict.rows)
         raise UnknownName.of("source", source, known)
-    figure, panels = _panels(3, theme, height=3.6)
+    figure, panels = _panels(3, height=3.6)
     radii = _column(rows, "radius")
     one, two, three = itertools.islice(_styles(), 3)
     panels[0].plot(radii, _column(rows, "coverage"), **_line(one))
@@ -84,17 +80,17 @@ def draw_source(verdict: Verdict, source: str, *, theme: Theme = "light") -> Fig
     bound = _column(rows, "bound")
     if np.isfinite(bound).any():  # it makes no statement about more than two classes
         panels[2].plot(radii, bound, label="Theorem 1, bound", **_line(three))
-    panels[2].axhline(0, color=_INK[theme], linewidth=0.8, alpha=0.6)
+    panels[2].axhline(0, color=_INK, linewidth=0.8, alpha=0.6)
     panels[2].set(ylabel="lift: fall of the risk", title="lift")
     chosen = verdict.radius[source]
     for panel in panels:
         panel.set_xlabel("radius (distance)")
         if chosen is not None:
-            panel.axvline(chosen, color=_INK[theme], linewidth=1, linestyle=(0, (2, 3)))
+            panel.axvline(chosen, color=_INK, linewidth=1, linestyle=(0, (2, 3)))
     for panel in panels[1:]:
-        panel.legend(frameon=False, fontsize=8, labelcolor=_INK[theme])
+        panel.legend(frameon=False, fontsize=8, labelcolor=_INK)
     told = "not extended" if chosen is None else f"dotted line: radius chosen, {chosen:.3f}"
-    figure.suptitle(f"{source} ({told})", color=_INK[theme], fontsize=11)
+    figure.suptitle(f"{source} ({told})", color=_INK, fontsize=11)
     figure.subplots_adjust(bottom=0.15, top=0.83, left=0.07, right=0.985, wspace=0.3)
     return figure
 
@@ -114,31 +110,28 @@ def save(figure: Figure, path: str | Path) -> Path:
     return target
 
 
-def _panels(count: int, theme: Theme, *, height: float) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, *, height: float) -> tuple[Figure, list[Axes]]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.of("drawing figures", "matplotlib", "plot") from None
-    if theme not in _INK:
-        raise UnknownName.of("theme", theme, _INK)
-    figure = Figure(figsize=(min(5.2 * count, 12.6), height), facecolor=_PAPER[theme])
+    figure = Figure(figsize=(min(5.2 * count, 12.6), height), facecolor="#ffffff")
     panels = list(np.ravel(figure.subplots(1, count)))
     for panel in panels:
-        _dress(panel, theme)
+        _dress(panel)
     return figure, panels
 
 
-def _dress(panel: Axes, theme: Theme) -> None:
-    ink = _INK[theme]
+def _dress(panel: Axes) -> None:
     panel.set_facecolor("none")
-    panel.tick_params(colors=ink, labelsize=9)
+    panel.tick_params(colors=_INK, labelsize=9)
     for side, spine in panel.spines.items():
-        spine.set_color(ink)
+        spine.set_color(_INK)
         spine.set_visible(side in ("left", "bottom"))
     for text in (panel.xaxis.label, panel.yaxis.label, panel.title):
-        text.set_color(ink)
+        text.set_color(_INK)
         text.set_fontsize(10)
-    panel.grid(axis="y", color=ink, alpha=0.15, linewidth=0.7)
+    panel.grid(axis="y", color=_INK, alpha=0.15, linewidth=0.7)
 
 
 def _styles() -> itertools.cycle[tuple[str, str, str]]:
