@@ -319,7 +319,7 @@ def test_a_verdict_is_plain_values_and_renders(judged):
     _, found = judged
 
     assert json.loads(json.dumps(found.to_dict()))["outcome"] == "helps"
-    assert "<pre>" in found._repr_html_()
+    assert "<table>" in found._repr_html_()
     assert set(found.radius) == {"extended", "other_1", "other_2"}
 
 

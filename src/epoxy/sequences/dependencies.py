@@ -88,15 +88,11 @@ class Dependencies:
         return "\n".join([f"{len(self.pairs)} dependent pairs", *lines])
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from ..diagnostics.report import Column, Table
 
-        body = "".join(
-            f"<tr><td>{escape(row['source'])}</td><td>{escape(row['with'])}</td>"
-            f"<td>{row['excess']:.2f}</td><td>{row['q_value']:.1g}</td></tr>"
-            for row in self.rows()
-        )
-        head = "<tr><th>source</th><th>with</th><th>excess</th><th>q</th></tr>"
-        return f"<table>{head}{body}</table>"
+        forms = {"source": "text", "with": "text", "excess": "number", "q_value": "number"}
+        columns = tuple(Column(name, name, form) for name, form in forms.items())
+        return Table("", columns, tuple(self.rows()))._repr_html_()
 
 
 def learn_dependencies(

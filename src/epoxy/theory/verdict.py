@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from sklearn.base import clone
 
+from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
 from ..extension import Reach
 from ..label_models.base import AdditiveModel, balance_used
@@ -137,16 +138,18 @@ class Verdict:
 
     def table(self) -> str:
         """The rows as aligned text."""
-        names = [field.name for field in fields(RadiusRow)]
-        cells = [[_cell(getattr(row, name)) for name in names] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-        lines = [names, *cells]
-        return "\n".join("  ".join(map(str.rjust, line, widths)).rstrip() for line in lines)
+        return "\n".join(self._table.lines())
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p>{escape(self.text)}</p><pre>{escape(self.table())}</pre>".replace("\n", "<br>")
+        return f"<p>{escape(self.text)}</p>".replace("\n", "<br>") + self._table._repr_html_()
+
+    @property
+    def _table(self) -> Table:
+        names = [field.name for field in fields(RadiusRow)]
+        columns = [Column(name, name, "text" if name == "source" else "number") for name in names]
+        return Table("", tuple(columns), tuple(map(asdict, self.rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,9 +340,3 @@ def _mean(values: np.ndarray) -> float:
 
 def _error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "-" if np.isnan(value) else f"{value:.4f}"
-    return str(value)
