@@ -14,7 +14,7 @@ import numpy as np
 from ..compiling import U, compiled
 from .metrics import LANES
 
-TURN_ROWS, TURN_COLUMNS = 32, 8
+STRIP = 16  # rows turned at a time: whole cache lines are written, and all stay in the cache
 
 
 @compiled
@@ -93,22 +93,6 @@ def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner:
             second[q] = top if higher else (score if score > next_best else next_best)
             winner[q] = name if higher else winner[q]
             best[q] = score if higher else top
-
-
-@compiled
-def turn(tile: Any, turned: Any) -> None:
-    """Write the transpose of a tile, in blocks whose constant size the compiler vectorises."""
-    height, width = tile.shape
-    tall, wide = height - height % TURN_ROWS, width - width % TURN_COLUMNS
-    for top in range(0, tall, TURN_ROWS):
-        for start in range(0, wide, TURN_COLUMNS):
-            for row in range(TURN_ROWS):
-                for column in range(TURN_COLUMNS):
-                    r, c = U(top) + U(row), U(start) + U(column)
-                    turned[c, r] = tile[r, c]
-    for row in range(height):
-        for column in range(wide if row < tall else 0, width):
-            turned[U(column), U(row)] = tile[U(row), U(column)]
 
 
 @compiled
@@ -202,5 +186,6 @@ def multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.ndar
 def turned(tile: np.ndarray, buffer: np.ndarray) -> np.ndarray:
     """The transpose of a tile, in a buffer that is used again."""
     made = buffer[: tile.size].reshape(tile.shape[::-1])
-    turn(tile, made)
+    for top in range(0, len(tile), STRIP):
+        made[:, top : top + STRIP] = tile[top : top + STRIP].T
     return made
