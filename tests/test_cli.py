@@ -19,6 +19,7 @@ from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import StoreError
+from epoxy.session import Radii
 
 SPAM = [
     "check out my channel",
@@ -195,10 +196,69 @@ def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
     assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
     radii = said_json(capsys)["radii"]
 
-    again = epoxy.Session.open(project, graph=False)
+    again = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
 
     assert again.radii == radii
     assert again.folder.store.records()[-1].what == "tune"
+
+
+def test_radii_tuned_for_the_papers_pipeline_do_not_bind_fusion(project, capsys):
+    before = epoxy.Session.open(project, graph=False)
+
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+
+    said = capsys.readouterr().out
+    assert "kept for the paper's pipeline, which labels with --model epoxy" in said
+    assert "Fusion, the project's model, does not read it" in said
+    after = epoxy.Session.open(project, graph=False)
+    assert after.radii == before.radii == dict.fromkeys(before.sources, "auto")
+    np.testing.assert_array_equal(after.probabilities, before.probabilities)
+
+
+def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
+    epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).tune()
+
+    pipeline = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
+    fused = epoxy.Session.open(project, graph=False)
+
+    assert fused.comparison()["epoxy"] == pipeline.scores
+
+
+def test_a_project_of_the_papers_pipeline_is_told_nothing_of_fusion(project, capsys):
+    edit_config(project, 'kind = "fusion"', 'kind = "epoxy"')
+
+    assert main(["tune", str(project)]) == 0
+
+    assert "does not read it" not in capsys.readouterr().out
+
+
+def test_a_radius_set_by_hand_binds_every_model_and_is_taken_back_for_every_model(project):
+    session = epoxy.Session.open(project, model=epoxy.Epoxy())
+    session.tune()
+    tuned = session.radii
+
+    session.set_radius("money", 0.25)
+    bound = epoxy.Session.open(project, graph=False).radii["money"]
+    paper = session.radii["money"]
+    session.undo()
+
+    assert (bound, paper) == (0.25, 0.25)
+    assert session.radii == tuned
+    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii == tuned
+    assert epoxy.Session.open(project, graph=False).radii["money"] == "auto"
+
+
+def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(project):
+    session = epoxy.Session.open(project, model=epoxy.Epoxy())
+    session.apply(Radii({"money": 0.4}, "tune", tuned=True))
+    text = (project / "lfs.py").read_text()
+
+    (project / "lfs.py").write_text(text.replace('"money", name="money"', '"money", name="cash"'))
+    session.reload()
+
+    assert session.radii["cash"] == 0.4
+    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii["cash"] == 0.4
+    assert epoxy.Session.open(project, graph=False).radii["cash"] == "auto"
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])

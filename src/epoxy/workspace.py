@@ -28,8 +28,9 @@ class Source:
 
     name: str
     loans: tuple[Loans, ...]  # its votes, and who lends them, on each split; train first
-    radius: Setting = AUTO
+    radius: Setting = AUTO  # as its author set it
     is_on: bool = True
+    tuned: Setting = AUTO  # for the paper's pipeline: as tuning chose it since, else as it was set
 
     @property
     def own(self) -> tuple[np.ndarray, ...]:
@@ -190,7 +191,11 @@ class Workspace:
         names = train.votes.sources
         radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)
         own = [[column_of(split, at) for split in splits] for at in range(len(names))]
-        sources = tuple(map(Source, names, near.lend_all(own), radii))
+        loans = near.lend_all(own)
+        sources = tuple(
+            Source(name, lent, radius, tuned=radius)
+            for name, lent, radius in zip(names, loans, radii, strict=True)
+        )
         return cls(splits, sources, HandLabels.of(splits), near)
 
     @property

@@ -77,7 +77,7 @@ ALL: tuple[Command, ...] = (
         "Fusion (the default) weighs its parts whenever it is fitted and leaves nothing open. With --model\n"
         "epoxy: how far each function may speak, one radius for all first, then one function at a time\n"
         "where the gain is beyond chance; prints what was tried and what the winning score is really\n"
-        "worth, and keeps the radii. Ctrl-C keeps the best so far.",
+        "worth, and keeps the radii for that model alone. Ctrl-C keeps the best so far.",
         tuning.arguments,
         tuning.run,
     ),

@@ -25,6 +25,7 @@ from .edits import (
     Several,
     Switch,
     edit_from_json,
+    settings_of,
     several,
 )
 from .project import Project
@@ -94,7 +95,7 @@ class Folder:
     def check_undo(self, number: int, edit: Edit) -> None:
         """Refuse to take back what somebody else has decided anew since."""
         for key in edit.about.touches:
-            if self.touched.get(key, 0) > number:
+            if max(self.touched.get(key, 0), self.touched.get(key[:2], 0)) > number:
                 about = (
                     f"{key[0]} of {key[2] if key[0] == 'label' else key[1]}" if key[1:] else key[0]
                 )
@@ -115,7 +116,7 @@ class Folder:
             return edit if edit.name in known else None
         if isinstance(edit, Radii):
             kept = {name: radius for name, radius in edit.radii.items() if name in known}
-            return Radii(kept, edit.words) if kept else None
+            return replace(edit, radii=kept) if kept else None
         return None
 
     def _labelled(self, edit: Label, state: State) -> Edit | None:
@@ -196,11 +197,13 @@ def _replacing(
             edits[f"{'add' if added else 'votes of'} {name}"] = [SetVotes(name, columns)]
             continue
         del old[was.name]
-        settings = (was.radius, was.is_on)
+        settings = settings_of(was)
         place = workspace.sources.index(was)
         renamed: list[Edit] = [Remove(was.name), SetVotes(name, columns, place, settings)]
-        if settings != (AUTO, True):  # decided once: decided for the new name too
+        if settings != (AUTO, True, AUTO):  # decided once: decided for the new name too
             renamed += [Radii({name: was.radius}), Switch(name, was.is_on)]
+        if was.tuned != was.radius:
+            renamed.append(Radii({name: was.tuned}, tuned=True))
         edits[f"rename {was.name} to {name}"] = renamed
     return edits | {f"remove {name}": [Remove(name)] for name in old}
 
@@ -218,5 +221,5 @@ def _simple(edit: Edit | None) -> list[Edit]:
     if isinstance(edit, Several):
         return [simple for each in edit.edits for simple in _simple(each)]
     if isinstance(edit, Radii):
-        return [Radii({name: radius}, edit.words) for name, radius in edit.radii.items()]
+        return [replace(edit, radii={name: radius}) for name, radius in edit.radii.items()]
     return [edit]

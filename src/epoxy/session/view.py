@@ -59,7 +59,9 @@ class SessionView:
     @property
     def radii(self) -> dict[str, Setting]:
         """How far each source may lend: a number, None for not at all, "auto" for the model's rule."""
-        return {source.name: source.radius for source in self._state.workspace.sources}
+        tuned = self._engine.name == "epoxy"
+        sources = self._state.workspace.sources
+        return {each.name: each.tuned if tuned else each.radius for each in sources}
 
     @property
     def switched_off(self) -> tuple[str, ...]:
