@@ -105,9 +105,11 @@ class Change:
         parts = [f"{self.what}: {len(self.flipped)} labels changed"]
         if self.coverage is not None:
             parts.append(f"coverage {self.coverage[0]:.1%} → {self.coverage[1]:.1%}")
+        rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
+        before, after = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
             if name in self.after:
                 old = self.before.get(name, float("nan"))
-                parts.append(f"dev {name} {old:.3f} → {self.after[name]:.3f}")
+                parts.append(f"dev {name} {old:.3f}{before} → {self.after[name]:.3f}{after}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")
