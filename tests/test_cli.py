@@ -18,7 +18,7 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
-from epoxy.errors import StoreError
+from epoxy.errors import ParameterError, StoreError
 from epoxy.session import Radii
 
 SPAM = [
@@ -259,6 +259,28 @@ def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(proj
     assert session.radii["cash"] == 0.4
     assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii["cash"] == 0.4
     assert epoxy.Session.open(project, graph=False).radii["cash"] == "auto"
+
+
+@pytest.mark.parametrize("command", ["label", "report"])
+def test_functions_switched_off_are_listed(command, project, capsys):
+    epoxy.Session.open(project, graph=False).switch("money", False)
+
+    assert main([command, str(project)]) == 0
+
+    assert "! switched off, and so without a say: money" in capsys.readouterr().out
+
+
+def test_a_removed_function_is_said_to_come_back_and_undo_to_end_with_the_session(project):
+    session = epoxy.Session.open(project, graph=False)
+
+    session.remove("money")
+
+    assert "removed here, and still in lfs.py: money; opening the project" in session.notes[-1]
+    again = epoxy.Session.open(project, graph=False)
+    assert "money" in again.sources
+    assert again.notes == ()
+    with pytest.raises(ParameterError, match="what earlier ones decided stays until"):
+        again.undo()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])

@@ -181,7 +181,7 @@ class Session(SessionView):
         return self.apply(Switch(_named(source), bool(on)))
 
     def remove(self, source: str) -> Change:
-        """Forget a source."""
+        """Forget a source until the project is opened again; to keep a function out, switch it off."""
         return self.apply(Remove(_named(source)))
 
     def label(
@@ -240,7 +240,7 @@ class Session(SessionView):
         return export(self, path, kind, **options)
 
     def undo(self) -> Change:
-        """Take the last edit back."""
+        """Take back the last edit of this session; those of earlier ones stay."""
         with self._lock:
             step = self._history.last()
             change = self._run(step.inverse, f"undo {step.what}", step)

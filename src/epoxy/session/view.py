@@ -106,9 +106,19 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
+        off = ", ".join(self.switched_off)
+        notes = [f"switched off, and so without a say: {off}"] if off else []
         if self.folder is None:
-            return ()
-        return (*self.folder.notes, *map(str, self.folder.failures))
+            return tuple(notes)
+        failures = self.folder.failures
+        there = {*self.sources, *(each.name for each in failures)}
+        gone = ", ".join(name for name in self.folder.loaded.names if name not in there)
+        if gone:
+            notes.append(
+                f"removed here, and still in lfs.py: {gone}; opening the project brings it back: "
+                "take it out of lfs.py, or switch it off, which is kept"
+            )
+        return (*self.folder.notes, *notes, *map(str, failures))
 
     @property
     def engine(self) -> Engine:
