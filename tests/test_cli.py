@@ -18,7 +18,7 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
-from epoxy.errors import ParameterError, StoreError
+from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.session import Radii
 
 SPAM = [
@@ -159,6 +159,29 @@ def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):
     assert main(["explain", str(tmp_path / "spam"), asked]) == 0
 
     assert capsys.readouterr().out.startswith(f"row {asked}: ")
+
+
+def test_a_session_explains_a_dev_row_by_its_id_and_says_where_a_row_is(project):
+    session = epoxy.Session.open(project, graph=False)
+
+    why = session.explain("r3")
+
+    assert (why.row, why.truth) == ("r3", "spam")
+    assert str(why) == str(session.explain("r3", "dev"))
+    with pytest.raises(AlignmentError, match=r"row 'r3' is a dev row; add split='dev'"):
+        session.label("r3", "ham")
+
+
+def test_a_number_that_names_a_dev_row_is_no_position_in_train(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv")
+    rows.write_text(rows.read_text().replace("\nr", "\n"))  # r3 becomes 3
+    assert main(["new", str(tmp_path / "spam"), "--rows", str(rows)]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+    session = epoxy.Session.open(tmp_path / "spam", graph=False)
+
+    assert session.explain(3).truth == "spam"
+    with pytest.raises(AlignmentError, match=r"row '3' is a dev row"):
+        session.label(3, "ham")
 
 
 def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):

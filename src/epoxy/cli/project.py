@@ -137,8 +137,7 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Explain one row."""
     session = open_project(options)
-    at, position = session.find(options.row, options.split)
-    found = session.explain(session.split(at).id_of(position), at)
+    found = session.explain(options.row, options.split)
     say(found)
     write_json(found.to_dict(), options.json)
 

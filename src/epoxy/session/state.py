@@ -12,6 +12,8 @@ from ..votes import Split
 from ..workspace import TRAIN, Workspace
 from .records import Place, Records
 
+SPLITS = ("train", "dev")
+
 
 class RowNames:
     """Where rows are, by the file they came from and their id; equal ids mean the first row."""
@@ -46,8 +48,12 @@ class RowNames:
         if found is not None and found[0] == at:
             return found
         ids = self._ids[at]
-        if isinstance(row, int | np.integer) and 0 <= row < len(ids):
+        if found is None and isinstance(row, int | np.integer) and 0 <= row < len(ids):
             return at, int(row)
+        for file in self.files:
+            if (place := self.find(file, str(row))) is not None:
+                name = SPLITS[place[0]]
+                raise AlignmentError(f"row {str(row)!r} is a {name} row; add split={name!r}")
         raise AlignmentError(
             f"no row {row!r} in this split of {len(ids)} rows; "
             f"give one of its ids (the first is {ids.tolist()[0] if len(ids) else '–'!r}) or a position"

@@ -15,12 +15,10 @@ from ..votes import Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
 from .labellers import with_answers, with_labellers
-from .state import State
+from .state import SPLITS, State
 
 if TYPE_CHECKING:
     from .folder import Folder
-
-SPLITS = ("train", "dev")
 
 
 class SessionView:
@@ -160,15 +158,15 @@ class SessionView:
         found = self._engine.report(self._outcome, self._split_number(name), self.positive)
         return with_labellers(found, self._state, self._outcome)
 
-    def explain(self, row: Any, split: str = "train") -> Explanation:
-        """Why one row has its label."""
-        at = self._split_number(split)
-        self._of(self._outcome.proba, at)
-        place = self._state.names.place(at, row)
+    def explain(self, row: Any, split: str | None = None) -> Explanation:
+        """Why one row has its label; its id is looked for in train and then in dev, unless told."""
+        name, position = self.find(row, split)
+        place = (self._split_number(name), position)
+        self._of(self._outcome.proba, place[0])
         found = self._engine.explain(self._outcome, *place)
         return with_answers(found, self._state, place)
 
-    def find(self, row: Any, split: str | None = None) -> tuple[str, Any]:
+    def find(self, row: Any, split: str | None = None) -> tuple[str, int]:
         """The split a row is in and its position, by id, or by position in train if no id matches."""
         names = self.names if split is None else (split,)
         for name in names:
@@ -176,7 +174,7 @@ class SessionView:
             place = self._state.names.find(self._state.names.files[at], str(row))
             if place is not None and place[0] == at:
                 return name, place[1]
-        number = int(row) if isinstance(row, str) and row.isdigit() else row
+        number = int(row) if isinstance(row, str) and row.isdecimal() else row
         return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
 
     def __repr__(self) -> str:
