@@ -32,6 +32,9 @@ class Source:
     is_on: bool = True
     tuned: Setting = AUTO  # for the paper's pipeline: as tuning chose it since, else as it was set
 
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, radius={self.radius!r}, {'on' if self.is_on else 'off'})"
+
     @property
     def own(self) -> tuple[np.ndarray, ...]:
         """Its votes on each split."""
@@ -62,6 +65,9 @@ class HandLabels:
             for at, split in enumerate(splits)
         )
         return cls(y, chosen, tuple(np.zeros(len(each)) for each in y))
+
+    def __repr__(self) -> str:
+        return f"HandLabels({self.count} rows)"
 
     @cached_property
     def rows(self) -> tuple[np.ndarray, ...]:
@@ -197,6 +203,12 @@ class Workspace:
             for name, lent, radius in zip(names, loans, radii, strict=True)
         )
         return cls(splits, sources, HandLabels.of(splits), near)
+
+    def __repr__(self) -> str:
+        rows = " and ".join(str(split.n_rows) for split in self.splits)
+        return (
+            f"Workspace({rows} rows, {len(self.sources)} sources, {self.labels.count} hand labels)"
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -77,6 +77,9 @@ class State:
         workspace = replace(self.workspace, labels=records.labels)
         return replace(self, workspace=workspace, records=records)
 
+    def __repr__(self) -> str:
+        return f"State({self.workspace!r})"
+
     @property
     def n_train(self) -> int:
         """Number of train rows."""
@@ -106,6 +109,9 @@ class Change:
         plain |= {"flipped": self.flipped.tolist(), "before": dict(self.before)}
         coverage = None if self.coverage is None else list(self.coverage)
         return plain | {"after": dict(self.after), "coverage": coverage}
+
+    def __repr__(self) -> str:
+        return f"Change({self})"
 
     def __str__(self) -> str:
         parts = [f"{self.what}: {len(self.flipped)} labels changed"]
