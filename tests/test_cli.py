@@ -284,6 +284,51 @@ def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(proj
     assert epoxy.Session.open(project, graph=False).radii["cash"] == "auto"
 
 
+BROKEN = """
+hma = epoxy.keywords("hma", "song", name="hma")
+txet = epoxy.keywords("ham", "song", column="txet", name="txet")
+
+
+@epoxy.labeling_function
+def typo(row):
+    return "ham" if "lyrics" in row.tetx else None
+
+
+@epoxy.labeling_function
+def wrong(row):
+    return "hamm" if "lyrics" in row.text else None
+
+
+@epoxy.labeling_function
+def patchy(row):
+    return "ham" if "song" in row.text else row.tetx
+"""
+
+
+@pytest.mark.parametrize("command", [["label"], ["export", "--to", "labels.csv"]])
+def test_functions_that_fail_whole_make_the_exit_code(command, project, capsys, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "lfs.py").write_text(LFS + BROKEN)
+
+    assert main([command[0], ".", *command[1:]]) == 2
+
+    said = capsys.readouterr()
+    assert "without 4 labeling functions that failed and have no vote: hma, txet, typo, wrong;" in (
+        said.err
+    )
+    assert "! labeling function 'txet' failed: no column named 'txet'" in said.out
+    assert (project / ("labels/labels.parquet" if command == ["label"] else "labels.csv")).exists()
+    assert main([command[0], ".", *command[1:], "--allow-errors"]) == 0
+
+
+def test_the_functions_without_a_vote_are_in_the_json(project, capsys):
+    (project / "lfs.py").write_text(LFS + BROKEN)
+
+    assert main(["label", str(project), "--allow-errors", "--json", "-"]) == 0
+
+    assert said_json(capsys)["failed"] == ["hma", "txet", "typo", "wrong"]
+
+
 @pytest.mark.parametrize("command", ["label", "report"])
 def test_functions_switched_off_are_listed(command, project, capsys):
     epoxy.Session.open(project, graph=False).switch("money", False)
@@ -430,7 +475,7 @@ def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys)
             '\n\n@epoxy.labeling_function\ndef bad(row):\n    return row.text[10**6] and "ham"\n'
         )
 
-    assert main(["label", str(project), "--model", "epoxy"]) == 0
+    assert main(["label", str(project), "--model", "epoxy"]) == 2
 
     assert "! labeling function 'bad' raised on" in capsys.readouterr().out
 

@@ -67,7 +67,8 @@ ALL: tuple[Command, ...] = (
         "Writes labels/labels.parquet, a line for every row of the rows file: id, label, its probability,\n"
         "the probability of each class, how many votes (own and lent) it rests on, whether a person\n"
         "labelled it and what as. A person's label is the label. Votes and vectors are kept and only made\n"
-        "again when a function or a row changes.",
+        "again when a function or a row changes. Where a function failed and has no vote at all, the labels\n"
+        "are written without it and the exit code is 2, unless --allow-errors.",
         project.label_arguments,
         project.label,
     ),

@@ -11,7 +11,7 @@ from ..diagnostics.report import Column, Table
 from ..engines import Engine, Outcome, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
-from ..votes import Split, Votes
+from ..votes import ABSTAIN, Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
 from .labellers import with_answers, with_labellers
@@ -117,6 +117,14 @@ class SessionView:
                 "take it out of lfs.py, or switch it off, which is kept"
             )
         return (*self.folder.notes, *notes, *map(str, failures))
+
+    @property
+    def mute(self) -> tuple[str, ...]:
+        """Functions of lfs.py that failed, and so have not a single vote on train."""
+        failed = () if self.folder is None else self.folder.failures
+        workspace = self._state.workspace
+        voting = {each.name for each in workspace.sources if (each.own[TRAIN] != ABSTAIN).any()}
+        return tuple(each.name for each in failed if each.name not in voting)
 
     @property
     def engine(self) -> Engine:
