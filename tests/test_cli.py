@@ -480,6 +480,29 @@ def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys)
     assert "! labeling function 'bad' raised on" in capsys.readouterr().out
 
 
+def test_votes_of_functions_that_were_finished_outlast_an_interrupt(project):
+    def stop(done: int, total: int) -> None:
+        if done > 3 * 100:  # in the fourth function of six, on 100 train rows
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        epoxy.Session.open(project, graph=False, progress=lambda what: stop)
+
+    assert len(list((project / ".epoxy" / "votes").iterdir())) == 3
+
+
+def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(project):
+    asked = project / "asked"
+    (project / "lfs.py").write_text(
+        f"{LFS}\n\n@epoxy.labeling_function\ndef wrong(row):\n"
+        f"    open({str(asked)!r}, 'a').write(row.id + ' ')\n    return 'hma'\n"
+    )
+
+    epoxy.Session.open(project, graph=False)
+
+    assert set(asked.read_text().split()) == {f"r{at}" for at in range(20, 120)}
+
+
 def test_unchanged_functions_are_not_run_again(project):
     epoxy.Session.open(project, graph=False)
     kept = {path.name: path.stat().st_mtime_ns for path in (project / ".epoxy" / "votes").iterdir()}

@@ -194,7 +194,11 @@ def test_no_command_passes_escape_sequences_on(tmp_path, capsys):
             '\n\n@epoxy.labeling_function\ndef bad(row):\n    raise ValueError("\\x1b[5m" + row.text)\n'
         )
 
-    for command in (["label", "--allow-errors"], ["report", "--json", "-"], ["explain", f"{nasty}r50"]):
+    for command in (
+        ["label", "--allow-errors"],
+        ["report", "--json", "-"],
+        ["explain", f"{nasty}r50"],
+    ):
         assert main([command[0], str(folder), *command[1:]]) == 0
     main(["explain", str(folder), f"{nasty}nobody"])
     said = capsys.readouterr()

@@ -156,9 +156,11 @@ class Runner:
         table: Any,
         classes: Sequence[str],
         progress: Progress = silent,
+        keep: Callable[[str, np.ndarray], None] = lambda name, column: None,
     ) -> Voted:
         """Ask functions of the last `load` about every row of a pyarrow table.
 
+        `keep` is given each column that came without a failure, before the next function is asked.
         A function that raises abstains on these rows, as with `apply`; one that answers wrongly,
         takes too long or too much, or ends its process, has no column. Each leaves a `Failure`.
         A table travels to the worker once, as long as it is the same object.
@@ -179,6 +181,8 @@ class Runner:
                     columns[name] = column
                 if failure is not None:
                     failures.append(failure)
+                elif column is not None:
+                    keep(name, column)
                 report(table.num_rows)
             return Voted(columns, tuple(failures), seconds)
 
