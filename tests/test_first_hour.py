@@ -305,7 +305,12 @@ def test_opening_says_what_takes_long(project):
 
     epoxy.Session.open(project, progress=progress)
 
-    assert told == ["voting", "embedding", "finding neighbours", "fitting"]
+    assert told == [
+        "voting, each function 60 s at most",
+        "embedding",
+        "finding neighbours",
+        "fitting",
+    ]
 
 
 def test_functions_that_failed_are_named_where_nothing_can_be_labelled(project, capsys):

@@ -320,11 +320,15 @@ class Runner:
         """Send a request, and wait for the answer that ends it."""
         process, until, done = self._process, time.monotonic() + seconds, 0
         assert process is not None
+
+        def tick() -> None:  # a function that is slow on one row goes on too
+            report(done)
+
         try:
             if request is not None:
                 process.ask(request, payload)
             while True:
-                message, found = process.wait(until)
+                message, found = process.wait(until, tick)
                 if message["is"] == "file":
                     self.files[Path(message["path"])] = message["digest"]
                 elif message["is"] == "asked":

@@ -32,7 +32,7 @@ from .project import Project
 from .reading import ProjectRows
 from .records import Place
 from .store import Store
-from .voting import vote
+from .voting import vote, voting
 
 if TYPE_CHECKING:
     from .session import Session
@@ -165,7 +165,7 @@ class Folder:
         failures = [each for each in self.failures if each.name in now and each.name not in changed]
         votes: dict[str, tuple[np.ndarray, ...]] = {}
         if changed:
-            report = self.report("voting")
+            report = self.report(voting(self.runner, self.rows))
             votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, report)
             failures += failed
         self.failures = tuple(failures)

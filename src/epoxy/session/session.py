@@ -29,9 +29,9 @@ from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
 from .history import History, Step
 from .records import Records
-from .state import Change, RowNames, State
+from .state import SPLITS, Change, RowNames, State
 from .store import Behind
-from .view import SPLITS, SessionView
+from .view import SessionView
 
 if TYPE_CHECKING:
     from .folder import Folder

@@ -33,6 +33,12 @@ def votes_of(lf: Any, rows: Any, classes: tuple[str, ...]) -> SetVotes:
     return SetVotes(as_labeling_function(lf).name, columns)
 
 
+def voting(runner: Runner, rows: ProjectRows) -> str:
+    """What voting is called while it goes on, with the seconds after which a function is ended."""
+    most = runner.limits.seconds_for(max(table.num_rows for table in rows.tables))
+    return f"voting, each function {most:g} s at most"
+
+
 def vote(
     project: Project,
     rows: ProjectRows,
@@ -54,7 +60,8 @@ def vote(
         missing = [name for name in names if kept[name] is None and name not in lost]
         if missing:
             done = runner.vote(missing, table, project.classes, progress, partial(_keep, places))
-            failures = {failure.name: failure for failure in done.failures} | failures
+            for failure in done.failures:
+                failures.setdefault(failure.name, failure)
             kept |= done.columns
         for name in names:
             found[name].append(kept[name])
