@@ -480,6 +480,30 @@ def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys)
     assert "! labeling function 'bad' raised on" in capsys.readouterr().out
 
 
+def test_watch_shows_what_another_session_decides_without_a_save(project):
+    session = epoxy.Session.open(project)
+    home = session.folder
+    assert not home.changed()
+
+    epoxy.Session.open(project, graph=False).switch("money", False)
+
+    assert home.changed()
+    heard: list[str] = []
+    refresh(session, lambda text: heard.append(str(text)))
+    assert heard[0] == "  another session: off money"
+    assert heard[-1].startswith("6 functions, ")
+    assert session.switched_off == ("money",)
+    assert not home.changed()
+
+
+def test_catching_up_needs_a_project():
+    votes = epoxy.Votes([[0, 1, 1], [1, 0, 1]] * 5)
+    session = epoxy.Session(epoxy.Split(votes), model=epoxy.Epoxy(radius={}))
+
+    with pytest.raises(ParameterError, match=r"catch_up is about a project folder, and this"):
+        session.catch_up()
+
+
 def test_votes_of_functions_that_were_finished_outlast_an_interrupt(project):
     def stop(done: int, total: int) -> None:
         if done > 3 * 100:  # in the fourth function of six, on 100 train rows

@@ -146,7 +146,7 @@ ALL: tuple[Command, ...] = (
         "watch",
         "Save lfs.py in any editor and see what changed.",
         "Shows coverage, dev scores, the rows whose label flipped and the milliseconds, in place, until\n"
-        "Ctrl-C.",
+        "Ctrl-C; also of what other sessions of the project decide meanwhile.",
         watching.arguments,
         watching.run,
     ),

@@ -76,10 +76,11 @@ class Folder:
         edits = (self._usable(edit, state) for edit in latest.values())
         return Several(tuple(edit for edit in edits if edit), "what was decided before")
 
-    def catch_up(self, session: Session) -> None:
-        """Take up what others decided since the last look."""
-        edits = []
+    def catch_up(self, session: Session) -> tuple[str, ...]:
+        """Take up what others decided since the last look; returns what that is, in words."""
+        edits, words = [], []
         for record in self.store.unseen():
+            words.append(record.what)
             for edit in _simple(edit_from_json(record.edit)):
                 for key in edit.about.touches:
                     self.touched[key] = record.number
@@ -87,6 +88,7 @@ class Folder:
                     edits.append(usable)
         if edits:
             session.follow(Several(tuple(edits), "what others decided"))
+        return tuple(words)
 
     def record(self, edit: Edit, inverse: Edit, what: str, undoes: int | None) -> int:
         """Write an edit down; raises `Behind` where others wrote unseen."""
@@ -151,8 +153,8 @@ class Folder:
     # the functions
 
     def changed(self) -> bool:
-        """Whether lfs.py, or what it imports of its folder, is another than the last one run."""
-        return self.runner.changed()
+        """Whether lfs.py, or what it imports of its folder, or the log is another than at the last look."""
+        return self.store.changed() or self.runner.changed()
 
     def reload(self, session: Session) -> Change | None:
         """Run lfs.py again and vote with what changed; None where nothing did."""

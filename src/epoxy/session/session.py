@@ -224,6 +224,11 @@ class Session(SessionView):
         with self._lock:
             return self._need_folder("reload").reload(self)
 
+    def catch_up(self) -> tuple[str, ...]:
+        """Take up what other sessions of the project decided since; returns what that is, in words."""
+        with self._lock:
+            return self._need_folder("catch_up").catch_up(self)
+
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
         """Choose on the hand labels what the model leaves open: radii and balance of `Epoxy`."""
         from .tuning import tune_session
@@ -342,7 +347,7 @@ class Session(SessionView):
     def _need_folder(self, verb: str) -> Folder:
         if self.folder is None:
             raise ParameterError(
-                f"{verb} runs the lfs.py of a project folder, and this session has none; "
+                f"{verb} is about a project folder, and this session has none; "
                 "use Session.open(DIR), or add(lf)"
             )
         return self.folder
