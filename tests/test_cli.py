@@ -694,6 +694,11 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     assert results["extended (Epoxy)"]["accuracy"] > results["functions alone"]["accuracy"] + 0.05
     assert results["extended (Epoxy)"]["covered"] > results["functions alone"]["covered"]
     assert "lent by row digit-" in out
+    data = epoxy.datasets.load("digits")
+    train, dev, test = data.prepare(epoxy.cli.demo._functions())
+    lent = epoxy.Fusion().fit(train, dev).extend(test)
+    assert results["fused (Fusion)"]["votes_per_row"] == lent.cast.sum(axis=1).mean()
+    assert results["fused (Fusion)"]["covered"] == lent.covered.mean()
     session = epoxy.Session.open(tmp_path / "digits", graph=False)
     assert len(session.sources) == 16
     (tmp_path / "digits" / "epoxy.toml").write_text("# mine")
