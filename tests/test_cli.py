@@ -480,6 +480,33 @@ def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys)
     assert "! labeling function 'bad' raised on" in capsys.readouterr().out
 
 
+def test_rows_that_two_files_share_are_named(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    dev = tmp_path / "dev.csv"
+    dev.write_text(
+        "id,text,label\nr5,another,spam\nr6,one more,ham\nz1,win money oh,spam\nz2,new,ham\n"
+    )
+    made = ["new", str(tmp_path / "spam"), "--rows", str(rows), "--dev", str(dev)]
+    assert main([*made, "--classes", "ham,spam"]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+
+    assert main(["label", str(tmp_path / "spam")]) == 0
+
+    said = capsys.readouterr().out
+    assert "! 2 ids are in the rows file and in the dev file (r5, r6); they name two rows" in said
+    assert "! 1 dev rows say what a row of the rows file says (z1); a model trained on" in said
+
+
+def test_rows_of_two_files_that_share_nothing_are_not_spoken_of(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    (tmp_path / "dev.csv").write_text("id,text,label\nz1,new,spam\nz2,newer,ham\n")
+    made = ["new", str(tmp_path / "spam"), "--rows", str(rows), "--classes", "ham,spam"]
+    assert main([*made, "--dev", str(tmp_path / "dev.csv")]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+
+    assert epoxy.Session.open(tmp_path / "spam", graph=False).notes == ()
+
+
 def test_watch_shows_what_another_session_decides_without_a_save(project):
     session = epoxy.Session.open(project)
     home = session.folder

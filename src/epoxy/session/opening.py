@@ -15,7 +15,7 @@ from ..running import Limits, Runner
 from ..votes import Split, Votes
 from .folder import Folder
 from .project import Project
-from .reading import ProjectRows, read_project, read_vectors
+from .reading import ProjectRows, read_project, read_vectors, twice
 from .store import Store
 from .voting import vote, voting
 
@@ -53,6 +53,7 @@ def open_session(
     vectors = read_vectors(project, rows, report("embedding"))
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
+    home.notes.extend(twice(project, rows))
     return kind(
         splits[0],
         splits[1] if len(splits) > 1 else None,
