@@ -108,7 +108,7 @@ def label(options: argparse.Namespace) -> None:
         say(f"  rows are read in order, in {data['sequences']} sequences")
     _say_scores(session.scores)
     say_notes(session)
-    write_json(data | {"failed": list(session.mute)}, options.json)
+    write_json(data | {"failed": list(session.failed)}, options.json)
     _check_functions(session, options)
 
 
@@ -189,10 +189,10 @@ def export(options: argparse.Namespace) -> None:
 
 def _check_functions(session: Session, options: argparse.Namespace) -> None:
     """Labels are written without functions that failed whole, and the exit code says so."""
-    if session.mute and not options.allow_errors:
+    if session.failed and not options.allow_errors:
         raise VoteError(
-            f"labels were written without {len(session.mute)} labeling functions that failed and have "
-            f"no vote: {', '.join(session.mute)}; correct them (see ! above), or add --allow-errors"
+            f"labels were written without {len(session.failed)} labeling functions that failed and have "
+            f"no vote: {', '.join(session.failed)}; correct them (see ! above), or add --allow-errors"
         )
 
 

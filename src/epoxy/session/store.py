@@ -128,7 +128,7 @@ class Store:
         before = self._written
         with self._told():
             self._written = self._db.execute("PRAGMA data_version").fetchone()[0]
-        return self._written != before
+        return bool(self._written != before)
 
     def unseen(self) -> list[LogRecord]:
         """What others wrote since the last look."""

@@ -119,12 +119,12 @@ class SessionView:
         return (*self.folder.notes, *notes, *map(str, failures))
 
     @property
-    def mute(self) -> tuple[str, ...]:
+    def failed(self) -> tuple[str, ...]:
         """Functions of lfs.py that failed, and so have not a single vote on train."""
-        failed = () if self.folder is None else self.folder.failures
+        failures = () if self.folder is None else self.folder.failures
         workspace = self._state.workspace
         voting = {each.name for each in workspace.sources if (each.own[TRAIN] != ABSTAIN).any()}
-        return tuple(each.name for each in failed if each.name not in voting)
+        return tuple(each.name for each in failures if each.name not in voting)
 
     @property
     def engine(self) -> Engine:
