@@ -194,6 +194,9 @@ def test_amounts_of_labels_have_a_table_each_and_a_figure(results, tmp_path):
     assert titles == ["Scores", "Scores with 0 labels", "Scores with 20 labels"]
     assert [path.name for path in paths] == ["benchmarks.md", "benchmarks.svg"]
     assert "(benchmarks.svg)" in paths[0].read_text("utf-8")
+    assert "They are by the clock, and grow with whatever else the machine does." in (
+        paths[0].read_text("utf-8")
+    )
     figure = ElementTree.parse(paths[1]).getroot()
     lines = figure.findall(".//{*}path[@stroke-dasharray]")
     assert len({line.get("stroke-dasharray") for line in lines}) == 6

@@ -18,7 +18,8 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
-from epoxy.errors import StoreError
+from epoxy.errors import AlignmentError, ParameterError, StoreError
+from epoxy.session import Radii
 
 SPAM = [
     "check out my channel",
@@ -160,6 +161,29 @@ def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):
     assert capsys.readouterr().out.startswith(f"row {asked}: ")
 
 
+def test_a_session_explains_a_dev_row_by_its_id_and_says_where_a_row_is(project):
+    session = epoxy.Session.open(project, graph=False)
+
+    why = session.explain("r3")
+
+    assert (why.row, why.truth) == ("r3", "spam")
+    assert str(why) == str(session.explain("r3", "dev"))
+    with pytest.raises(AlignmentError, match=r"row 'r3' is a dev row; add split='dev'"):
+        session.label("r3", "ham")
+
+
+def test_a_number_that_names_a_dev_row_is_no_position_in_train(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv")
+    rows.write_text(rows.read_text().replace("\nr", "\n"))  # r3 becomes 3
+    assert main(["new", str(tmp_path / "spam"), "--rows", str(rows)]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+    session = epoxy.Session.open(tmp_path / "spam", graph=False)
+
+    assert session.explain(3).truth == "spam"
+    with pytest.raises(AlignmentError, match=r"row '3' is a dev row"):
+        session.label(3, "ham")
+
+
 def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
     page = tmp_path / "report.html"
 
@@ -195,10 +219,136 @@ def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
     assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
     radii = said_json(capsys)["radii"]
 
-    again = epoxy.Session.open(project, graph=False)
+    again = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
 
     assert again.radii == radii
     assert again.folder.store.records()[-1].what == "tune"
+
+
+def test_radii_tuned_for_the_papers_pipeline_do_not_bind_fusion(project, capsys):
+    before = epoxy.Session.open(project, graph=False)
+
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+
+    said = capsys.readouterr().out
+    assert "kept for the paper's pipeline, which labels with --model epoxy" in said
+    assert "Fusion, the project's model, does not read it" in said
+    after = epoxy.Session.open(project, graph=False)
+    assert after.radii == before.radii == dict.fromkeys(before.sources, "auto")
+    np.testing.assert_array_equal(after.probabilities, before.probabilities)
+
+
+def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
+    epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).tune()
+
+    pipeline = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
+    fused = epoxy.Session.open(project, graph=False)
+
+    assert fused.comparison()["epoxy"] == pipeline.scores
+
+
+def test_a_project_of_the_papers_pipeline_is_told_nothing_of_fusion(project, capsys):
+    edit_config(project, 'kind = "fusion"', 'kind = "epoxy"')
+
+    assert main(["tune", str(project)]) == 0
+
+    assert "does not read it" not in capsys.readouterr().out
+
+
+def test_a_radius_set_by_hand_binds_every_model_and_is_taken_back_for_every_model(project):
+    session = epoxy.Session.open(project, model=epoxy.Epoxy())
+    session.tune()
+    tuned = session.radii
+
+    session.set_radius("money", 0.25)
+    bound = epoxy.Session.open(project, graph=False).radii["money"]
+    paper = session.radii["money"]
+    session.undo()
+
+    assert (bound, paper) == (0.25, 0.25)
+    assert session.radii == tuned
+    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii == tuned
+    assert epoxy.Session.open(project, graph=False).radii["money"] == "auto"
+
+
+def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(project):
+    session = epoxy.Session.open(project, model=epoxy.Epoxy())
+    session.apply(Radii({"money": 0.4}, "tune", tuned=True))
+    text = (project / "lfs.py").read_text()
+
+    (project / "lfs.py").write_text(text.replace('"money", name="money"', '"money", name="cash"'))
+    session.reload()
+
+    assert session.radii["cash"] == 0.4
+    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii["cash"] == 0.4
+    assert epoxy.Session.open(project, graph=False).radii["cash"] == "auto"
+
+
+BROKEN = """
+hma = epoxy.keywords("hma", "song", name="hma")
+txet = epoxy.keywords("ham", "song", column="txet", name="txet")
+
+
+@epoxy.labeling_function
+def typo(row):
+    return "ham" if "lyrics" in row.tetx else None
+
+
+@epoxy.labeling_function
+def wrong(row):
+    return "hamm" if "lyrics" in row.text else None
+
+
+@epoxy.labeling_function
+def patchy(row):
+    return "ham" if "song" in row.text else row.tetx
+"""
+
+
+@pytest.mark.parametrize("command", [["label"], ["export", "--to", "labels.csv"]])
+def test_functions_that_fail_whole_make_the_exit_code(command, project, capsys, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "lfs.py").write_text(LFS + BROKEN)
+
+    assert main([command[0], ".", *command[1:]]) == 2
+
+    said = capsys.readouterr()
+    assert "without 4 labeling functions that failed and have no vote: hma, txet, typo, wrong;" in (
+        said.err
+    )
+    assert "! labeling function 'txet' failed: no column named 'txet'" in said.out
+    assert (project / ("labels/labels.parquet" if command == ["label"] else "labels.csv")).exists()
+    assert main([command[0], ".", *command[1:], "--allow-errors"]) == 0
+
+
+def test_the_functions_without_a_vote_are_in_the_json(project, capsys):
+    (project / "lfs.py").write_text(LFS + BROKEN)
+
+    assert main(["label", str(project), "--allow-errors", "--json", "-"]) == 0
+
+    assert said_json(capsys)["failed"] == ["hma", "txet", "typo", "wrong"]
+
+
+@pytest.mark.parametrize("command", ["label", "report"])
+def test_functions_switched_off_are_listed(command, project, capsys):
+    epoxy.Session.open(project, graph=False).switch("money", False)
+
+    assert main([command, str(project)]) == 0
+
+    assert "! switched off, and so without a say: money" in capsys.readouterr().out
+
+
+def test_a_removed_function_is_said_to_come_back_and_undo_to_end_with_the_session(project):
+    session = epoxy.Session.open(project, graph=False)
+
+    session.remove("money")
+
+    assert "removed here, and still in lfs.py: money; opening the project" in session.notes[-1]
+    again = epoxy.Session.open(project, graph=False)
+    assert "money" in again.sources
+    assert again.notes == ()
+    with pytest.raises(ParameterError, match="what earlier ones decided stays until"):
+        again.undo()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -325,9 +475,83 @@ def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys)
             '\n\n@epoxy.labeling_function\ndef bad(row):\n    return row.text[10**6] and "ham"\n'
         )
 
-    assert main(["label", str(project), "--model", "epoxy"]) == 0
+    assert main(["label", str(project), "--model", "epoxy"]) == 2
 
     assert "! labeling function 'bad' raised on" in capsys.readouterr().out
+
+
+def test_rows_that_two_files_share_are_named(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    dev = tmp_path / "dev.csv"
+    dev.write_text(
+        "id,text,label\nr5,another,spam\nr6,one more,ham\nz1,win money oh,spam\nz2,new,ham\n"
+    )
+    made = ["new", str(tmp_path / "spam"), "--rows", str(rows), "--dev", str(dev)]
+    assert main([*made, "--classes", "ham,spam"]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+
+    assert main(["label", str(tmp_path / "spam")]) == 0
+
+    said = capsys.readouterr().out
+    assert "! 2 ids are in the rows file and in the dev file (r5, r6); they name two rows" in said
+    assert "! 1 dev rows say what a row of the rows file says (z1); a model trained on" in said
+
+
+def test_rows_of_two_files_that_share_nothing_are_not_spoken_of(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    (tmp_path / "dev.csv").write_text("id,text,label\nz1,new,spam\nz2,newer,ham\n")
+    made = ["new", str(tmp_path / "spam"), "--rows", str(rows), "--classes", "ham,spam"]
+    assert main([*made, "--dev", str(tmp_path / "dev.csv")]) == 0
+    (tmp_path / "spam" / "lfs.py").write_text(LFS)
+
+    assert epoxy.Session.open(tmp_path / "spam", graph=False).notes == ()
+
+
+def test_watch_shows_what_another_session_decides_without_a_save(project):
+    session = epoxy.Session.open(project)
+    home = session.folder
+    assert not home.changed()
+
+    epoxy.Session.open(project, graph=False).switch("money", False)
+
+    assert home.changed()
+    heard: list[str] = []
+    refresh(session, lambda text: heard.append(str(text)))
+    assert heard[0] == "  another session: off money"
+    assert heard[-1].startswith("6 functions, ")
+    assert session.switched_off == ("money",)
+    assert not home.changed()
+
+
+def test_catching_up_needs_a_project():
+    votes = epoxy.Votes([[0, 1, 1], [1, 0, 1]] * 5)
+    session = epoxy.Session(epoxy.Split(votes), model=epoxy.Epoxy(radius={}))
+
+    with pytest.raises(ParameterError, match=r"catch_up is about a project folder, and this"):
+        session.catch_up()
+
+
+def test_votes_of_functions_that_were_finished_outlast_an_interrupt(project):
+    def stop(done: int, total: int) -> None:
+        if done > 3 * 100:  # in the fourth function of six, on 100 train rows
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        epoxy.Session.open(project, graph=False, progress=lambda what: stop)
+
+    assert len(list((project / ".epoxy" / "votes").iterdir())) == 3
+
+
+def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(project):
+    asked = project / "asked"
+    (project / "lfs.py").write_text(
+        f"{LFS}\n\n@epoxy.labeling_function\ndef wrong(row):\n"
+        f"    open({str(asked)!r}, 'a').write(row.id + ' ')\n    return 'hma'\n"
+    )
+
+    epoxy.Session.open(project, graph=False)
+
+    assert set(asked.read_text().split()) == {f"r{at}" for at in range(20, 120)}
 
 
 def test_unchanged_functions_are_not_run_again(project):
@@ -497,6 +721,11 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     assert results["extended (Epoxy)"]["accuracy"] > results["functions alone"]["accuracy"] + 0.05
     assert results["extended (Epoxy)"]["covered"] > results["functions alone"]["covered"]
     assert "lent by row digit-" in out
+    data = epoxy.datasets.load("digits")
+    train, dev, test = data.prepare(epoxy.cli.demo._functions())
+    lent = epoxy.Fusion().fit(train, dev).extend(test)
+    assert results["fused (Fusion)"]["votes_per_row"] == lent.cast.sum(axis=1).mean()
+    assert results["fused (Fusion)"]["covered"] == lent.covered.mean()
     session = epoxy.Session.open(tmp_path / "digits", graph=False)
     assert len(session.sources) == 16
     (tmp_path / "digits" / "epoxy.toml").write_text("# mine")

@@ -330,9 +330,10 @@ def test_a_damaged_database_is_made_again_with_a_note(damage, words, project):
     assert again.radii["prize"] == float("inf")
     assert again.switched_off == ("cash",)
     assert (again.probabilities == expected.probabilities).all()
-    assert [bool(re.search(words, each)) for each in again.notes] == [True]
+    assert [bool(re.search(words, each)) for each in again.notes] == [True, False]
+    assert again.notes[1:] == ("switched off, and so without a say: cash",)
     again.label("m58", "ham")
-    assert opened(project).notes == ()
+    assert opened(project).notes == again.notes[1:]
     assert given(opened(project))["m58"] == "ham"
 
 

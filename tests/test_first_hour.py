@@ -194,7 +194,11 @@ def test_no_command_passes_escape_sequences_on(tmp_path, capsys):
             '\n\n@epoxy.labeling_function\ndef bad(row):\n    raise ValueError("\\x1b[5m" + row.text)\n'
         )
 
-    for command in (["label"], ["report", "--json", "-"], ["explain", f"{nasty}r50"]):
+    for command in (
+        ["label", "--allow-errors"],
+        ["report", "--json", "-"],
+        ["explain", f"{nasty}r50"],
+    ):
         assert main([command[0], str(folder), *command[1:]]) == 0
     main(["explain", str(folder), f"{nasty}nobody"])
     said = capsys.readouterr()
@@ -301,7 +305,12 @@ def test_opening_says_what_takes_long(project):
 
     epoxy.Session.open(project, progress=progress)
 
-    assert told == ["voting", "embedding", "finding neighbours", "fitting"]
+    assert told == [
+        "voting, each function 60 s at most",
+        "embedding",
+        "finding neighbours",
+        "fitting",
+    ]
 
 
 def test_functions_that_failed_are_named_where_nothing_can_be_labelled(project, capsys):

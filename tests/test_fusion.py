@@ -234,6 +234,54 @@ def test_copies_of_a_source_follow_the_formulas() -> None:
     assert len(model.fitted_.columns) == 8
 
 
+def test_a_silenced_copy_is_shown_with_its_vote_and_whose_copy_it_is() -> None:
+    """Where the copy alone votes, nobody else says anything: the vote stands beside the prior."""
+    train, hand, other = (with_vectors(each, None) for each in three())
+    names = [*train.votes.sources, "twin"]
+
+    def copied(split, lone=False):
+        last = split.votes.matrix[:, :1]
+        matrix = np.hstack([split.votes.matrix, last])
+        if lone:
+            matrix[0] = -1
+            matrix[0, -1] = 1
+        return with_votes(split, matrix, names)
+
+    model = Fusion().fit(copied(train), copied(hand))
+    said = model.explain(copied(other, lone=True), 0)
+
+    first = train.votes.sources[0]
+    (voice,) = [each for each in said.voices if each.origin == "copy"]
+    assert (voice.source, voice.vote, voice.weight) == ("twin", other.classes[1], 0.0)
+    assert f"twin: votes {other.classes[1]!r}, and is silenced as a copy of {first}" in str(said)
+    assert "nothing is known about this row but votes of copies" in str(said)
+    assert f"silenced as copies: 'twin' of {first!r}" in str(model.report(copied(other)))
+
+
+def test_what_hand_labels_add_to_every_row_is_theirs_and_no_class_balance() -> None:
+    train, hand, other = three(60)
+    model = Fusion(class_balance=[0.5, 0.5]).fit(train, hand)
+    bias = model.fitted_.corrected.bias
+
+    said = model.explain(other, 3)
+
+    label, against = map(other.classes.index, (said.label, said.against))
+    (everywhere,) = [each for each in said.voices if "to every row" in each.detail]
+    assert said.start == pytest.approx(0.0, abs=1e-4)
+    assert abs(everywhere.weight) > 1e-3
+    assert everywhere.weight == pytest.approx(bias[label] - bias[against])
+    assert "class balance, before any source speaks" in str(said)
+
+
+def test_what_experts_say_beyond_single_votes_is_named() -> None:
+    train, hand, other = three(60)
+
+    said = "".join(str(Fusion().fit(train, hand).explain(other, row)) for row in range(20))
+
+    assert "what these say together, beyond each alone" in said
+    assert "the rest" not in said
+
+
 def test_vectors_of_noise_follow_the_formulas() -> None:
     rng = np.random.default_rng(4)
 
@@ -826,9 +874,9 @@ def test_voices_and_experts_add_up_to_the_log_odds(
         assert list(said.probabilities.values()) == proba[row].tolist()
 
 
-def test_the_start_of_an_explanation_is_prior_and_bias(model: Fusion, test: Split) -> None:
+def test_the_start_of_an_explanation_is_the_class_balance(model: Fusion, test: Split) -> None:
     """Whatever rounding leaves is small, so nothing is hidden in it."""
-    start = model.fitted_.start
+    start = np.log(model.class_balance_)
 
     for row in range(0, 500, 25):
         said = model.explain(test, row)

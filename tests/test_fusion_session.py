@@ -263,6 +263,18 @@ def test_every_explanation_adds_up_to_the_session_s_own_probabilities(n_labels):
             assert said.start + sum(said.experts.values()) == pytest.approx(said.log_odds)
 
 
+@pytest.mark.parametrize("radius", ["auto", {"s0": None, "s1": 0.05}, None])
+def test_a_model_lends_the_votes_that_the_session_shows(radius):
+    session = epoxy.Session(TRAIN, DEV, Fusion(radius=radius))
+    model = Fusion(radius=radius).fit(TRAIN, DEV)
+
+    for at, split in enumerate((TRAIN, BARE)):
+        lent = model.extend(split)
+        np.testing.assert_array_equal(lent.matrix, session.outcome.votes(at).matrix)
+        assert lent.cast.sum() == split.votes.cast.sum() or radius is not None
+        assert (lent.matrix == split.votes.matrix)[split.votes.cast].all()
+
+
 def test_the_model_of_a_session_is_saved_and_answers_like_the_session(tmp_path):
     session = epoxy.Session(TRAIN, BARE)
     for row in (70, 3, 20, 44, 9, 100):

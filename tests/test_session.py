@@ -304,6 +304,21 @@ def test_each_undo_names_the_edit_it_takes_back(session):
     assert heard == ["undo off s1", "undo radius of s0"]
 
 
+def test_a_change_names_the_rows_where_its_two_scores_are_of_different_ones(session):
+    labelled = str(session.label(4, "c1"))
+    chosen = str(session.label(5, "c1", chosen="least sure"))
+
+    assert re.search(r"dev accuracy 0\.\d+ on 60 rows → 0\.\d+ on 61 rows", labelled)
+    assert re.search(r"dev accuracy 0\.\d+ → 0\.\d+, ", chosen)
+
+
+def test_sources_switched_off_are_named_among_the_notes(session):
+    session.switch("s1", False)
+    session.switch("s3", False)
+
+    assert session.notes == ("switched off, and so without a say: s1, s3",)
+
+
 def test_undo_goes_back_step_by_step_to_the_start_and_redo_forth_again(session):
     start = session.probabilities
     session.set_radius("s0", 0.4)

@@ -83,6 +83,17 @@ def test_a_bar_says_nothing_in_a_pipe_and_nothing_of_short_work(stream):
     assert out.getvalue() == ""
 
 
+def test_a_pipe_is_told_once_of_work_that_takes_long():
+    out = io.StringIO()
+    report, short = bar("voting", rows=2000, stream=out, line=0.0), bar("x", stream=out, line=60.0)
+
+    for done in (0, 1, 2):
+        report(done, 2)
+        short(done, 2)
+
+    assert out.getvalue() == "voting (2,000 rows) …\n"
+
+
 def test_work_that_cannot_count_its_steps_shows_rows_and_seconds():
     terminal = Terminal()
     report = bar("fitting", rows=2000, stream=terminal, after=0.0)

@@ -323,6 +323,17 @@ def test_a_verdict_is_plain_values_and_renders(judged):
     assert set(found.radius) == {"extended", "other_1", "other_2"}
 
 
+def test_a_verdict_tells_the_label_model_s_estimate_from_what_dev_shows(judged):
+    (_, dev), found = judged
+    own = dev.votes.column("extended")
+    counted = (own == dev.y)[own >= 0]
+
+    (told,) = [each.why for each in found.sources if each.source == "extended"]
+
+    assert "the label model takes its own votes to be right" in told
+    assert f"of the time (on dev {counted.mean():.0%} of {len(counted)})" in told
+
+
 def test_few_dev_rows_are_no_evidence(judged):
     (train, dev), _ = judged
     few = dev.rows(slice(0, 12))

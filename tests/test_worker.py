@@ -50,6 +50,19 @@ def function(body: str, name: str = "bad", options: str = "") -> str:
     return f"@epoxy.labeling_function{options}\ndef {name}(row):\n{inside}\n"
 
 
+def test_a_function_that_answers_nothing_is_still_reported(tmp_path):
+    write(tmp_path, "import epoxy\n" + function("while True:\n    pass"))
+    told: list[tuple[int, int]] = []
+
+    with Runner(tmp_path, LIMITS) as runner:
+        runner.load()
+        runner.vote(["bad"], TEXTS, ["ham", "spam"], lambda *each: told.append(each))
+
+    n_rows = TEXTS.num_rows
+    assert told[-1] == (n_rows, n_rows)
+    assert told[0] == (0, n_rows)  # while it was waited for
+
+
 def vote(runner: Runner, table: pa.Table = TEXTS):
     return runner.vote(runner.load().names, table, CLASSES)
 

@@ -53,7 +53,7 @@ class Failure:
     kind: FailureKind = "raised"
 
     def __str__(self) -> str:
-        if self.kind == "wrong":  # the message of a wrong answer names the function itself
+        if self.kind == "wrong" and f"function {self.name!r}" in self.error:  # as wrong answers do
             return self.error
         if self.kind == "raised":
             count = f"{len(self.rows)} row{'s' if len(self.rows) > 1 else ''}"

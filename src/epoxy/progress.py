@@ -2,7 +2,8 @@
 
 The library is silent unless asked. A function that may take long accepts `progress`, a callable
 of (done, total); `bar("embedding")` makes one that draws on standard error, only on a terminal and
-only once the work has taken half a second. `waiting` reports work that cannot count its steps.
+only once the work has taken half a second. In a pipe a project says in one line what takes seconds.
+`waiting` reports work that cannot count its steps.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ def bar(
     stream: TextIO | None = None,
     after: float = 0.5,
     width: int = 24,
+    line: float | None = None,
 ) -> Progress:
     """A progress callback that draws `label ▕████    ▏ 62%  620 of 1,000 rows  3 s left` in place.
 
-    Work of which nothing is done yet shows its rows and the seconds it has taken.
+    Work of which nothing is done yet shows its rows and the seconds it has taken. Where there is no
+    terminal nothing is drawn, and one line tells of work that takes longer than `line` seconds.
     """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
@@ -44,6 +47,10 @@ def bar(
         now = time.monotonic()
         finished = done >= total
         early = now - start < after or now - last < 0.1
+        if not out.isatty() and line is not None and not (drawn or finished or now - start < line):
+            out.write(f"{label}{'' if rows is None else f' ({rows:,} rows)'} …\n")
+            out.flush()
+            drawn = 1
         if not out.isatty() or (early and not finished) or (finished and not drawn):
             return
         text = (

@@ -28,8 +28,12 @@ class Source:
 
     name: str
     loans: tuple[Loans, ...]  # its votes, and who lends them, on each split; train first
-    radius: Setting = AUTO
+    radius: Setting = AUTO  # as its author set it
     is_on: bool = True
+    tuned: Setting = AUTO  # for the paper's pipeline: as tuning chose it since, else as it was set
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, radius={self.radius!r}, {'on' if self.is_on else 'off'})"
 
     @property
     def own(self) -> tuple[np.ndarray, ...]:
@@ -61,6 +65,9 @@ class HandLabels:
             for at, split in enumerate(splits)
         )
         return cls(y, chosen, tuple(np.zeros(len(each)) for each in y))
+
+    def __repr__(self) -> str:
+        return f"HandLabels({self.count} rows)"
 
     @cached_property
     def rows(self) -> tuple[np.ndarray, ...]:
@@ -190,8 +197,18 @@ class Workspace:
         names = train.votes.sources
         radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)
         own = [[column_of(split, at) for split in splits] for at in range(len(names))]
-        sources = tuple(map(Source, names, near.lend_all(own), radii))
+        loans = near.lend_all(own)
+        sources = tuple(
+            Source(name, lent, radius, tuned=radius)
+            for name, lent, radius in zip(names, loans, radii, strict=True)
+        )
         return cls(splits, sources, HandLabels.of(splits), near)
+
+    def __repr__(self) -> str:
+        rows = " and ".join(str(split.n_rows) for split in self.splits)
+        return (
+            f"Workspace({rows} rows, {len(self.sources)} sources, {self.labels.count} hand labels)"
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:

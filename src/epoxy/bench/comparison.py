@@ -158,7 +158,8 @@ _SCORES_NOTE = (
     "vectors and one-hot votes of the hand-labelled rows; Self-train: the same, self-trained on train "
     "rows; Boost-xv: histogram gradient boosting on both. Ceiling: LR-xv on the true labels of all train "
     "rows, the only column that reads them, and no baseline. Training seconds: votes to labels of all "
-    "train rows, neighbours known and settings chosen; for end models also their own training."
+    "train rows, neighbours known and settings chosen; for end models also their own training. They are "
+    "by the clock, and grow with whatever else the machine does."
 )
 
 

@@ -67,7 +67,8 @@ ALL: tuple[Command, ...] = (
         "Writes labels/labels.parquet, a line for every row of the rows file: id, label, its probability,\n"
         "the probability of each class, how many votes (own and lent) it rests on, whether a person\n"
         "labelled it and what as. A person's label is the label. Votes and vectors are kept and only made\n"
-        "again when a function or a row changes.",
+        "again when a function or a row changes. Where a function failed and has no vote at all, the labels\n"
+        "are written without it and the exit code is 2, unless --allow-errors.",
         project.label_arguments,
         project.label,
     ),
@@ -77,7 +78,7 @@ ALL: tuple[Command, ...] = (
         "Fusion (the default) weighs its parts whenever it is fitted and leaves nothing open. With --model\n"
         "epoxy: how far each function may speak, one radius for all first, then one function at a time\n"
         "where the gain is beyond chance; prints what was tried and what the winning score is really\n"
-        "worth, and keeps the radii. Ctrl-C keeps the best so far.",
+        "worth, and keeps the radii for that model alone. Ctrl-C keeps the best so far.",
         tuning.arguments,
         tuning.run,
     ),
@@ -145,7 +146,7 @@ ALL: tuple[Command, ...] = (
         "watch",
         "Save lfs.py in any editor and see what changed.",
         "Shows coverage, dev scores, the rows whose label flipped and the milliseconds, in place, until\n"
-        "Ctrl-C.",
+        "Ctrl-C; also of what other sessions of the project decide meanwhile.",
         watching.arguments,
         watching.run,
     ),

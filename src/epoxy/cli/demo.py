@@ -71,11 +71,10 @@ def run(options: argparse.Namespace) -> None:
     plain = _timed(lambda: Epoxy(radius={}).fit(train))
     model = _timed(lambda: tune(train, dev))
     fusion = _timed(lambda: Fusion().fit(train, dev))
-    extended = model[0].extend(test)
     lines = [
         _line("functions alone", *plain, test.votes, test),
-        _line("extended (Epoxy)", *model, extended, test),
-        _line("fused (Fusion)", *fusion, extended, test),
+        _line("extended (Epoxy)", *model, model[0].extend(test), test),
+        _line("fused (Fusion)", *fusion, fusion[0].extend(test), test),
     ]
     _show(lines)
     say()

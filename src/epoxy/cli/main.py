@@ -22,7 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"epoxy {options.command}: {error}")
         return 2
     except KeyboardInterrupt:
-        complain(f"epoxy {options.command}: interrupted; nothing was left half written")
+        complain(
+            f"epoxy {options.command}: interrupted; nothing was left half written, and "
+            "votes and vectors that were finished are kept"
+        )
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
         sys.stderr.close()

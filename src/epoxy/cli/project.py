@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import VoteError
 from .output import say, write_json
 
 if TYPE_CHECKING:
@@ -62,10 +63,18 @@ def new(options: argparse.Namespace) -> None:
     write_json({"folder": str(made.folder), "classes": list(made.classes)}, options.json)
 
 
+def errors_argument(parser: argparse.ArgumentParser) -> None:
+    """For commands that write labels: whether functions without a vote are an error."""
+    parser.add_argument(
+        "--allow-errors", action="store_true", help="exit with 0 although functions failed to vote"
+    )
+
+
 def label_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy label`."""
     folder_argument(parser)
     model_argument(parser)
+    errors_argument(parser)
 
 
 def label(options: argparse.Namespace) -> None:
@@ -99,7 +108,8 @@ def label(options: argparse.Namespace) -> None:
         say(f"  rows are read in order, in {data['sequences']} sequences")
     _say_scores(session.scores)
     say_notes(session)
-    write_json(data, options.json)
+    write_json(data | {"failed": list(session.failed)}, options.json)
+    _check_functions(session, options)
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,8 +147,7 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Explain one row."""
     session = open_project(options)
-    at, position = session.find(options.row, options.split)
-    found = session.explain(session.split(at).id_of(position), at)
+    found = session.explain(options.row, options.split)
     say(found)
     write_json(found.to_dict(), options.json)
 
@@ -147,6 +156,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy export`."""
     folder_argument(parser)
     model_argument(parser)
+    errors_argument(parser)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="where to write")
     parser.add_argument(
         "--format", help="parquet, csv, jsonl or huggingface; default: by the ending of FILE"
@@ -174,6 +184,16 @@ def export(options: argparse.Namespace) -> None:
     say(f"wrote {rows} rows to {path}")
     say_notes(session)
     write_json({"file": str(path), "format": kind}, options.json)
+    _check_functions(session, options)
+
+
+def _check_functions(session: Session, options: argparse.Namespace) -> None:
+    """Labels are written without functions that failed whole, and the exit code says so."""
+    if session.failed and not options.allow_errors:
+        raise VoteError(
+            f"labels were written without {len(session.failed)} labeling functions that failed and have "
+            f"no vote: {', '.join(session.failed)}; correct them (see ! above), or add --allow-errors"
+        )
 
 
 def open_project(options: argparse.Namespace, **given: Any) -> Session:

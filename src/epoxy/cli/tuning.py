@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     _check(options, session)
     found = session.tune(
         options.scoring,
-        progress=bar("tuning"),
+        progress=bar("tuning", line=2.0),
         shared=options.shared,
         class_balance="tune" if options.balance else None,
     )

@@ -61,15 +61,19 @@ def saves(
 
 
 def refresh(session: Session, tell: Callable[[object], None]) -> None:
-    """Run lfs.py again, vote with what changed, and tell the difference."""
+    """Take up what other sessions decided, run lfs.py again, and tell the difference."""
     start = time.perf_counter()
     before = None if session.problem else session.labels
-    change = session.reload()
+    others = session.catch_up()
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        tell(f"  another session: {', '.join(others[:5])}{more}")
+    change = session.reload() if folder_of(session).runner.changed() else None
     if change is not None:
         tell(f"  {change}")
     for failure in folder_of(session).failures:
         tell(f"! {failure}")
-    if change is None:
+    if change is None and not others:
         tell("  nothing changed")
         return
     _tell_flips(session, before, tell)

@@ -15,7 +15,7 @@ class Voice:
     vote: str | None
     """The class it names for this row, after extension; None for abstain."""
     origin: str
-    """`own`, `lent` or `abstains`."""
+    """`own`, `lent` or `abstains`; Fusion has `hand`, `sequence`, `rest` and `copy` (not counted) too."""
     lender: Any = None
     """Id of the train row that lent the vote."""
     distance: float | None = None
@@ -63,7 +63,7 @@ class Explanation:
             f"  probabilities: {shares}",
             f"  majority vote: {crowd if any(self.majority.values()) else 'nobody votes'}",
             *(f"  {each}" for each in self.said),
-            f"  {self.start:+.2f}  before any source speaks",
+            f"  {self.start:+.2f}  {'class balance, ' if self.additive else ''}before any source speaks",
         ]
         heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]

@@ -33,6 +33,9 @@ class Outcome:
     held_out_labels: np.ndarray | None = None  # and their labels, by the model's own rule
     problem: str = ""
 
+    def __repr__(self) -> str:
+        return f"Outcome({self.problem or repr(self.workspace)})"
+
     @cached_property
     def model(self) -> Any:
         """The fitted model, to predict on other rows and to save."""

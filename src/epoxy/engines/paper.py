@@ -67,7 +67,7 @@ class PaperEngine:
         if self._runner is None or self._runner.classes != workspace.classes:
             model = Triplet() if self.label_model is None else self.label_model
             self._runner = LabelModelRunner(model, workspace.classes)
-        radii = np.array([self._resolved(each.radius, workspace) for each in workspace.active])
+        radii = np.array([self._resolved(each.tuned, workspace) for each in workspace.active])
         made = [self._extend(workspace, *pair) for pair in zip(workspace.active, radii)]
         self._extended = {each.name: found for each, found in zip(workspace.active, made)}
         extended = tuple(

@@ -136,7 +136,7 @@ def _auto(outcome: Outcome, graded: bool) -> list[bool]:
     """Which active sources lend as far as the model sees fit, without a radius anybody could name."""
     workspace = outcome.workspace
     return [
-        each.radius == AUTO
+        (each.radius if graded else each.tuned) == AUTO
         and (graded or bool(np.isnan(far)))
         and workspace.near.spaces is not None
         for each, far in zip(workspace.active, outcome.radii, strict=True)

@@ -303,11 +303,10 @@ class FusionEngine:
         return Rows(*tables, None if self._vectors is None else self._vectors.matrices[at])
 
     def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
-        """How far each active source lends anything: its radius, and never beyond the third grade."""
+        """How far each active source lends anything; copies lend nothing."""
         radii = np.full(len(workspace.active), np.nan)
         if workspace.near.spaces is not None:
-            radii[fitted.columns] = np.fmin(fitted.radii, fitted.edges[-1])
-            radii[fitted.columns[np.isnan(fitted.radii)]] = np.nan
+            radii[fitted.columns] = fitted.lending
         return radii
 
     # decisions

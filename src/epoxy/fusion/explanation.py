@@ -21,6 +21,8 @@ _REST = {
     "echo": "what votes and vectors together say of rows like it",
     "hand labels": "all the other hand-labelled rows",
 }
+_TOGETHER = "what these say together, beyond each alone"
+_EVERYWHERE = "what they add to every row, whatever it says"
 SHOWN = 5
 """Rows named behind what was learned from many."""
 
@@ -42,7 +44,9 @@ class FusionExplanation(Explanation):
         lines = super().__str__().splitlines()
         parts = ", ".join(f"{name} {weight:+.2f}" for name, weight in self.experts.items())
         if not self.known:
-            lines.insert(1, "  nothing is known about this row: it has the prior")
+            copied = any(voice.origin == "copy" for voice in self.voices)
+            but = " but votes of copies, which do not count" if copied else ""
+            lines.insert(1, f"  nothing is known about this row{but}: it has the prior")
         return "\n".join([*lines, f"  by expert: {parts}"])
 
 
@@ -77,12 +81,15 @@ def explain_one(
         found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
         voices += [replace(voice, weight=part) for voice, part in found]
         _add_rest(voices, name, parts[name] - sum(part for _, part in found))
-    start = float(fitted.start[label] - fitted.start[other])
+    voices += _copied(model, split, at)
+    start = float(np.log(fitted.prior[label]) - np.log(fitted.prior[other]))
     log_odds = float(floor[label] - floor[other])
     if fitted.corrected is not None:
-        learned = fitted.second(row)[1][0]
-        parts["hand labels"] = float(learned[label] - learned[other])
+        learned, bias = fitted.second(row)[1][0], fitted.corrected.bias
+        everywhere = float(bias[label] - bias[other])
+        parts["hand labels"] = float(learned[label] - learned[other]) + everywhere
         behind = _behind_correction(model, row, label, other)
+        behind.append(Voice("hand labels", None, "rest", weight=everywhere, detail=_EVERYWHERE))
         voices += behind
         rest = parts["hand labels"] - sum(voice.weight for voice in behind)
         _add_rest(voices, "hand labels", rest)
@@ -105,6 +112,30 @@ def explain_one(
         experts=parts,
         known=any(bool((np.abs(each) > 1e-9).any()) for each in said.values()),
     )
+
+
+def copies(model: Fusion) -> dict[str, str]:
+    """Sources that do not count because they vote as another does, and which one each repeats."""
+    votes, kept = model.train_.votes, model.fitted_.columns
+    total, found = votes.cast.sum(axis=0), {}
+    for at in np.setdiff1d(np.arange(votes.n_sources), kept):
+        alike = (votes.matrix[:, kept] == votes.matrix[:, [at]]) & votes.cast[:, kept]
+        same = alike.sum(axis=0)
+        share = same / np.maximum(1, total[at] + total[kept] - same)
+        found[votes.sources[at]] = votes.sources[int(kept[share.argmax()])]
+    return found
+
+
+def _copied(model: Fusion, split: Split, at: int) -> list[Voice]:
+    """The votes of sources that do not count, and why."""
+    voices = []
+    for name, of in copies(model).items():
+        vote = int(split.votes.matrix[at, split.votes.sources.index(name)])
+        if vote != ABSTAIN:
+            said = split.classes[vote]
+            detail = f"votes {said!r}, and is silenced as a copy of {of}"
+            voices.append(Voice(name, said, "copy", detail=detail))
+    return voices
 
 
 Named = list[tuple[Voice, np.ndarray]]
@@ -220,9 +251,7 @@ def _hand_voice(model: Fusion, expert: str, number: int, distance: float | None 
 
 def _add_rest(voices: list[Voice], expert: str, rest: float) -> None:
     if abs(rest) > 1e-9:
-        voices.append(
-            Voice(expert, None, "rest", weight=rest, detail=_REST.get(expert, "the rest"))
-        )
+        voices.append(Voice(expert, None, "rest", weight=rest, detail=_REST.get(expert, _TOGETHER)))
 
 
 def _source(model: Fusion, column: Any) -> str:

@@ -114,6 +114,11 @@ class Fitted:
         return np.array([WEIGHTS[name] for name in self.experts])
 
     @property
+    def lending(self) -> np.ndarray:
+        """How far each speaking source lends anything: its radius, and never beyond the third grade."""
+        return np.where(np.isnan(self.radii), np.nan, np.fmin(self.radii, self.edges[-1]))
+
+    @property
     def start(self) -> np.ndarray:
         """Logits before any expert speaks; (n_classes,)."""
         bias = 0.0 if self.corrected is None else self.corrected.bias

@@ -21,7 +21,7 @@ from ..persistence import State
 from ..scoring import positive_index
 from ..sequences.layout import layout_of
 from ..shares import checked_shares
-from ..votes import Split, check_alike
+from ..votes import ABSTAIN, Split, Votes, check_alike
 from ..workspace import DEV, TRAIN, Workspace
 from .decision import SCORINGS
 from .explanation import FusionExplanation
@@ -214,6 +214,14 @@ class Fusion(BaseEstimator, Updatable):
     def decide(self, proba: np.ndarray) -> np.ndarray:
         """Class indices for probabilities, by the fitted rule; (n_rows,)."""
         return self.fitted_.rule(proba)
+
+    def extend(self, split: Split) -> Votes:
+        """The votes on the rows of `split`, with those that near train rows lend where sources abstain."""
+        rows = self.rows_of(split)
+        near = (rows.votes == ABSTAIN) & (rows.distance <= self.fitted_.lending[:, None])
+        matrix = split.votes.matrix.copy()
+        matrix[:, self.fitted_.columns] = np.where(near, rows.lent, rows.votes).T
+        return split.votes.with_matrix(matrix)
 
     def evidence(self, split: Split) -> dict[str, np.ndarray]:
         """What each expert adds to the log-odds, before weighting; (n_rows, n_classes) each."""

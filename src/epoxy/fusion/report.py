@@ -11,6 +11,7 @@ from ..diagnostics import Report, expert_table, interval, reliability_table, sco
 from ..diagnostics.report import Table
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
+from .explanation import copies
 
 if TYPE_CHECKING:
     from .engine import FusionEngine
@@ -96,10 +97,11 @@ def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
             "vectors do not foretell the votes of rows left out, so nothing was learned from them; "
             "check that vectors and rows are aligned, or embed with another encoder"
         )
-    kept = {train.votes.sources[at] for at in model.fitted_.columns}
-    copies = [name for name in train.votes.sources if name not in kept]
-    if copies:
-        found.append(f"{copies[:5]} vote as other sources do, and count once with them")
+    repeated = copies(model)
+    if repeated:
+        told = [f"{name!r} of {of!r}" for name, of in list(repeated.items())[:5]]
+        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
+        found.append(f"sources silenced as copies: {', '.join(told)}{more}; they count once")
     silent = ~(np.abs(np.stack(list(said.values()))) > 1e-9).any(axis=(0, 2))
     if silent.any() and model.chain_ is None:
         found.append(f"nothing is known about {int(silent.sum())} rows; they have the prior")

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -75,8 +76,11 @@ class Process:
         except (BrokenPipeError, OSError):
             raise Ended(self._how()) from None
 
-    def wait(self, until: float) -> Message:
-        """The next answer, at the latest when the clock (`time.monotonic`) says `until`."""
+    def wait(self, until: float, tick: Callable[[], None] = lambda: None) -> Message:
+        """The next answer, at the latest when the clock (`time.monotonic`) says `until`.
+
+        `tick` is called now and then while there is none.
+        """
         found = None
         while (left := until - time.monotonic()) > 0:
             running = self.running  # before the look: what it said last is in the inbox
@@ -85,6 +89,7 @@ class Process:
                 break
             if not running:  # a process it forked holds the pipe open
                 break
+            tick()
         else:
             raise TooSlow
         if found is None:

@@ -151,9 +151,11 @@ class Runner:
         table: Any,
         classes: Sequence[str],
         progress: Progress = silent,
+        keep: Callable[[str, np.ndarray], None] = lambda name, column: None,
     ) -> Voted:
         """Ask functions of the last `load` about every row of a pyarrow table.
 
+        `keep` is given each column that came without a failure, before the next function is asked.
         A function that raises abstains on these rows, as with `apply`; one that answers wrongly,
         takes too long or too much, or ends its process, has no column. Each leaves a `Failure`.
         A table travels to the worker once, as long as it is the same object.
@@ -174,6 +176,8 @@ class Runner:
                     columns[name] = column
                 if failure is not None:
                     failures.append(failure)
+                elif column is not None:
+                    keep(name, column)
                 report(table.num_rows)
             return Voted(columns, tuple(failures), seconds)
 
@@ -311,11 +315,15 @@ class Runner:
         """Send a request, and wait for the answer that ends it."""
         process, until, done = self._process, time.monotonic() + seconds, 0
         assert process is not None
+
+        def tick() -> None:  # a function that is slow on one row goes on too
+            report(done)
+
         try:
             if request is not None:
                 process.ask(request, payload)
             while True:
-                message, found = process.wait(until)
+                message, found = process.wait(until, tick)
                 if message["is"] == "file":
                     self.files[Path(message["path"])] = message["digest"]
                 elif message["is"] == "asked":

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..engines import Engine
 from ..errors import AlignmentError, ParameterError, UnknownName, VoteError
-from ..extension import Setting, as_setting
+from ..extension import AUTO, Setting, as_setting
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Votes
 from ..workspace import Source, Workspace
@@ -59,35 +59,42 @@ class Edit(ABC):
 
 @dataclass(frozen=True)
 class Radii(Edit):
-    """How far sources may lend: a number, None (not at all) or "auto" (the model's own rule)."""
+    """How far sources may lend: a number, None (not at all) or "auto" (the model's own rule).
+
+    A radius that an author sets binds every model; one that was `tuned` is the paper's pipeline's alone.
+    """
 
     radii: Mapping[str, Setting]
     words: str = ""
+    tuned: bool = False
 
     @property
     def about(self) -> About:
         """The radii."""
         alone = next(iter(self.radii)) if len(self.radii) == 1 else None
-        touches = frozenset(("radius", name) for name in self.radii)
+        mine = ("tuned",) if self.tuned else ()
+        touches = frozenset(("radius", name, *mine) for name in self.radii)
         return About(self.words or f"radius of {alone or 'all'}", touches, alone)
 
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
         """Set the radii, and search farther where that is needed."""
         workspace = state.workspace
-        before: dict[str, Setting] = {}
+        before, tuned = dict[str, Setting](), dict[str, Setting]()
         for name, radius in self.radii.items():
-            source = known(workspace, name)
-            before[name] = source.radius
-            made = replace(source, radius=as_setting(radius, name))
-            far = engine.certain(made.radius, workspace)
-            made = replace(made, loans=workspace.near.reaching(source.loans, far))
-            workspace = workspace.with_source(made)
-        return state.with_workspace(workspace), Radii(before, self.words)
+            source, now = known(workspace, name), as_setting(radius, name)
+            before[name], tuned[name] = source.radius, source.tuned
+            loans = workspace.near.reaching(source.loans, engine.certain(now, workspace))
+            made = replace(source, loans=loans, tuned=now)
+            workspace = workspace.with_source(made if self.tuned else replace(made, radius=now))
+        back = [] if self.tuned else [Radii(before, self.words)]
+        if self.tuned or tuned != before:
+            back.append(Radii(tuned, self.words, tuned=True))
+        return state.with_workspace(workspace), several(back, self.words)
 
     def to_json(self) -> dict[str, Any]:
         """The radii by source."""
         radii = {name: as_setting(radius, name) for name, radius in self.radii.items()}
-        return {"kind": "radii", "radii": radii}
+        return {"kind": "radii", "radii": radii} | ({"tuned": True} if self.tuned else {})
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ class SetVotes(Edit):
     name: str
     votes: tuple[Any, ...]  # per split: class indices with −1, or names with None; None: not given
     place: int | None = None  # where a source taken away stood
-    settings: tuple[Setting, bool] | None = None  # radius and switch of one that comes back
+    settings: tuple[Setting, bool, Setting] | None = None  # of one that comes back, as in `Source`
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
@@ -211,12 +218,10 @@ class SetVotes(Edit):
                 continue
             votes = np.full(split.n_rows, ABSTAIN) if given is None else given
             own.append(checked_column(self.name, votes, split.n_rows, workspace.classes))
-        radius, is_on = self.settings or (
-            ("auto", True) if old is None else (old.radius, old.is_on)
-        )
-        far = engine.certain(radius, workspace)
+        settings = self.settings or ((AUTO, True, AUTO) if old is None else settings_of(old))
+        far = engine.certain(settings[2], workspace)  # the one that is read as a distance
         loans = workspace.near.lend(own, far, None if old is None else old.loans)
-        made = workspace.with_source(Source(self.name, loans, radius, is_on))
+        made = workspace.with_source(Source(self.name, loans, *settings))
         if old is None and self.place is not None:
             order = list(made.sources[:-1])
             order.insert(self.place, made.sources[-1])
@@ -246,7 +251,7 @@ class Remove(Edit):
         gone = known(workspace, self.name)
         kept = tuple(each for each in workspace.sources if each is not gone)
         place = workspace.sources.index(gone)
-        inverse = SetVotes(self.name, gone.own, place, (gone.radius, gone.is_on))
+        inverse = SetVotes(self.name, gone.own, place, settings_of(gone))
         return state.with_workspace(replace(workspace, sources=kept)), inverse
 
     def to_json(self) -> dict[str, Any]:
@@ -290,7 +295,7 @@ def edit_from_json(record: Mapping[str, Any]) -> Edit | None:
     """The edit a record of the log stands for; None for one that is not replayed."""
     kind = record.get("kind")
     if kind == "radii":
-        return Radii(dict(record["radii"]))
+        return Radii(dict(record["radii"]), tuned=bool(record.get("tuned")))
     if kind == "balance":
         shares = record["shares"]
         return Balance(None if shares is None else tuple(shares))
@@ -305,6 +310,11 @@ def edit_from_json(record: Mapping[str, Any]) -> Edit | None:
     if kind in ("votes", "remove", "append", "rows"):
         return None
     raise ParameterError(f"an edit of the kind {kind!r} is not known; update epoxy to read it")
+
+
+def settings_of(source: Source) -> tuple[Setting, bool, Setting]:
+    """What was decided of a source: its radius, its switch, and the radius tuning chose."""
+    return source.radius, source.is_on, source.tuned
 
 
 def known(workspace: Workspace, name: str) -> Source:

@@ -25,13 +25,14 @@ from .edits import (
     Several,
     Switch,
     edit_from_json,
+    settings_of,
     several,
 )
 from .project import Project
 from .reading import ProjectRows
 from .records import Place
 from .store import Store
-from .voting import vote
+from .voting import vote, voting
 
 if TYPE_CHECKING:
     from .session import Session
@@ -75,10 +76,11 @@ class Folder:
         edits = (self._usable(edit, state) for edit in latest.values())
         return Several(tuple(edit for edit in edits if edit), "what was decided before")
 
-    def catch_up(self, session: Session) -> None:
-        """Take up what others decided since the last look."""
-        edits = []
+    def catch_up(self, session: Session) -> tuple[str, ...]:
+        """Take up what others decided since the last look; returns what that is, in words."""
+        edits, words = [], []
         for record in self.store.unseen():
+            words.append(record.what)
             for edit in _simple(edit_from_json(record.edit)):
                 for key in edit.about.touches:
                     self.touched[key] = record.number
@@ -86,6 +88,7 @@ class Folder:
                     edits.append(usable)
         if edits:
             session.follow(Several(tuple(edits), "what others decided"))
+        return tuple(words)
 
     def record(self, edit: Edit, inverse: Edit, what: str, undoes: int | None) -> int:
         """Write an edit down; raises `Behind` where others wrote unseen."""
@@ -94,7 +97,7 @@ class Folder:
     def check_undo(self, number: int, edit: Edit) -> None:
         """Refuse to take back what somebody else has decided anew since."""
         for key in edit.about.touches:
-            if self.touched.get(key, 0) > number:
+            if max(self.touched.get(key, 0), self.touched.get(key[:2], 0)) > number:
                 about = (
                     f"{key[0]} of {key[2] if key[0] == 'label' else key[1]}" if key[1:] else key[0]
                 )
@@ -115,7 +118,7 @@ class Folder:
             return edit if edit.name in known else None
         if isinstance(edit, Radii):
             kept = {name: radius for name, radius in edit.radii.items() if name in known}
-            return Radii(kept, edit.words) if kept else None
+            return replace(edit, radii=kept) if kept else None
         return None
 
     def _labelled(self, edit: Label, state: State) -> Edit | None:
@@ -150,8 +153,8 @@ class Folder:
     # the functions
 
     def changed(self) -> bool:
-        """Whether lfs.py, or what it imports of its folder, is another than the last one run."""
-        return self.runner.changed()
+        """Whether lfs.py, or what it imports of its folder, or the log is another than at the last look."""
+        return self.store.changed() or self.runner.changed()
 
     def reload(self, session: Session) -> Change | None:
         """Run lfs.py again and vote with what changed; None where nothing did."""
@@ -164,7 +167,7 @@ class Folder:
         failures = [each for each in self.failures if each.name in now and each.name not in changed]
         votes: dict[str, tuple[np.ndarray, ...]] = {}
         if changed:
-            report = self.report("voting")
+            report = self.report(voting(self.runner, self.rows))
             votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, report)
             failures += failed
         self.failures = tuple(failures)
@@ -196,11 +199,13 @@ def _replacing(
             edits[f"{'add' if added else 'votes of'} {name}"] = [SetVotes(name, columns)]
             continue
         del old[was.name]
-        settings = (was.radius, was.is_on)
+        settings = settings_of(was)
         place = workspace.sources.index(was)
         renamed: list[Edit] = [Remove(was.name), SetVotes(name, columns, place, settings)]
-        if settings != (AUTO, True):  # decided once: decided for the new name too
+        if settings != (AUTO, True, AUTO):  # decided once: decided for the new name too
             renamed += [Radii({name: was.radius}), Switch(name, was.is_on)]
+        if was.tuned != was.radius:
+            renamed.append(Radii({name: was.tuned}, tuned=True))
         edits[f"rename {was.name} to {name}"] = renamed
     return edits | {f"remove {name}": [Remove(name)] for name in old}
 
@@ -218,5 +223,5 @@ def _simple(edit: Edit | None) -> list[Edit]:
     if isinstance(edit, Several):
         return [simple for each in edit.edits for simple in _simple(each)]
     if isinstance(edit, Radii):
-        return [Radii({name: radius}, edit.words) for name, radius in edit.radii.items()]
+        return [replace(edit, radii={name: radius}) for name, radius in edit.radii.items()]
     return [edit]

@@ -46,7 +46,10 @@ class History:
     def last(self) -> Step:
         """The step that undo takes back."""
         if not self._past:
-            raise ParameterError("there is no edit to undo")
+            raise ParameterError(
+                "there is no edit to undo in this session; what earlier ones decided stays until it is "
+                "decided anew"
+            )
         return self._past[-1]
 
     def next(self) -> Step:

@@ -15,14 +15,16 @@ from ..running import Limits, Runner
 from ..votes import Split, Votes
 from .folder import Folder
 from .project import Project
-from .reading import ProjectRows, read_project, read_vectors
+from .reading import ProjectRows, read_project, read_vectors, twice
 from .store import Store
-from .voting import vote
+from .voting import vote, voting
 
 if TYPE_CHECKING:
     from .session import Session
 
 S = TypeVar("S", bound="Session")
+PATIENCE = 2.0
+"""Seconds of work after which a line tells of it where there is no terminal to draw on."""
 
 
 def open_session(
@@ -38,17 +40,20 @@ def open_session(
     model = project.make_model() if model is None else model
     rows = read_project(project)
     n_rows = sum(table.num_rows for table in rows.tables)
-    report = partial(bar, rows=n_rows) if progress is None else progress
+    report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load()
-    columns, failures = vote(project, rows, runner, loaded, loaded.names, report("voting"))
+    columns, failures = vote(
+        project, rows, runner, loaded, loaded.names, report(voting(runner, rows))
+    )
     if not columns:
         shown = "; ".join(map(str, failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     vectors = read_vectors(project, rows, report("embedding"))
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
+    home.notes.extend(twice(project, rows))
     return kind(
         splits[0],
         splits[1] if len(splits) > 1 else None,

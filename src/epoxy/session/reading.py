@@ -148,6 +148,37 @@ def _check_ids(project: Project, files: tuple[str, ...], ids: tuple[np.ndarray, 
             )
 
 
+def twice(project: Project, rows: ProjectRows) -> list[str]:
+    """Rows that a rows file and a dev file of its own have in common, by id or by text, in words."""
+    if project.dev is None:
+        return []
+    found = []
+    known, asked = (set(each.astype(str).tolist()) for each in rows.ids)
+    both = [] if project.id is None else sorted(known & asked)
+    if both:
+        found.append(
+            f"{len(both)} ids are in the rows file and in the dev file ({_some(both)}); they name two "
+            "rows each, and a label of one is not the other's: take them out of one file if they are "
+            "the same"
+        )
+    column = project.column
+    if column is None:
+        return found
+    texts = set(rows.tables[0].column(column).to_pylist()) - {None, ""}
+    said = rows.tables[1].column(column).to_pylist()
+    same = [str(name) for name, text in zip(rows.ids[1].tolist(), said) if text in texts]
+    if same:
+        found.append(
+            f"{len(same)} dev rows say what a row of the rows file says ({_some(same)}); a model trained "
+            "on the labels has seen them, and its scores on dev flatter it"
+        )
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
 def _words(table: Any, column: str | None) -> np.ndarray | None:
     if column is None or column not in table.column_names:
         return None

@@ -53,6 +53,9 @@ class Records:
     reliability: Mapping[str, float] = field(default_factory=dict)  # as told
     n_classes: int = 2
 
+    def __repr__(self) -> str:
+        return f"Records({len(self.rows)} rows labelled since, {self.labels!r})"
+
     @cached_property
     def estimated(self) -> dict[str, float]:
         """How often labellers are right of whom nothing was told, where others labelled the same rows."""

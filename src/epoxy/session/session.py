@@ -29,9 +29,9 @@ from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
 from .history import History, Step
 from .records import Records
-from .state import Change, RowNames, State
+from .state import SPLITS, Change, RowNames, State
 from .store import Behind
-from .view import SPLITS, SessionView
+from .view import SessionView
 
 if TYPE_CHECKING:
     from .folder import Folder
@@ -181,7 +181,7 @@ class Session(SessionView):
         return self.apply(Switch(_named(source), bool(on)))
 
     def remove(self, source: str) -> Change:
-        """Forget a source."""
+        """Forget a source until the project is opened again; to keep a function out, switch it off."""
         return self.apply(Remove(_named(source)))
 
     def label(
@@ -224,6 +224,11 @@ class Session(SessionView):
         with self._lock:
             return self._need_folder("reload").reload(self)
 
+    def catch_up(self) -> tuple[str, ...]:
+        """Take up what other sessions of the project decided since; returns what that is, in words."""
+        with self._lock:
+            return self._need_folder("catch_up").catch_up(self)
+
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
         """Choose on the hand labels what the model leaves open: radii and balance of `Epoxy`."""
         from .tuning import tune_session
@@ -240,7 +245,7 @@ class Session(SessionView):
         return export(self, path, kind, **options)
 
     def undo(self) -> Change:
-        """Take the last edit back."""
+        """Take back the last edit of this session; those of earlier ones stay."""
         with self._lock:
             step = self._history.last()
             change = self._run(step.inverse, f"undo {step.what}", step)
@@ -342,7 +347,7 @@ class Session(SessionView):
     def _need_folder(self, verb: str) -> Folder:
         if self.folder is None:
             raise ParameterError(
-                f"{verb} runs the lfs.py of a project folder, and this session has none; "
+                f"{verb} is about a project folder, and this session has none; "
                 "use Session.open(DIR), or add(lf)"
             )
         return self.folder

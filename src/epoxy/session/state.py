@@ -12,6 +12,8 @@ from ..votes import Split
 from ..workspace import TRAIN, Workspace
 from .records import Place, Records
 
+SPLITS = ("train", "dev")
+
 
 class RowNames:
     """Where rows are, by the file they came from and their id; equal ids mean the first row."""
@@ -46,8 +48,12 @@ class RowNames:
         if found is not None and found[0] == at:
             return found
         ids = self._ids[at]
-        if isinstance(row, int | np.integer) and 0 <= row < len(ids):
+        if found is None and isinstance(row, int | np.integer) and 0 <= row < len(ids):
             return at, int(row)
+        for file in self.files:
+            if (place := self.find(file, str(row))) is not None:
+                name = SPLITS[place[0]]
+                raise AlignmentError(f"row {str(row)!r} is a {name} row; add split={name!r}")
         raise AlignmentError(
             f"no row {row!r} in this split of {len(ids)} rows; "
             f"give one of its ids (the first is {ids.tolist()[0] if len(ids) else '–'!r}) or a position"
@@ -70,6 +76,9 @@ class State:
         """The same votes with other hand labels."""
         workspace = replace(self.workspace, labels=records.labels)
         return replace(self, workspace=workspace, records=records)
+
+    def __repr__(self) -> str:
+        return f"State({self.workspace!r})"
 
     @property
     def n_train(self) -> int:
@@ -101,13 +110,18 @@ class Change:
         coverage = None if self.coverage is None else list(self.coverage)
         return plain | {"after": dict(self.after), "coverage": coverage}
 
+    def __repr__(self) -> str:
+        return f"Change({self})"
+
     def __str__(self) -> str:
         parts = [f"{self.what}: {len(self.flipped)} labels changed"]
         if self.coverage is not None:
             parts.append(f"coverage {self.coverage[0]:.1%} → {self.coverage[1]:.1%}")
+        rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
+        before, after = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
             if name in self.after:
                 old = self.before.get(name, float("nan"))
-                parts.append(f"dev {name} {old:.3f} → {self.after[name]:.3f}")
+                parts.append(f"dev {name} {old:.3f}{before} → {self.after[name]:.3f}{after}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")

@@ -110,6 +110,7 @@ class Store:
             ) from error
         self._db = self._opened()
         self._file = self.path.stat().st_ino
+        self._written = self._db.execute("PRAGMA data_version").fetchone()[0]
         self._bring_text_up_to_date()
 
     def close(self) -> None:
@@ -121,6 +122,13 @@ class Store:
         with self._told():
             rows = self._db.execute(f"{_SELECT} WHERE number > ? ORDER BY number", (after,))
             return [LogRecord.of_row(row) for row in rows.fetchall()]
+
+    def changed(self) -> bool:
+        """Whether another process wrote since the last call; SQLite looks at one number of the file."""
+        before = self._written
+        with self._told():
+            self._written = self._db.execute("PRAGMA data_version").fetchone()[0]
+        return bool(self._written != before)
 
     def unseen(self) -> list[LogRecord]:
         """What others wrote since the last look."""

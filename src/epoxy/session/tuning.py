@@ -77,7 +77,7 @@ def tune_session(
         name: None if radius != radius else float(radius)
         for name, radius in zip(workspace.names, search.best.radii.tolist())
     }
-    edits: list[Edit] = [Radii(radii, "tune")]
+    edits: list[Edit] = [Radii(radii, "tune", tuned=True)]
     if search.best.balance is not None:
         edits.append(Balance(search.best.balance))
     change = session.apply(several(edits, "tune"))
@@ -92,4 +92,16 @@ def tune_session(
         "radii": session.radii,
         "class_balance": search.best.balance,
     }
-    return Tuned(str(search), search, change, facts)
+    return Tuned(f"{search}{_whose(session)}", search, change, facts)
+
+
+def _whose(session: Session) -> str:
+    """For a project that labels with another model: that it does not read what was chosen."""
+    folder = session.folder
+    if folder is None or folder.project.model == "epoxy":
+        return ""
+    model = type(folder.project.make_model()).__name__
+    return (
+        f"; kept for the paper's pipeline, which labels with --model epoxy, or when epoxy.toml says "
+        f'kind = "epoxy"; {model}, the project\'s model, does not read it'
+    )

@@ -11,16 +11,14 @@ from ..diagnostics.report import Column, Table
 from ..engines import Engine, Outcome, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
-from ..votes import Split, Votes
+from ..votes import ABSTAIN, Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
 from .labellers import with_answers, with_labellers
-from .state import State
+from .state import SPLITS, State
 
 if TYPE_CHECKING:
     from .folder import Folder
-
-SPLITS = ("train", "dev")
 
 
 class SessionView:
@@ -59,7 +57,9 @@ class SessionView:
     @property
     def radii(self) -> dict[str, Setting]:
         """How far each source may lend: a number, None for not at all, "auto" for the model's rule."""
-        return {source.name: source.radius for source in self._state.workspace.sources}
+        tuned = self._engine.name == "epoxy"
+        sources = self._state.workspace.sources
+        return {each.name: each.tuned if tuned else each.radius for each in sources}
 
     @property
     def switched_off(self) -> tuple[str, ...]:
@@ -104,9 +104,27 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
+        off = ", ".join(self.switched_off)
+        notes = [f"switched off, and so without a say: {off}"] if off else []
         if self.folder is None:
-            return ()
-        return (*self.folder.notes, *map(str, self.folder.failures))
+            return tuple(notes)
+        failures = self.folder.failures
+        there = {*self.sources, *(each.name for each in failures)}
+        gone = ", ".join(name for name in self.folder.loaded.names if name not in there)
+        if gone:
+            notes.append(
+                f"removed here, and still in lfs.py: {gone}; opening the project brings it back: "
+                "take it out of lfs.py, or switch it off, which is kept"
+            )
+        return (*self.folder.notes, *notes, *map(str, failures))
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Functions of lfs.py that failed, and so have not a single vote on train."""
+        failures = () if self.folder is None else self.folder.failures
+        workspace = self._state.workspace
+        voting = {each.name for each in workspace.sources if (each.own[TRAIN] != ABSTAIN).any()}
+        return tuple(each.name for each in failures if each.name not in voting)
 
     @property
     def engine(self) -> Engine:
@@ -148,15 +166,15 @@ class SessionView:
         found = self._engine.report(self._outcome, self._split_number(name), self.positive)
         return with_labellers(found, self._state, self._outcome)
 
-    def explain(self, row: Any, split: str = "train") -> Explanation:
-        """Why one row has its label."""
-        at = self._split_number(split)
-        self._of(self._outcome.proba, at)
-        place = self._state.names.place(at, row)
+    def explain(self, row: Any, split: str | None = None) -> Explanation:
+        """Why one row has its label; its id is looked for in train and then in dev, unless told."""
+        name, position = self.find(row, split)
+        place = (self._split_number(name), position)
+        self._of(self._outcome.proba, place[0])
         found = self._engine.explain(self._outcome, *place)
         return with_answers(found, self._state, place)
 
-    def find(self, row: Any, split: str | None = None) -> tuple[str, Any]:
+    def find(self, row: Any, split: str | None = None) -> tuple[str, int]:
         """The split a row is in and its position, by id, or by position in train if no id matches."""
         names = self.names if split is None else (split,)
         for name in names:
@@ -164,7 +182,7 @@ class SessionView:
             place = self._state.names.find(self._state.names.files[at], str(row))
             if place is not None and place[0] == at:
                 return name, place[1]
-        number = int(row) if isinstance(row, str) and row.isdigit() else row
+        number = int(row) if isinstance(row, str) and row.isdecimal() else row
         return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
 
     def __repr__(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ def votes_of(lf: Any, rows: Any, classes: tuple[str, ...]) -> SetVotes:
     return SetVotes(as_labeling_function(lf).name, columns)
 
 
+def voting(runner: Runner, rows: ProjectRows) -> str:
+    """What voting is called while it goes on, with the seconds after which a function is ended."""
+    most = runner.limits.seconds_for(max(table.num_rows for table in rows.tables))
+    return f"voting, each function {most:g} s at most"
+
+
 def vote(
     project: Project,
     rows: ProjectRows,
@@ -49,16 +56,13 @@ def vote(
     for table, key in zip(rows.tables, rows.keys):
         places = {name: _place(project, loaded.fingerprints[name], key) for name in names}
         kept = {name: _kept(place, table.num_rows) for name, place in places.items()}
-        missing = [name for name in names if kept[name] is None]
+        lost = {name for name, columns in found.items() if any(c is None for c in columns)}
+        missing = [name for name in names if kept[name] is None and name not in lost]
         if missing:
-            done = runner.vote(missing, table, project.classes, progress)
-            failed = {failure.name: failure for failure in done.failures}
-            failures = failed | failures  # the first split's word
-            for name in missing:
-                column = kept[name] = done.columns.get(name)
-                place = places[name]
-                if column is not None and place is not None and name not in failed:
-                    arrays.save(place, {"votes": column})
+            done = runner.vote(missing, table, project.classes, progress, partial(_keep, places))
+            for failure in done.failures:
+                failures.setdefault(failure.name, failure)
+            kept |= done.columns
         for name in names:
             found[name].append(kept[name])
     whole = {
@@ -76,6 +80,13 @@ def _place(project: Project, meaning: str | None, key: str) -> Path | None:
     parts = "\n".join([meaning, key, *project.classes])
     name = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
     return project.cache / "votes" / f"{name}.npz"
+
+
+def _keep(places: Mapping[str, Path | None], name: str, column: np.ndarray) -> None:
+    """Write one function's votes at once: what was interrupted goes on after it."""
+    place = places[name]
+    if place is not None:
+        arrays.save(place, {"votes": column})
 
 
 def _kept(place: Path | None, n_rows: int) -> np.ndarray | None:

@@ -320,9 +320,13 @@ def _judge(case: _Case, source: int, choice: RadiusChoice, radius: float) -> Sou
     guess = (
         "" if np.isnan(row.predicted_accuracy) else f" predicted to be {row.predicted_accuracy:.0%}"
     )
+    own = case.onto.votes.cast[:, source]
+    right = (case.onto.votes.matrix[:, source] == case.y)[own]
+    on_dev = f" (on dev {right.mean():.0%} of {len(right)})" if len(right) else ""
     why = (
-        f"Extended to {radius:.3f} it covers {row.coverage:.0%} of rows; its own votes are right "
-        f"{a:.0%} of the time, lent ones were{guess or ' not predictable'}, {seen}."
+        f"Extended to {radius:.3f} it covers {row.coverage:.0%} of rows; the label model takes its own "
+        f"votes to be right {a:.0%} of the time{on_dev}, lent ones were"
+        f"{guess or ' not predictable'}, {seen}."
     )
     return SourceVerdict(name, radius, predicted, why)
 
