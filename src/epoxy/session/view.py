@@ -19,7 +19,6 @@ from .state import State
 
 if TYPE_CHECKING:
     from .folder import Folder
-    from .trials import Trial
 
 SPLITS = ("train", "dev")
 
@@ -138,14 +137,9 @@ class SessionView:
             raise NotIdentifiable(self._outcome.problem)
         return self._outcome.model
 
-    def comparison(self, trial: Trial | None = None) -> dict[str, Scores]:
-        """Scores of majority vote, the paper's pipeline and this model on the same rows.
-
-        Of a trial, where one is given.
-        """
-        at = self._outcome if trial is None else trial.outcome
-        own = self._scores if trial is None else trial.scores
-        return scoring.comparison(self._engine.name, at, own, self.positive)
+    def comparison(self) -> dict[str, Scores]:
+        """Scores of majority vote, the paper's pipeline and this model, on the same rows."""
+        return scoring.comparison(self._engine.name, self._outcome, self._scores, self.positive)
 
     def report(self, split: str = "dev") -> Report:
         """What each source does on a split, and how good the model's labels are."""
