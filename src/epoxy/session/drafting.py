@@ -92,6 +92,11 @@ class Draft:
         """Whether it votes."""
         return self.error is None
 
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"Draft({self.name}: {self.error.message})"
+        return f"Draft({self.name}: votes on {self.rows} rows, {self.flipped} labels would change)"
+
 
 def draft(
     session: Session, definition: Mapping[str, Any], name: str | None, replaces: str | None
@@ -104,9 +109,7 @@ def draft(
         file = _file(session)
         name = replaces or file.name_of(made) if name is None else name
         _check_name(session, name, replaces)
-        code = (
-            made["code"] if made.kind == "python" else call_code(made, name, f"epoxy.{made.kind}")
-        )
+        code = file.code_of(made, name)[1]
         votes = _votes(session, file, made, name, replaces)
     except CodeError as error:
         return Draft(name or "", code, DraftError(error.reason, error.line))
