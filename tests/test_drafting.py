@@ -180,6 +180,7 @@ def test_patterns_and_code_are_drafted_in_a_process_of_their_own(session, folder
     assert np.flatnonzero(np.concatenate(python.votes) == 1).tolist() == short
     assert python.name == "short"
     assert (folder / "lfs.py").read_text() == LFS
+    assert not list((folder / ".epoxy").glob("draft*"))
     assert session.reload() is None
 
 
@@ -364,3 +365,14 @@ def test_an_editor_may_save_what_does_not_run_and_labels_stay(session, folder):
     with pytest.raises(FileChanged, match="was changed since it was read, so nothing was written"):
         session.save_code(LFS, "another hash")
     assert session.save_code(LFS, FunctionsFile.read(folder / "lfs.py").hash) is None
+
+
+def test_a_draft_that_cannot_be_written_down_is_said(session, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+
+    message = session.draft(code("return None")).error.message
+
+    assert "cannot be written (No space left on device), so nothing can be drafted" in message
