@@ -356,23 +356,30 @@ def test_the_mix_is_seven_that_teach_to_three_drawn_at_random():
     assert one_by_one == ten
 
 
-def test_rows_that_teach_are_unsure_and_not_all_alike():
+GROUP = np.repeat(np.arange(4), 50)
+
+
+def in_groups(silent=(), odd=()) -> epoxy.Split:
+    """Four tight groups of rows, of x and y in turn; `odd` are rows on which source d is wrong."""
     rng = np.random.default_rng(0)
-    heart = rng.normal(size=(4, 8))
-    group = np.repeat(np.arange(4), 50)
-    vectors = heart[group] + 0.01 * rng.normal(size=(200, 8))
-    matrix = np.where((group % 2)[:, None] == 1, 1, 0) * np.ones((1, 3), int)
-    matrix[group >= 2] = -1  # nobody knows the last two groups
-    matrix[rng.random((200, 3)) < 0.3] = -1
-    train = epoxy.Split(epoxy.Votes(matrix, list("abc"), ["x", "y"]), vectors)
-    fused = epoxy.Session(train, model=epoxy.Fusion())
+    vectors = rng.normal(size=(4, 8))[GROUP] + 0.01 * rng.normal(size=(200, 8))
+    matrix = np.repeat((GROUP % 2)[:, None], 4, axis=1)
+    matrix[np.isin(GROUP, silent)] = -1
+    matrix[rng.random((200, 4)) < 0.3] = -1
+    matrix[list(odd), 3] = 1 - GROUP[list(odd)] % 2
+    return epoxy.Split(epoxy.Votes(matrix, list("abcd"), ["x", "y"]), vectors, y=GROUP % 2)
+
+
+def test_rows_that_teach_are_unsure_and_not_all_alike():
+    fused = epoxy.Session(in_groups(silent=(2, 3)), model=epoxy.Fusion())
     sure = fused.probabilities.max(axis=1)
 
-    rows = [each.row for each in fused.next(4, "teach")]
+    rows = fused.next(4, "teach")
 
-    assert {2, 3} <= set(group[rows].tolist())
-    assert sure[rows].mean() < sure.mean()
-    assert len(set(group[rows].tolist())) >= 3 or sure[rows].max() < 0.99
+    assert {each.row // 50 for each in rows} == {2, 3}
+    assert rows[0].row // 50 != rows[1].row // 50
+    assert sure[[each.row for each in rows]].max() < 0.6 < sure[:100].min()
+    assert "; it is unsure of 16 of the 16 rows nearest to it" in rows[0].reason
 
 
 def test_rows_to_cover_are_those_nobody_votes_on():
@@ -401,23 +408,20 @@ def test_rows_in_conflict_say_who_says_what(paper):
 
 
 def test_a_hand_label_that_looks_wrong_comes_first_and_keeps_how_it_was_chosen():
-    fused = session(epoxy.Fusion())
-    sure = int(np.argmax(fused.probabilities.max(axis=1)))
-    wrong = 1 - int(fused.labels[sure])
-    fused.label(sure, fused.classes[wrong], chosen="random")
-    held = fused.outcome.held_out[-1, wrong]
+    fused = epoxy.Session(in_groups(odd=[60, 61, 62]), in_groups(), epoxy.Fusion())
+    fused.label(3, "y", chosen="random")
 
-    rows = fused.next(50, "check")
+    first, *others = fused.next(5, "check")
 
-    names = {each.id: each for each in rows}
-    assert (TRAIN.ids[sure] in names) == (held < 0.05)
-    for each in rows:
-        if fused.split(each.split).truth[each.row] != -1:
-            assert "a model that did not learn from it gives" in each.reason
-            assert each.chosen != "check"
-        else:
-            assert "sure of" in each.reason
-            assert each.chosen == "check"
+    assert (first.split, first.row, first.chosen) == ("train", 3, "random")
+    assert first.reason == (
+        "labelled 'y', to which a model that did not learn from it gives 0.0%, and 'x' 100%"
+    )
+    assert {each.row for each in others} <= {60, 61, 62}
+    assert {each.chosen for each in others} == {"check"}
+    assert others[0].reason.startswith(
+        "d votes 'x', and the model is 100% sure of 'y'; it is so for"
+    )
 
 
 def test_without_vectors_or_neighbours_rows_come_by_what_they_are_worth():
