@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..engines import engine_of
 from ..errors import EpoxyError
+from ..loans import Neighbourhood
 from ..progress import Progress, bar
 from ..running import Limits, Runner
 from ..votes import Split, Votes
@@ -44,13 +46,14 @@ def open_session(
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load()
-    columns, failures = vote(
-        project, rows, runner, loaded, loaded.names, report(voting(runner, rows))
-    )
+    read = cache(lambda: read_vectors(project, rows, report("embedding")))
+    near = cache(lambda: _near(engine_of(model).metric, rows, read()))
+    told = report(voting(runner, rows))
+    columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
     if not columns:
         shown = "; ".join(map(str, failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
-    vectors = read_vectors(project, rows, report("embedding"))
+    vectors = read()
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
     home.notes.extend(twice(project, rows))
@@ -66,6 +69,11 @@ def open_session(
         folder=home,
         labels=splits[0] if project.sequence is not None else None,
     )
+
+
+def _near(metric: str, rows: ProjectRows, vectors: list[np.ndarray | None]) -> Neighbourhood:
+    """What functions of example rows vote by."""
+    return Neighbourhood.of_vectors(tuple(map(len, rows.ids)), vectors, metric, apart=True)
 
 
 def _split(

@@ -27,18 +27,19 @@ from ..workspace import Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
-from .history import History, Step
+from .history import History, Step, Written
 from .records import Records
 from .state import SPLITS, Change, RowNames, State
 from .store import Behind
-from .view import SessionView
+from .trials import Trial
+from .verbs import SessionVerbs
 
 if TYPE_CHECKING:
     from .folder import Folder
     from .tuning import Tuned
 
 
-class Session(SessionView):
+class Session(SessionVerbs):
     """A train split, a dev split and one model, always in step.
 
     Parameters
@@ -100,7 +101,8 @@ class Session(SessionView):
         self.classes, self.positive = train.classes, positive
         self.folder = folder
         self._rows = rows
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while an edit is made; hold it to read several things of one moment."""
         self._watchers: list[Callable[[Change], None]] = []
         self._history = History()
         self._version = self._number = 0  # edits seen, and the number of the last one in the log
@@ -122,12 +124,11 @@ class Session(SessionView):
             files, reliability = folder.rows.files, folder.project.labellers
         n_classes = len(workspace.classes)
         records = Records(workspace.labels, {}, dict(reliability or {}), n_classes)
-        self._state = State(workspace, records, RowNames.of(workspace.splits, files))
+        self._state = State.of(workspace, records, RowNames.of(workspace.splits, files))
         if folder is not None:  # before anything is fitted: opened again is as if never closed
             self._state, _ = folder.decided(self._state).apply(self._state, self._engine)
-            workspace = self._state.workspace
         with self._told("fitting"):
-            self._outcome = self._engine.update(workspace)
+            self._outcome = self._engine.update(self._state.workspace)
             self._scores = scores_of(self._outcome, positive)
 
     @classmethod
@@ -214,20 +215,20 @@ class Session(SessionView):
         """Vote with a labeling function on the session's rows (or on those given), and add its votes."""
         from .voting import votes_of
 
-        return self.apply(votes_of(lf, self._rows if rows is None else rows, self.classes))
+        return self.apply(votes_of(lf, self._rows if rows is None else rows, self._state))
 
     def reload(self) -> Change | None:
         """Run lfs.py and what it imports again; only functions whose meaning changed vote again.
 
         None where nothing changed.
         """
-        with self._lock:
-            return self._need_folder("reload").reload(self)
+        with self.lock:
+            return self.need_folder("reload").reload(self)
 
     def catch_up(self) -> tuple[str, ...]:
         """Take up what other sessions of the project decided since; returns what that is, in words."""
-        with self._lock:
-            return self._need_folder("catch_up").catch_up(self)
+        with self.lock:
+            return self.need_folder("catch_up").catch_up(self)
 
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
         """Choose on the hand labels what the model leaves open: radii and balance of `Epoxy`."""
@@ -246,41 +247,48 @@ class Session(SessionView):
 
     def undo(self) -> Change:
         """Take back the last edit of this session; those of earlier ones stay."""
-        with self._lock:
+        with self.lock:
             step = self._history.last()
+            self._rewrite(step, back=True)
             change = self._run(step.inverse, f"undo {step.what}", step)
             self._history.undone()
             return change
 
     def redo(self) -> Change:
         """Do the edit again that was taken back last."""
-        with self._lock:
+        with self.lock:
             step = self._history.next()
+            self._rewrite(step, back=False)
             change = self._run(step.edit, f"redo {step.what}", step, undoing=False)
             self._history.redone(self._number)
             return change
 
     def apply(self, edit: Edit) -> Change:
         """Do an edit: the one way in which anything changes."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None)
 
-    def preview(self, edit: Edit) -> Change:
-        """What an edit would do; nothing is kept."""
-        with self._lock:
+    def trial(self, edit: Edit) -> Trial:
+        """All that an edit would lead to; nothing is kept."""
+        with self.lock:
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
             found = scores_of(outcome, self.positive)
             scored = (self._scores, found)
             words = _words(edit, self._state)
-            return scoring.change_between(
+            change = scoring.change_between(
                 self._outcome, outcome, edit, words, self._version + 1, scored, start
             )
+            return Trial(change, outcome, state, found)
+
+    def preview(self, edit: Edit) -> Change:
+        """The difference an edit would make; nothing is kept."""
+        return self.trial(edit).change
 
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
-        with self._lock:
+        with self.lock:
             if not self._version:  # nothing was edited since it was
                 return self._outcome
             with self._told("fitting"):
@@ -301,6 +309,7 @@ class Session(SessionView):
         *,
         undoing: bool = True,
         mine: bool = True,
+        written: Written | None = None,
     ) -> Change:
         start = time.perf_counter()
         while True:
@@ -327,15 +336,22 @@ class Session(SessionView):
         self._state, self._outcome, self._scores = state, outcome, found
         self._version, self._number = self._version + 1, number
         if what is None and mine:
-            self._history.done(edit, inverse, words, number)
+            self._history.done(Step(edit, inverse, words, number, written))
         for watcher in tuple(self._watchers):
             watcher(change)
         return change
 
-    def apply_outside(self, edit: Edit) -> Change:
-        """Do an edit that came from outside (a saved lfs.py), which undo does not take back."""
-        with self._lock:
-            return self._run(edit, None, mine=False)
+    def apply_outside(self, edit: Edit, written: Written | None = None) -> Change:
+        """Do an edit that follows from lfs.py; undo takes it back only where this session wrote it."""
+        with self.lock:
+            return self._run(edit, None, mine=written is not None, written=written)
+
+    def _rewrite(self, step: Step, *, back: bool) -> None:
+        """Where a step came from a file this session wrote, put back what the file held."""
+        if step.written is not None and self.folder is not None:
+            self.folder.catch_up(self)
+            self.folder.check_undo(step.number, step.edit)
+            self.folder.rewrite(step.written, back=back)
 
     def follow(self, edit: Edit) -> None:
         """Take up what another session of the same project decided; it is not this one's to undo."""
@@ -344,7 +360,8 @@ class Session(SessionView):
         self._scores = scores_of(self._outcome, self.positive)
         self._version += 1
 
-    def _need_folder(self, verb: str) -> Folder:
+    def need_folder(self, verb: str) -> Folder:
+        """The project behind the session, for what only a project can do."""
         if self.folder is None:
             raise ParameterError(
                 f"{verb} is about a project folder, and this session has none; "

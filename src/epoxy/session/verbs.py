@@ -1,0 +1,164 @@
+"""What a person, a page or an agent asks of a session besides its labels: rows, curves, drafts."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..errors import ParameterError
+from .edits import known
+from .records import Place
+from .texts import RowTexts, need_texts
+from .view import SessionView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .browsing import Found, RowQuery
+    from .choosing import Suggestion
+    from .curves import Curve
+    from .drafting import Draft
+    from .session import Session
+    from .state import Change
+
+
+class SessionVerbs(SessionView):
+    """Rows by number (train rows first, then dev rows), found, read and suggested."""
+
+    lock: threading.RLock
+    _rows: Any
+
+    @property
+    def frames(self) -> Any:
+        """The rows behind the splits as they were given, for functions to vote on."""
+        return self._rows
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all splits."""
+        return sum(split.n_rows for split in self._state.workspace.splits)
+
+    def place(self, number: int) -> Place:
+        """The split, by position, and the row in it of a row number."""
+        left = number
+        if isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 0:
+            for at, split in enumerate(self._state.workspace.splits):
+                if left < split.n_rows:
+                    return at, int(left)
+                left -= split.n_rows
+        raise ParameterError(
+            f"rows are numbered from 0 to {self.n_rows - 1}, got {number!r:.60}; "
+            "give a whole number of that range"
+        )
+
+    def number(self, place: Place) -> int:
+        """The number of a row of a split."""
+        at, row = place
+        return row + sum(split.n_rows for split in self._state.workspace.splits[:at])
+
+    @cached_property
+    def texts(self) -> RowTexts | None:
+        """The rows as a person reads them; None where the session was given none."""
+        column = None if self.folder is None else self.folder.project.column
+        return None if self._rows is None else RowTexts(self._rows, column)
+
+    @property
+    def file_order(self) -> np.ndarray:
+        """What sorts rows as their files do; (n_rows,)."""
+        if self.folder is None or not self.rows_of_one_file:
+            return np.arange(self.n_rows)
+        read = np.concatenate(self.folder.rows.positions)
+        return np.concatenate([read, np.arange(len(read), self.n_rows)])
+
+    def text(self, number: int) -> str:
+        """The text of a row: its text column, or all cells where there is none."""
+        return need_texts(self.texts).text(*self.place(number))
+
+    def cells(self, number: int) -> dict[str, str]:
+        """Every cell of a row, by column, as text."""
+        return need_texts(self.texts).cells(*self.place(number))
+
+    def curve(self, source: str, points: int = 60) -> Curve:
+        """How many rows a source reaches at growing radii, and how often its lent votes are right.
+
+        Read off the distances to the rows that lend, on rows labelled by hand; nothing is fitted.
+        """
+        from .curves import curve_of
+
+        workspace = self._state.workspace
+        return curve_of(workspace, known(workspace, source), points)
+
+    def browse(self, query: RowQuery) -> Found:
+        """The numbers of the rows that match a question, in its order, and how many each filter keeps."""
+        from .browsing import browse
+
+        return browse(self, query)
+
+    def next(self, n: int = 10, purpose: str = "mix", *, seed: int = 0) -> tuple[Suggestion, ...]:
+        """Rows to look at next, each with its reason in words and what to pass as `chosen`.
+
+        Parameters
+        ----------
+        purpose
+            `teach` (the model is unsure of them and of rows around them), `score` (drawn at random),
+            `cover` (nobody votes there), `conflict` (own votes name different classes), `check` (hand
+            labels that look wrong, then votes that look wrong), or `mix`: seven that teach to three
+            drawn at random.
+        seed
+            Settles which of rows that would tell the same comes first; what is drawn at random is the
+            project's own.
+        """
+        from .choosing import suggest
+
+        with self.lock:
+            return suggest(self, n, purpose, seed)
+
+    def suggest_radius(self, rows: Sequence[int]) -> float:
+        """A radius to begin with for `like` these rows, given by number."""
+        from .nearness import suggest_radius
+
+        if not len(rows):
+            raise ParameterError("a radius is suggested for rows, and none was given; give some")
+        places = [self.place(int(each)) for each in rows]
+        return suggest_radius(self._state.workspace.near, places)
+
+    def draft(
+        self, definition: Mapping[str, Any], name: str | None = None, replaces: str | None = None
+    ) -> Draft:
+        """What a function would do that nobody saved; nothing is kept.
+
+        `definition` is one as `epoxy.definitions` has them: words, a pattern, example rows or Python
+        code. `replaces` names the source it would take the place of. What is wrong with it, and on
+        which of its lines, is in the draft's `error`.
+        """
+        from .drafting import draft
+
+        with self.lock:
+            return draft(cast("Session", self), definition, name, replaces)
+
+    def save_function(
+        self, definition: Mapping[str, Any], name: str, replaces: str | None = None
+    ) -> Change | None:
+        """Write a function to the project's lfs.py, all else in it as it is, and vote with it.
+
+        Undo takes the function out of the file again, as long as nobody has changed the file since.
+        None where it changes no vote.
+        """
+        from .drafting import save
+
+        with self.lock:
+            return save(cast("Session", self), definition, name, replaces)
+
+    def save_code(self, text: str, expecting: str) -> Change | None:
+        """Write lfs.py whole, if it is still the one with the hash `expecting`, and vote with what changed.
+
+        Code that does not run is written all the same, as by any editor: a `CodeError` says where it
+        fails, and the labels stay those of the last one that ran.
+        """
+        from .drafting import save_code
+
+        with self.lock:
+            return save_code(cast("Session", self), text, expecting)
