@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..engines import Engine, Outcome, engine_of, scores_of
+from ..engines import Engine, Outcome, PaperEngine, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood
 from ..progress import Progress, silent, waiting
 from ..votes import Split
+from ..weighting import Nearest
 from ..workspace import Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
@@ -100,11 +101,13 @@ class Session(SessionView):
         self.classes, self.positive = train.classes, positive
         self.folder = folder
         self._rows = rows
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while an edit is made; hold it to read several things of one moment."""
         self._watchers: list[Callable[[Change], None]] = []
         self._history = History()
         self._version = self._number = 0  # edits seen, and the number of the last one in the log
         self._engine: Engine = engine_of(self.model_template)
+        self._paper = PaperEngine(None, None, Nearest(), self._engine.metric)
         splits = (train,) if dev is None else (train, dev)
         near = Neighbourhood.over(
             splits,
@@ -221,7 +224,7 @@ class Session(SessionView):
 
         None where nothing changed.
         """
-        with self._lock:
+        with self.lock:
             return self._need_folder("reload").reload(self)
 
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
@@ -241,7 +244,7 @@ class Session(SessionView):
 
     def undo(self) -> Change:
         """Take the last edit back."""
-        with self._lock:
+        with self.lock:
             step = self._history.last()
             change = self._run(step.inverse, f"undo {step.what}", step)
             self._history.undone()
@@ -249,7 +252,7 @@ class Session(SessionView):
 
     def redo(self) -> Change:
         """Do the edit again that was taken back last."""
-        with self._lock:
+        with self.lock:
             step = self._history.next()
             change = self._run(step.edit, f"redo {step.what}", step, undoing=False)
             self._history.redone(self._number)
@@ -257,12 +260,12 @@ class Session(SessionView):
 
     def apply(self, edit: Edit) -> Change:
         """Do an edit: the one way in which anything changes."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None)
 
     def preview(self, edit: Edit) -> Change:
         """What an edit would do; nothing is kept."""
-        with self._lock:
+        with self.lock:
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
@@ -275,7 +278,7 @@ class Session(SessionView):
 
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
-        with self._lock:
+        with self.lock:
             if not self._version:  # nothing was edited since it was
                 return self._outcome
             with self._told("fitting"):
@@ -327,9 +330,17 @@ class Session(SessionView):
             watcher(change)
         return change
 
+    def catch_up(self) -> bool:
+        """Take up what other processes decided since the last look; whether there was anything."""
+        with self.lock:
+            before = self._version
+            if self.folder is not None:
+                self.folder.catch_up(self)
+            return self._version != before
+
     def apply_outside(self, edit: Edit) -> Change:
         """Do an edit that came from outside (a saved lfs.py), which undo does not take back."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None, mine=False)
 
     def follow(self, edit: Edit) -> None:
