@@ -631,7 +631,7 @@ def test_a_session_names_the_steps_undo_and_redo_would_take(session):
 
     assert done == f"radius of {session.sources[0]}"
     assert (session.undoable, session.redoable) == (None, done)
-    assert session.number == session.version == 2
+    assert session.last_edit == session.version == 2
 
 
 def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():

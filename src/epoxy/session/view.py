@@ -47,8 +47,8 @@ class SessionView:
         return self._version
 
     @property
-    def number(self) -> int:
-        """Of the last edit in the project's log; without a project as `version`."""
+    def last_edit(self) -> int:
+        """The number of the last edit in the project's log; without a project as `version`."""
         return self._version if self.folder is None else self.folder.store.seen
 
     @property
