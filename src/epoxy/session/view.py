@@ -20,6 +20,7 @@ from .state import State
 if TYPE_CHECKING:
     from .folder import Folder
     from .history import History
+    from .trials import Trial
 
 SPLITS = ("train", "dev")
 
@@ -166,17 +167,14 @@ class SessionView:
             self._beside = self._paper.update(found.workspace)
         return self._beside
 
-    def comparison(
-        self, outcome: Outcome | None = None, own: Scores | None = None
-    ) -> dict[str, Scores]:
-        """Scores of majority vote, the paper's pipeline and this model, on the same rows.
+    def comparison(self, trial: Trial | None = None) -> dict[str, Scores]:
+        """Scores of majority vote, the paper's pipeline and this model on the same rows.
 
-        `outcome` and `own` are another outcome and its scores, such as those of an edit not made.
+        Of a trial, where one is given.
         """
-        found, scored = outcome or self._outcome, self._scores if own is None else own
-        return scoring.comparison(
-            self._engine.name, found, self.beside(found), scored, self.positive
-        )
+        at = self._outcome if trial is None else trial.outcome
+        own = self._scores if trial is None else trial.scores
+        return scoring.comparison(self._engine.name, at, self.beside(at), own, self.positive)
 
     def report(self, split: str = "dev") -> Report:
         """What each source does on a split, and how good the model's labels are."""
