@@ -9,11 +9,13 @@ is written over what somebody else saved since.
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import keyword
 import re
 import shutil
 import tokenize
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -310,10 +312,13 @@ class FunctionsFile:
 
     def _variable(self, name: str) -> str:
         """A variable for a function, not taken in the file."""
-        plain = re.sub(r"\W+", "_", name).strip("_") or "function"
+        plain = re.sub(r"\W+", "_", name).strip("_")
+        if not plain.isidentifier() or unicodedata.normalize("NFKC", plain) != plain:
+            plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
         if not plain.isidentifier() or keyword.iskeyword(plain):
-            plain = f"function_{plain}"
-        taken = {each for node in self._tree.body for each in _bound(node)} | {"lfs"}
+            plain = f"function_{plain}".rstrip("_")
+        taken = {each for node in self._tree.body for each in _bound(node)}
+        taken |= {"lfs", *dir(builtins)}
         found, count = plain, 2
         while found in taken:
             found, count = f"{plain}_{count}", count + 1

@@ -127,12 +127,11 @@ class Session(SessionVerbs):
             files, reliability = folder.rows.files, folder.project.labellers
         n_classes = len(workspace.classes)
         records = Records(workspace.labels, {}, dict(reliability or {}), n_classes)
-        self._state = State(workspace, records, RowNames.of(workspace.splits, files))
+        self._state = State.of(workspace, records, RowNames.of(workspace.splits, files))
         if folder is not None:  # before anything is fitted: opened again is as if never closed
             self._state, _ = folder.decided(self._state).apply(self._state, self._engine)
-            workspace = self._state.workspace
         with self._told("fitting"):
-            self._outcome = self._engine.update(workspace)
+            self._outcome = self._engine.update(self._state.workspace)
             self._scores = scores_of(self._outcome, positive)
 
     @classmethod

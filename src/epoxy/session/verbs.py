@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .browsing import Found, RowQuery
+    from .choosing import Suggestion
     from .curves import Curve
     from .drafting import Draft
     from .session import Session
@@ -95,6 +96,25 @@ class SessionVerbs(SessionView):
         from .browsing import browse
 
         return browse(self, query)
+
+    def next(self, n: int = 10, purpose: str = "mix", *, seed: int = 0) -> tuple[Suggestion, ...]:
+        """Rows to look at next, each with its reason in words and what to pass as `chosen`.
+
+        Parameters
+        ----------
+        purpose
+            `teach` (the model is unsure of them and of rows around them), `score` (drawn at random),
+            `cover` (nobody votes there), `conflict` (own votes name different classes), `check` (hand
+            labels that look wrong, then votes that look wrong), or `mix`: seven that teach to three
+            drawn at random.
+        seed
+            Settles which of rows that would tell the same comes first; what is drawn at random is the
+            project's own.
+        """
+        from .choosing import suggest
+
+        with self.lock:
+            return suggest(self, n, purpose, seed)
 
     def suggest_radius(self, rows: Sequence[int]) -> float:
         """A radius to begin with for `like` these rows, given by number."""
