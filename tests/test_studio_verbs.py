@@ -226,7 +226,10 @@ def test_only_the_newest_radius_of_a_page_is_worked_out(studio, tab):
         sent = [
             tab.send("try_radius", source="prize", radius=at / 10, request=at) for at in range(6)
         ]
-        older = [tab.answer(number)[0] for number in sent[1:-1]]
+        older = []
+        while len(older) < 4:  # one of the first five may have been begun before the next came
+            head, _ = tab.receive()
+            older += [head] if head["id"] in sent else []
     newest, _ = tab.answer(sent[-1])
 
     assert {each["error"]["kind"] for each in older} == {"Superseded"}
