@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import benching, demo, project, theorising, training, tuning, watching
+from . import benching, demo, project, studio, theorising, training, tuning, watching
 
 
 class Command(Protocol):
@@ -47,7 +47,7 @@ ALL: tuple[Command, ...] = (
         "The whole loop on real data, offline, in seconds.",
         "Writes a project folder with 1,797 handwritten digits and 16 labeling functions, labels it\n"
         "before and after extension, and shows what extension gained. Go on from there:\n"
-        "  epoxy report epoxy-demo     epoxy watch epoxy-demo",
+        "  epoxy report epoxy-demo     epoxy watch epoxy-demo     epoxy studio epoxy-demo",
         demo.arguments,
         demo.run,
     ),
@@ -149,5 +149,14 @@ ALL: tuple[Command, ...] = (
         "Ctrl-C; also of what other sessions of the project decide meanwhile.",
         watching.arguments,
         watching.run,
+    ),
+    Simple(
+        "studio",
+        "The project in a browser: edit, label, move a radius, and watch every label change.",
+        "Serves on this machine alone, prints one line with the address (its token opens the page) and\n"
+        "ends with Ctrl-C. Save lfs.py in any editor meanwhile. Needs: pip install 'epoxy-ws[studio]'.\n\n"
+        "  epoxy studio spam/",
+        studio.arguments,
+        studio.run,
     ),
 )

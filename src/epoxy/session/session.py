@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..engines import Engine, Outcome, engine_of, scores_of
+from ..engines import Engine, Outcome, PaperEngine, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood
 from ..progress import Progress, silent, waiting
 from ..votes import Split
+from ..weighting import Nearest
 from ..workspace import Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
@@ -107,6 +108,7 @@ class Session(SessionVerbs):
         self._history = History()
         self._version = self._number = 0  # edits seen, and the number of the last one in the log
         self._engine: Engine = engine_of(self.model_template)
+        self._paper = PaperEngine(None, None, Nearest(), self._engine.metric)
         splits = (train,) if dev is None else (train, dev)
         near = Neighbourhood.over(
             splits,
@@ -340,6 +342,14 @@ class Session(SessionVerbs):
         for watcher in tuple(self._watchers):
             watcher(change)
         return change
+
+    def catch_up(self) -> bool:
+        """Take up what other processes decided since the last look; whether there was anything."""
+        with self.lock:
+            before = self._version
+            if self.folder is not None:
+                self.folder.catch_up(self)
+            return self._version != before
 
     def apply_outside(self, edit: Edit, written: Written | None = None) -> Change:
         """Do an edit that follows from lfs.py; undo takes it back only where this session wrote it."""
