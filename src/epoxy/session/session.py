@@ -343,14 +343,6 @@ class Session(SessionVerbs):
             watcher(change)
         return change
 
-    def catch_up(self) -> bool:
-        """Take up what other processes decided since the last look; whether there was anything."""
-        with self.lock:
-            before = self._version
-            if self.folder is not None:
-                self.folder.catch_up(self)
-            return self._version != before
-
     def apply_outside(self, edit: Edit, written: Written | None = None) -> Change:
         """Do an edit that follows from lfs.py; undo takes it back only where this session wrote it."""
         with self.lock:

@@ -133,7 +133,7 @@ def look(room: Room) -> None:
     """Take up what others decided, and run lfs.py again if it or what it imports was saved."""
     session = room.session
     session.catch_up()
-    if session.folder is not None and session.folder.changed():
+    if session.folder is not None and session.folder.runner.changed():
         drafts.reload(room)
 
 
