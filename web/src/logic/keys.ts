@@ -2,7 +2,7 @@
 
 export type Action =
   | "find" | "keys" | "lasso" | "colour" | "why" | "like" | "next" | "undo" | "redo" | "back" | "open"
-  | "down" | "up" | "tab" | "skip" | "theme" | "fit" | "in" | "out" | "clear";
+  | "down" | "up" | "tab" | "theme" | "fit" | "in" | "out" | "clear";
 
 export interface Key { keys: string[]; show: string; words: string; action: Action }
 

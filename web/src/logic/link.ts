@@ -7,7 +7,7 @@ export interface Place {
 
 const COLOURS = ["label", "source", "uncertain", "hand", "novote"];
 const FILTERS = ["all", "uncertain", "conflict", "novote", "wrong", "hand", "near", "voted", "flipped"];
-const TABS = ["rows", "why", "source", "draft", "label", "code", "history"];
+const TABS = ["sources", "rows", "why", "source", "draft", "label", "code", "history"];
 
 export function writePlace(place: Place): string {
   const fields = Object.entries(place).filter(([, value]) => value !== undefined && value !== "" && value !== null);

@@ -45,11 +45,17 @@ export class FunctionDraft {
     return this.rows.length ? { kind: "like", label, rows: this.rows.map(({ id }) => id), radius: this.radius } : null;
   }
 
+  /** The name given, or one made from what it looks for. */
+  get title(): string {
+    const said = this.kind === "keywords" ? this.words.split(/[,\n]/).slice(0, 2).join(" ") : this.kind === "regex" ? this.pattern : "";
+    return this.name || functionName(said) || (this.rows.length ? functionName(`like_${this.rows[0].text.split(/\s+/).slice(0, 2).join(" ")}`) : "");
+  }
+
   /** Why it cannot be saved yet; "" where it can. */
   get missing(): string {
     if (!this.definition) return this.kind === "like" ? "choose rows" : this.kind === "regex" ? "write a pattern" : "write a word";
     if (this.label === null) return "choose a class";
-    if (!/^[A-Za-z_]\w*$/.test(this.name)) return this.name ? "a name has letters, digits and _" : "give it a name";
+    if (!/^[A-Za-z_]\w*$/.test(this.title)) return this.title ? "a name has letters, digits and _" : "give it a name";
     return this.reply && !this.reply.ok ? "it cannot be run" : "";
   }
 
@@ -95,7 +101,6 @@ export class FunctionDraft {
   }
 
   preview(): void {
-    if (!this.name && this.kind !== "like") this.suggestName();
     const { definition } = this;
     if (definition) this.sender.give({ definition, begun: performance.now() });
     else {
@@ -110,7 +115,7 @@ export class FunctionDraft {
     if (!definition || this.missing) return;
     this.busy = true;
     const begun = performance.now();
-    const saved = await this.studio.call("save_function", { definition, name: this.name, ...(this.replaces && { replaces: this.replaces }) });
+    const saved = await this.studio.call("save_function", { definition, name: this.title, ...(this.replaces && { replaces: this.replaces }) });
     this.busy = false;
     if (!saved) return;
     await this.close();
@@ -125,14 +130,5 @@ export class FunctionDraft {
     this.sender.forget();
     if (this.studio.tab === "draft") this.studio.tab = "rows";
     if (this.studio.by === "draft") await this.studio.colour(this.before);
-  }
-
-  private suggested = "";
-  private suggestName(): void {
-    const made = functionName(this.kind === "keywords" ? this.words.split(/[,\n]/).slice(0, 2).join(" ") : this.pattern);
-    this.suggested = made;
-  }
-  get suggestion(): string {
-    return this.suggested;
   }
 }

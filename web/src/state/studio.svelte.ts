@@ -6,8 +6,12 @@ import { Scene } from "../map/scene";
 import type { Change, ColourBy, Job, Pushed, RowLine, State, Verbs } from "../protocol";
 import { asFloat32, asUint32 } from "../transport/frames";
 import { VerbError, type Connection, type Transport } from "../transport/transport";
+import { FunctionDraft } from "./draft.svelte";
+import { Queue } from "./queue.svelte";
+import { RowList } from "./rows.svelte";
+import { RadiusTrial } from "./trial.svelte";
 
-export type Tab = "rows" | "why" | "source" | "draft" | "label" | "code" | "history";
+export type Tab = "sources" | "rows" | "why" | "source" | "draft" | "label" | "code" | "history";
 type Edit = "radius" | "switch" | "label" | "undo" | "redo";
 export interface Line { from: number; to: number; vote: string | null }
 
@@ -25,6 +29,7 @@ export class Studio {
   lines = $state.raw<Line[]>([]);
   theme = $state<Theme>("light");
   keysShown = $state(false);
+  findAsked = $state(0);
   lasso = $state(false);
   last = $state.raw<Change | null>(null);
   before = $state.raw<State["comparison"] | null>(null);
@@ -33,7 +38,12 @@ export class Studio {
   job = $state.raw<Job | null>(null);
   version = $state(0); // rises with every change: lists ask again
   codeVersion = $state(0);
+  codeLine = $state<number | null>(null); // a line the editor is asked to show
   linkedAt = $state<number | null>(null); // the edit a link was made at, where another is current
+  readonly rows = new RowList(this);
+  readonly trial = new RadiusTrial(this);
+  readonly draft = new FunctionDraft(this);
+  readonly queue = new Queue(this);
   scene: Scene | null = null;
   painted: Promise<number> = Promise.resolve(0);
   private positions: Float32Array | null = null;
@@ -48,6 +58,8 @@ export class Studio {
     this.row = place.row ?? null;
     this.by = place.colour === "source" && !place.source ? "label" : (place.colour ?? "label");
     this.linkedAt = place.at ?? null;
+    this.rows.filter = place.filter ?? "all";
+    this.rows.find = place.find ?? "";
     transport.on("change", (pushed) => this.changed(pushed));
     transport.on("marks", (frame) => this.marked(frame));
     transport.on("picture", ({ picture }) => this.pictured(picture));
@@ -150,10 +162,10 @@ export class Studio {
   link(): string {
     return writePlace({
       tab: this.tab === "rows" ? undefined : this.tab, colour: this.by === "label" || this.by === "draft" ? undefined : this.by,
-      source: this.source ?? undefined, row: this.row ?? undefined, ...this.filters(), at: this.state?.number,
+      source: this.source ?? undefined, row: this.row ?? undefined,
+      filter: this.rows.filter === "all" ? undefined : this.rows.filter, find: this.rows.find || undefined, at: this.state?.number,
     });
   }
-  filters: () => { filter?: never; find?: string } = () => ({});
 
   remember(): void {
     if (this.linked) history.replaceState(null, "", this.link() || location.pathname);
