@@ -620,3 +620,29 @@ def test_an_edit_of_an_unknown_kind_is_refused():
 
     with pytest.raises(EpoxyError, match="'dance' is not known"):
         edit_from_json({"kind": "dance"})
+
+
+def test_a_session_names_the_steps_undo_and_redo_would_take(session):
+    assert (session.undoable, session.redoable) == (None, None)
+
+    session.set_radius(session.sources[0], 0.1)
+    done = session.undoable
+    session.undo()
+
+    assert done == f"radius of {session.sources[0]}"
+    assert (session.undoable, session.redoable) == (None, done)
+    assert session.last_edit == session.version == 2
+
+
+def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():
+    kept = epoxy.Session(make(), make(40, seed=1))
+    kept.comparison()
+
+    kept.set_radius(kept.sources[0], 0.3)
+    kept.switch(kept.sources[1], False)
+
+    fresh = epoxy.Session(make(), make(40, seed=1))
+    fresh.set_radii({kept.sources[0]: 0.3})
+    fresh.switch(kept.sources[1], False)
+    assert kept.comparison()["epoxy"] == fresh.comparison()["epoxy"]
+    np.testing.assert_array_equal(kept.beside().proba[0], fresh.beside().proba[0])

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import benching, demo, project, theorising, training, tuning, watching
+from . import benching, demo, project, studio, theorising, training, tuning, watching
 
 
 class Command(Protocol):
@@ -148,5 +148,14 @@ ALL: tuple[Command, ...] = (
         "Ctrl-C.",
         watching.arguments,
         watching.run,
+    ),
+    Simple(
+        "studio",
+        "The project in a browser: edit, label, move a radius, and watch every label change.",
+        "Serves on this machine alone, prints one line with the address (its token opens the page) and\n"
+        "ends with Ctrl-C. Save lfs.py in any editor meanwhile. Needs: pip install 'epoxy-ws[studio]'.\n\n"
+        "  epoxy studio spam/",
+        studio.arguments,
+        studio.run,
     ),
 )

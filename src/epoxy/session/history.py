@@ -38,6 +38,16 @@ class History:
     def __len__(self) -> int:
         return len(self._past)
 
+    @property
+    def undoable(self) -> str | None:
+        """What undo would take back, in words."""
+        return self._past[-1].what if self._past else None
+
+    @property
+    def redoable(self) -> str | None:
+        """What redo would do again, in words."""
+        return self._future[-1].what if self._future else None
+
     def done(self, edit: Edit, inverse: Edit, what: str, number: int) -> None:
         """Remember an edit; what was undone before it cannot be redone any more."""
         self._future.clear()

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..engines import Engine, Outcome, PaperEngine, Scores, majority_scores, scores_of
+from ..engines import Outcome, Scores, majority_scores, scores_of
 from ..votes import ABSTAIN
-from ..weighting import Nearest
 from ..workspace import TRAIN
 from .edits import Edit
 from .state import Change
 
 
-def comparison(name: str, outcome: Outcome, own: Scores, positive: str | None) -> dict[str, Scores]:
-    """Majority vote, the paper's pipeline and a model, scored on the same rows."""
-    workspace = outcome.workspace
+def comparison(
+    name: str, outcome: Outcome, beside: Outcome, own: Scores, positive: str | None
+) -> dict[str, Scores]:
+    """Majority vote, the paper's pipeline (`beside`) and a model, scored on the same rows."""
     found = {"majority": majority_scores(outcome, positive)}
     if name != "epoxy":
-        paper: Engine = PaperEngine(None, None, Nearest(), workspace.near.metric)
-        beside = paper.update(workspace)
-        if beside.held_out is not None and outcome.held_out is not None:
+        held = beside.held_out
+        if held is not None and outcome.held_out is not None:
             missing = np.isnan(outcome.held_out).any(axis=1)
-            beside.held_out[missing] = np.nan
+            beside = replace(beside, held_out=np.where(missing[:, None], np.nan, held))
         found["epoxy"] = scores_of(beside, positive)
     return {**found, name: own}
 

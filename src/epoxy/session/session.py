@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..engines import Engine, Outcome, engine_of, scores_of
+from ..engines import Engine, Outcome, PaperEngine, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood
 from ..progress import Progress, silent, waiting
 from ..votes import Split
+from ..weighting import Nearest
 from ..workspace import Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
@@ -31,14 +32,16 @@ from .history import History, Step
 from .records import Records
 from .state import Change, RowNames, State
 from .store import Behind
-from .view import SPLITS, SessionView
+from .trials import Trial
+from .verbs import SessionVerbs
+from .view import SPLITS
 
 if TYPE_CHECKING:
     from .folder import Folder
     from .tuning import Tuned
 
 
-class Session(SessionView):
+class Session(SessionVerbs):
     """A train split, a dev split and one model, always in step.
 
     Parameters
@@ -100,11 +103,13 @@ class Session(SessionView):
         self.classes, self.positive = train.classes, positive
         self.folder = folder
         self._rows = rows
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while an edit is made; hold it to read several things of one moment."""
         self._watchers: list[Callable[[Change], None]] = []
         self._history = History()
         self._version = self._number = 0  # edits seen, and the number of the last one in the log
         self._engine: Engine = engine_of(self.model_template)
+        self._paper = PaperEngine(None, None, Nearest(), self._engine.metric)
         splits = (train,) if dev is None else (train, dev)
         near = Neighbourhood.over(
             splits,
@@ -214,14 +219,14 @@ class Session(SessionView):
         """Vote with a labeling function on the session's rows (or on those given), and add its votes."""
         from .voting import votes_of
 
-        return self.apply(votes_of(lf, self._rows if rows is None else rows, self.classes))
+        return self.apply(votes_of(lf, self._rows if rows is None else rows, self._state))
 
     def reload(self) -> Change | None:
         """Run lfs.py and what it imports again; only functions whose meaning changed vote again.
 
         None where nothing changed.
         """
-        with self._lock:
+        with self.lock:
             return self._need_folder("reload").reload(self)
 
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
@@ -241,7 +246,7 @@ class Session(SessionView):
 
     def undo(self) -> Change:
         """Take the last edit back."""
-        with self._lock:
+        with self.lock:
             step = self._history.last()
             change = self._run(step.inverse, f"undo {step.what}", step)
             self._history.undone()
@@ -249,7 +254,7 @@ class Session(SessionView):
 
     def redo(self) -> Change:
         """Do the edit again that was taken back last."""
-        with self._lock:
+        with self.lock:
             step = self._history.next()
             change = self._run(step.edit, f"redo {step.what}", step, undoing=False)
             self._history.redone(self._number)
@@ -257,25 +262,30 @@ class Session(SessionView):
 
     def apply(self, edit: Edit) -> Change:
         """Do an edit: the one way in which anything changes."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None)
 
-    def preview(self, edit: Edit) -> Change:
-        """What an edit would do; nothing is kept."""
-        with self._lock:
+    def trial(self, edit: Edit) -> Trial:
+        """All that an edit would lead to; nothing is kept."""
+        with self.lock:
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
             found = scores_of(outcome, self.positive)
             scored = (self._scores, found)
             words = _words(edit, self._state)
-            return scoring.change_between(
+            change = scoring.change_between(
                 self._outcome, outcome, edit, words, self._version + 1, scored, start
             )
+            return Trial(change, outcome, state, found)
+
+    def preview(self, edit: Edit) -> Change:
+        """The difference an edit would make; nothing is kept."""
+        return self.trial(edit).change
 
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
-        with self._lock:
+        with self.lock:
             if not self._version:  # nothing was edited since it was
                 return self._outcome
             with self._told("fitting"):
@@ -327,9 +337,17 @@ class Session(SessionView):
             watcher(change)
         return change
 
+    def catch_up(self) -> bool:
+        """Take up what other processes decided since the last look; whether there was anything."""
+        with self.lock:
+            before = self._version
+            if self.folder is not None:
+                self.folder.catch_up(self)
+            return self._version != before
+
     def apply_outside(self, edit: Edit) -> Change:
         """Do an edit that came from outside (a saved lfs.py), which undo does not take back."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None, mine=False)
 
     def follow(self, edit: Edit) -> None:

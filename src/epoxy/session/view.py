@@ -8,7 +8,7 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..diagnostics.report import Column, Table
-from ..engines import Engine, Outcome, Scores
+from ..engines import Engine, Outcome, PaperEngine, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
 from ..votes import Split, Votes
@@ -19,6 +19,8 @@ from .state import State
 
 if TYPE_CHECKING:
     from .folder import Folder
+    from .history import History
+    from .trials import Trial
 
 SPLITS = ("train", "dev")
 
@@ -35,11 +37,30 @@ class SessionView:
     _outcome: Outcome
     _scores: Scores
     _version: int
+    _number: int
+    _history: History
+    _paper: PaperEngine  # the paper's pipeline, kept in step beside the model
+    _beside: Outcome | None = None
 
     @property
     def version(self) -> int:
         """Counts edits."""
         return self._version
+
+    @property
+    def last_edit(self) -> int:
+        """The number of the last edit in the project's log; without a project as `version`."""
+        return self._version if self.folder is None else self.folder.store.seen
+
+    @property
+    def undoable(self) -> str | None:
+        """What undo would take back, in words."""
+        return self._history.undoable
+
+    @property
+    def redoable(self) -> str | None:
+        """What redo would do again, in words."""
+        return self._history.redoable
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -137,9 +158,23 @@ class SessionView:
             raise NotIdentifiable(self._outcome.problem)
         return self._outcome.model
 
-    def comparison(self) -> dict[str, Scores]:
-        """Scores of majority vote, the paper's pipeline and this model, on the same rows."""
-        return scoring.comparison(self._engine.name, self._outcome, self._scores, self.positive)
+    def beside(self, outcome: Outcome | None = None) -> Outcome:
+        """What the paper's pipeline makes of the same votes and labels, or of those of another outcome."""
+        found = self._outcome if outcome is None else outcome
+        if self._engine.name == "epoxy":
+            return found
+        if self._beside is None or self._beside.workspace is not found.workspace:
+            self._beside = self._paper.update(found.workspace)
+        return self._beside
+
+    def comparison(self, trial: Trial | None = None) -> dict[str, Scores]:
+        """Scores of majority vote, the paper's pipeline and this model on the same rows.
+
+        Of a trial, where one is given.
+        """
+        at = self._outcome if trial is None else trial.outcome
+        own = self._scores if trial is None else trial.scores
+        return scoring.comparison(self._engine.name, at, self.beside(at), own, self.positive)
 
     def report(self, split: str = "dev") -> Report:
         """What each source does on a split, and how good the model's labels are."""

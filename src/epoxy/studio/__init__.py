@@ -1,0 +1,1 @@
+"""A local web app over a session: every verb of it behind one door, for a page, a script and a notebook."""

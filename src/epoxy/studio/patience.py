@@ -1,0 +1,63 @@
+"""Connections that send nothing, or send slowly, do not keep the studio from those that work.
+
+A connection has a few seconds to send a request whole. Where there are too many, the one that came first
+of those without a request makes room; those in the middle of one, and WebSockets, stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .security import CONNECTIONS, PATIENCE
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's HTTP protocol with limits on those who wait."""
+
+    deadline: asyncio.TimerHandle | None = None
+    since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room, and begin to wait."""
+        if len(self.connections) >= CONNECTIONS:
+            idle = [e for e in self.connections if isinstance(e, PatientProtocol) and e.is_idle]
+            if not idle:
+                transport.abort()
+                return
+            first = min(idle, key=lambda each: each.since)
+            self.connections.discard(first)
+            first.transport.abort()
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self._wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        cycle: Any = self.cycle
+        return cycle is None or bool(cycle.response_complete)
+
+    def _wait(self) -> None:
+        self.deadline = self.loop.call_later(PATIENCE, self._give_up, self.cycle)
+
+    def _give_up(self, before: Any) -> None:
+        """End a connection that began no request since the last look, or that answers none."""
+        if self.is_idle and self.cycle is before:
+            self.transport.abort()
+        else:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+            super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """A WebSocket may be quiet."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+        super().handle_websocket_upgrade(event)

@@ -1,0 +1,285 @@
+"""One session, the pages that look at it, and one thread that does their work in order.
+
+A verb is asked for with `ask` from any thread and done in the worker thread under the session's lock, so
+that an answer is of one moment. Of what a page tries while a slider moves only the newest is done: an
+older one that still waits is answered as superseded. After an edit, whoever made it (a page, a saved file,
+another process, the notebook), every page is sent the marks that changed, and when nothing waits any more
+the new state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..engines import Outcome
+from ..errors import EpoxyError
+from . import showing
+from .frames import Reply, as_json, packed
+from .marks import Scene, difference, paint
+
+if TYPE_CHECKING:
+    from ..session import Change, Session
+    from .picture import Pictures
+
+log = logging.getLogger("epoxy.studio")
+WAITING, QUIET = 256, 0.3
+"""Most verbs of one page that may wait, and seconds without work before the doctor looks."""
+
+
+class Superseded(EpoxyError):
+    """A page asked for the same again before this was begun; only the newest is answered."""
+
+
+class Busy(EpoxyError):
+    """A page asks faster than it can be answered."""
+
+
+@dataclass(eq=False)
+class Page:
+    """One connection: what it colours by, what it tries, what it has selected."""
+
+    push: Callable[[str | bytes], None] = lambda message: None
+    by: str | None = None  # None: it has not asked for marks yet
+    source: str | None = None
+    marks: np.ndarray | None = None  # what it shows
+    trial: Outcome | None = None  # what would follow from what it tries
+    flipped: np.ndarray | None = None  # rows that would flip then
+    draft: tuple[np.ndarray, ...] | None = None
+    selection: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def forget(self) -> None:
+        """Try nothing any more."""
+        self.trial = self.flipped = self.draft = None
+
+
+@dataclass(eq=False)
+class _Work:
+    """Something to do, and where to say that it is done."""
+
+    page: Page | None
+    name: str
+    run: Callable[[], Any]
+    done: Future[Any]
+
+
+class Room:
+    """A session and those who look at it."""
+
+    def __init__(self, session: Session, pictures: Pictures | None = None) -> None:
+        self.session, self.pictures = session, pictures
+        self.pages: list[Page] = []
+        self.scored: dict[int, tuple[dict[str, float], int]] = {}
+        """Scores after edits made while the room was open, and labels flipped, by number in the log."""
+        self.findings: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self.code_error: dict[str, Any] | None = None
+        self.jobs: dict[int, threading.Event] = {}
+        self.seconds = 0.0
+        self._version = self._told = session.version
+        self._changes: deque[tuple[Change, str]] = deque()
+        self._by = "studio"
+        self._waiting: deque[_Work] = deque()
+        self._wake = threading.Condition()
+        self._open = True
+        self._stop_watching = session.subscribe(self._noticed)
+        self._worker = threading.Thread(target=self._work, name="epoxy-studio", daemon=True)
+        self._worker.start()
+
+    def close(self) -> None:
+        """Do no more; what waits is answered as refused."""
+        self._stop_watching()
+        with self._wake:
+            self._open = False
+            self._wake.notify()
+        self._worker.join(10)
+
+    # asking
+
+    def ask(
+        self, page: Page | None, name: str, run: Callable[[], Any], *, newest: bool = False
+    ) -> Future[Any]:
+        """Do `run` in the worker thread after all that was asked for before.
+
+        `newest`: of this name and page, what still waits is not worth doing any more.
+        """
+        work = _Work(page, name, run, Future())
+        with self._wake:
+            waiting = [each for each in self._waiting if page is not None and each.page is page]
+            old = [each for each in waiting if newest and each.name == name]
+            for each in old:
+                self._waiting.remove(each)
+            crowded = len(waiting) - len(old) >= WAITING
+            if not crowded and self._open:
+                self._waiting.append(work)
+            self._wake.notify()
+        for each in old:
+            each.done.set_exception(Superseded(f"a newer {name} came before this one was begun"))
+        if crowded:
+            work.done.set_exception(
+                Busy(f"{WAITING} requests wait already; wait for their answers")
+            )
+        elif not self._open:
+            work.done.set_exception(Busy("the studio is closing; start it again"))
+        return work.done
+
+    def tell(self, type: str, **fields: Any) -> None:  # noqa: A002 - the protocol's word
+        """Send every page a message."""
+        text = as_json({"id": 0, "type": type, **fields})
+        for page in tuple(self.pages):
+            page.push(text)
+
+    # the worker thread
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                if not self._waiting and self._open and not self._changed():
+                    self._wake.wait(QUIET)
+                if not self._open:
+                    break
+                work = self._waiting.popleft() if self._waiting else None
+            if work is not None:
+                self._do(work)
+            try:
+                self._look(busy=work is not None)
+            except Exception:  # the room stays open whatever one look runs into
+                log.exception("what changed could not be shown")
+        for each in self._waiting:
+            each.done.set_exception(Busy("the studio is closing; start it again"))
+
+    def _do(self, work: _Work) -> None:
+        if not work.done.set_running_or_notify_cancel():
+            return
+        try:
+            with self.session.lock:
+                found = work.run()
+                if self._changed():
+                    self._repaint()  # before the answer: what is painted is what takes time
+        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+            work.done.set_exception(error)
+            return
+        work.done.set_result(found)
+
+    def _look(self, busy: bool) -> None:
+        """Show what changed since the last look, once nothing waits; then let the doctor look."""
+        with self.session.lock:
+            if self._changed():
+                self._repaint()
+            if not self._waiting and self._told != self.session.version:
+                self._tell_changes()
+            elif not busy and self.pages and self.findings[0] != self.session.version:
+                self.findings = (self.session.version, showing.findings(self.session))
+                self.tell("findings", findings=self.findings[1])
+
+    def _changed(self) -> bool:
+        return self._version != self.session.version
+
+    def _repaint(self) -> None:
+        """Send every page the marks that changed with the session; nothing is tried any more."""
+        self._version = self.session.version
+        for page in tuple(self.pages):
+            page.forget()
+            self.show(page)
+
+    def _tell_changes(self) -> None:
+        self._told = self.session.version
+        changes = [showing.change(change, by) for change, by in self._drained()]
+        state = showing.state(self)
+        for each in changes or [showing.followed(self.session)]:
+            self.tell("change", change=each, state=state)
+
+    def _drained(self) -> list[tuple[Change, str]]:
+        found = []
+        while self._changes:
+            found.append(self._changes.popleft())
+        return found
+
+    def _noticed(self, change: Change) -> None:
+        """An edit was made, in whichever thread; the worker looks at it next."""
+        thread = threading.current_thread()
+        here = thread is self._worker
+        ours = here or thread.name.startswith(self._worker.name)
+        self._changes.append((change, self._by if ours else "notebook"))
+        self.seconds = change.seconds
+        self.scored[self.session.last_edit] = (dict(change.after), len(change.flipped))
+        if not here:
+            with self._wake:
+                self._wake.notify()
+
+    def under(self, by: str, run: Callable[[], Any]) -> Any:
+        """Do `run`, with changes it makes told as made by `by`."""
+        before, self._by = self._by, by
+        try:
+            return run()
+        finally:
+            self._by = before
+
+    # what pages show
+
+    def painted(self, page: Page) -> np.ndarray:
+        """The marks a page should show now; a source that is gone shows nothing."""
+        real = self.session.outcome
+        source = page.source if page.source in self.session.sources else None
+        return paint(page.by or "label", Scene(page.trial or real, real, source, page.draft))
+
+    def show(self, page: Page, request: int = 0) -> None:
+        """Send a page what changed in its marks."""
+        if page.by is None:
+            return
+        start, now = page.marks, self.painted(page)
+        page.marks = now
+        sparse, n, data = difference(start, now)
+        if sparse and not n and not request:
+            return
+        head = {"id": 0, "type": "marks", "by": page.by, "source": page.source}
+        head |= {"version": self.session.version, "request": request, "sparse": sparse, "n": n}
+        page.push(packed(head, data))
+
+    # jobs
+
+    def start_job(self, what: str, run: Callable[[Callable[[int, int], None]], str]) -> int:
+        """Do long work in a thread of its own, report its progress, and end it where it is cancelled."""
+        number, ended = max(self.jobs, default=0) + 1, threading.Event()
+        self.jobs[number] = ended
+        last = [0.0]
+
+        def told(state: str, done: int = 0, total: int | None = None, message: str = "") -> None:
+            fields = {"job": number, "what": what, "done": done, "total": total}
+            self.tell("job", **fields, state=state, message=message)
+
+        def progress(done: int, total: int) -> None:
+            if ended.is_set():
+                raise _Cancelled
+            if time.monotonic() - last[0] > 0.1 or done >= total:
+                last[0] = time.monotonic()
+                told("running", done, total)
+
+        def work() -> None:
+            try:
+                message = run(progress)
+                told("done", 1, 1, message)
+            except _Cancelled:
+                told("cancelled", message=f"{what} was cancelled; nothing was changed")
+            except EpoxyError as error:
+                told("failed", message=str(error))
+            except Exception:
+                log.exception("%s failed", what)
+                told("failed", message=f"{what} failed; the terminal says why")
+
+        threading.Thread(target=work, name=f"epoxy-studio-{what}", daemon=True).start()
+        return number
+
+
+class _Cancelled(Exception):
+    """Somebody does not want the work done any more."""
+
+
+Verb = Callable[[Room, Page, Any], Reply]

@@ -1,0 +1,201 @@
+"""A studio on this machine: the session, its server, and the files it watches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EpoxyError, MissingExtra, StoreError
+from . import showing
+from .picture import Pictures
+from .room import Room
+from .security import CONNECTIONS, FRAME_LIMIT, PATIENCE, new_token
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+log = logging.getLogger("epoxy.studio")
+HOST, FIRST_PORT, PORTS = "127.0.0.1", 8765, 20
+
+
+def need_server() -> None:
+    """Say what to install where the server's packages are missing."""
+    try:
+        import starlette
+        import uvicorn
+        import watchfiles
+        import websockets
+    except ImportError as error:
+        raise MissingExtra.of("epoxy studio", error.name or "a web server", "studio") from error
+    del starlette, uvicorn, watchfiles, websockets
+
+
+class Studio:
+    """A server over one session, on a port of this machine alone."""
+
+    def __init__(self, session: Session, port: int | None = None) -> None:
+        need_server()
+        self.socket = _bound(port)
+        self.port = int(self.socket.getsockname()[1])
+        self.token = new_token()
+        self.room = Room(session, Pictures(session, self._repictured))
+        self._server: Any = None
+        self._stopped = threading.Event()
+
+    @property
+    def address(self) -> str:
+        """Where the page is, with the token that opens it."""
+        return f"http://{HOST}:{self.port}/?token={self.token}"
+
+    def serve(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until `stop`, or until the process is told to end."""
+        import uvicorn
+
+        from .app import guarded
+        from .patience import PatientProtocol
+
+        config = uvicorn.Config(
+            guarded(self.room, self.port, self.token),
+            http=PatientProtocol,
+            ws="websockets-sansio",
+            ws_max_size=FRAME_LIMIT,
+            ws_per_message_deflate=False,
+            limit_concurrency=4 * CONNECTIONS,
+            timeout_keep_alive=int(PATIENCE),
+            timeout_graceful_shutdown=2,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=False,
+            lifespan="off",
+        )
+        self._server = _make_server()(config, self._watch, ready)
+        self._start_picture()
+        if self._stopped.is_set():
+            self._server.should_exit = True
+        try:
+            self._server.run(sockets=[self.socket])
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """End `serve`, from any thread."""
+        self._stopped.set()
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def close(self) -> None:
+        """Let go of the port, the process and the thread."""
+        if self.room.pictures is not None:
+            self.room.pictures.close()
+        self.room.close()
+        self.socket.close()
+
+    def _start_picture(self) -> None:
+        session, pictures = self.room.session, self.room.pictures
+        texts = _texts(session)
+        cache = None if session.folder is None else session.folder.project.cache / "pictures"
+        if pictures is not None:
+            pictures.start(texts, cache)
+
+    def _repictured(self) -> None:
+        room = self.room
+        room.ask(None, "picture", lambda: room.tell("picture", picture=showing.picture(room)))
+
+    async def _watch(self) -> None:
+        """Take up files that others save, and what they decide, as long as the server runs."""
+        home = self.room.session.folder
+        if home is None:
+            return
+        from watchfiles import awatch
+
+        store = {home.store.path.name, f"{home.store.path.name}-wal", home.store.text.name}
+        where = home.project.folder.resolve()
+
+        def wanted(change: Any, path: str) -> bool:
+            file = Path(path)
+            inside = file.parent.name == home.project.cache.name
+            return file.suffix == ".py" or (inside and file.name in store)
+
+        async for _ in awatch(where, watch_filter=wanted, debounce=100, step=30):
+            self.room.ask(None, "look", lambda: look(self.room))
+
+
+def look(room: Room) -> None:
+    """Take up what others decided, and run lfs.py again if it or what it imports was saved."""
+    session = room.session
+    session.catch_up()
+    if session.folder is not None and session.folder.changed():
+        reload(room)
+
+
+def reload(room: Room) -> None:
+    """Run lfs.py again; where it fails the last good state stays, and every page is told why."""
+    try:
+        room.under("lfs.py", room.session.reload)
+        room.code_error = None
+    except EpoxyError as error:
+        room.code_error = showing.code_error(error)
+    told = {"error": room.code_error, "failures": showing.failures(room.session)}
+    room.tell("functions", **told)
+
+
+def _texts(session: Session) -> list[str] | None:
+    """The text of every train row that is on the map; None where rows have no text."""
+    texts = session.texts
+    if texts is None or texts.column is None:
+        return None
+    near = session.state.workspace.near
+    rows = near.places[0] if near.places and near.places[0] is not None else range(near.sizes[0])
+    return [texts.text(0, int(row)) for row in rows]
+
+
+def _bound(port: int | None) -> socket.socket:
+    """A socket on this machine alone: on the port asked for, or on the first that is free."""
+    if port is not None and not 0 <= port < 65536:
+        raise StoreError(f"{port} is no port; give a number of 0 to 65535")
+    wanted = [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + PORTS), 0]
+    for each in wanted:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((HOST, each))
+            made.listen(CONNECTIONS)
+            return made
+        except OSError as error:
+            made.close()
+            problem = error
+    raise StoreError(
+        f"port {port} of this machine cannot be used ({problem.strerror}); "
+        "choose another: --port N, or leave it out"
+    ) from problem
+
+
+def _make_server() -> Any:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """uvicorn's server with something to do beside it."""
+
+        def __init__(self, config: Any, beside: Callable[[], Any], ready: Callable[[], None]):
+            super().__init__(config)
+            self._beside, self._ready = beside, ready
+
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            self._task = asyncio.create_task(self._beside())
+            self._ready()
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            await super().shutdown(sockets)
+
+    return Server

@@ -1,0 +1,441 @@
+"""The table of verbs: what a page, a script or a notebook may ask, and what the session answers.
+
+Each verb is one line of the table: a request (a dataclass, checked by `requests`), and a function of the
+room, the page and the request. HTTP, the WebSocket and the notebook look verbs up here and nowhere else.
+There is no logic of labelling in this package: verbs read the session, or edit it, and say what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from ..errors import EpoxyError, ParameterError, UnknownName
+from ..session import Radii
+from ..session.edits import known
+from . import drafts, showing
+from .frames import Reply
+from .requests import Count, Name, Row, Within, Words, read
+from .room import Busy, Page, Room, Superseded
+from .sources import SourceTable, ordered
+
+Setting = Annotated[float, Within(0, 1e6)] | Literal["auto"] | None
+ColourBy = Literal["label", "source", "uncertain", "hand", "novote", "draft"]
+Filter = Literal[
+    "all", "uncertain", "conflict", "novote", "wrong", "hand", "near", "voted", "flipped"
+]
+SourceSort = Literal["file", "name", "coverage", "extended", "own", "lent", "conflicts", "radius"]
+Purpose = Literal["mix", "teach", "score", "cover", "conflict", "check"]
+SHOWN, LOST, MOST_ROWS = 1000, 5, 500
+"""Sources and rows in one answer at most, and rows shown that lose a lent vote."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A request without fields."""
+
+
+@dataclass(frozen=True)
+class Colour:
+    """How this connection colours the map from now on."""
+
+    by: ColourBy
+    source: Name | None = None
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Some lines of the table of sources."""
+
+    find: Words = ""
+    sort: SourceSort = "file"
+    descending: bool = False
+    offset: Count = 0
+    limit: Annotated[int, Within(0, SHOWN)] = 100
+
+
+@dataclass(frozen=True)
+class OneSource:
+    """A source by name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class TryRadius:
+    """A radius while it is dragged."""
+
+    source: Name
+    radius: Setting
+    request: Count
+
+
+@dataclass(frozen=True)
+class Radius:
+    """A radius that is kept."""
+
+    source: Name
+    radius: Setting
+
+
+@dataclass(frozen=True)
+class SwitchSource:
+    """A source switched on or off."""
+
+    source: Name
+    on: bool
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """A label given to a row, or taken back."""
+
+    row: Row
+    label: Name | None
+    chosen: Name | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A question about rows."""
+
+    find: Words = ""
+    like: Row | None = None
+    filter: Filter = "all"
+    source: Name | None = None
+    selection: tuple[Row, ...] | None = None
+    sort: Literal["unsure", "sure", "file", "like", "distance"] | None = None
+    offset: Count = 0
+    limit: Annotated[int, Within(0, MOST_ROWS)] = 50
+
+
+@dataclass(frozen=True)
+class OneRow:
+    """A row by number."""
+
+    row: Row
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """Rows by number."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to label next."""
+
+    n: Annotated[int, Within(1, 200)] = 10
+    purpose: Purpose = "mix"
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """A job that is not wanted any more."""
+
+    job: Count
+
+
+@dataclass(frozen=True)
+class Export:
+    """A format."""
+
+    kind: Literal["csv", "jsonl", "parquet"]
+
+
+# reading
+
+
+def _state(room: Room, page: Page, body: Nothing) -> Reply:
+    return Reply(showing.state(room))
+
+
+def _picture(room: Room, page: Page, body: Nothing) -> Reply:
+    return Reply(showing.picture(room))
+
+
+def _positions(room: Room, page: Page, body: Nothing) -> Reply:
+    n_rows = room.session.n_rows
+    if room.pictures is None or room.pictures.kind == "none":
+        return Reply({"kind": "none", "total": n_rows}, np.zeros((n_rows, 2), "<f4").tobytes())
+    found = room.pictures.positions(room.session)
+    return Reply({"kind": room.pictures.kind, "total": n_rows}, found.astype("<f4").tobytes())
+
+
+def _colour(room: Room, page: Page, body: Colour) -> Reply:
+    if body.by == "source":
+        if body.source is None:
+            raise ParameterError("the map is coloured by one source; name it: source")
+        known(room.session.state.workspace, body.source)
+    page.by, page.source = body.by, body.source
+    page.marks = room.painted(page)
+    head = {"by": body.by, "source": body.source, "version": room.session.version}
+    return Reply(head, page.marks.tobytes())
+
+
+def _sources(room: Room, page: Page, body: Sources) -> Reply:
+    table = SourceTable(room.session, room.session.outcome)
+    words = body.find.lower().split()
+    found = [
+        each
+        for each in room.session.state.workspace.sources
+        if all(word in each.name.lower() for word in words)
+    ]
+    part = slice(body.offset, body.offset + body.limit)
+    if body.sort == "file":  # no line is made that is not shown
+        chosen = (found[::-1] if body.descending else found)[part]
+        rows = [table.row(each) for each in chosen]
+    else:
+        rows = ordered(list(map(table.row, found)), body.sort, descending=body.descending)[part]
+    lines = [drafts.described(room, row) for row in rows]
+    return Reply({"total": len(found), "sources": lines})
+
+
+def _source(room: Room, page: Page, body: OneSource) -> Reply:
+    source = known(room.session.state.workspace, body.name)
+    row = SourceTable(room.session, room.session.outcome).row(source)
+    return Reply(drafts.detailed(room, drafts.described(room, row)))
+
+
+def _rows(room: Room, page: Page, body: Rows) -> Reply:
+    found = _found(room, page, body)
+    shown = found.rows[body.offset : body.offset + body.limit].tolist()
+    lines = [showing.row_line(room.session, each) for each in shown]
+    return Reply({"total": len(found.rows), "rows": lines, "counts": dict(found.counts)})
+
+
+def _all_rows(room: Room, page: Page, body: Rows) -> Reply:
+    rows = _found(room, page, body).rows
+    return Reply({"total": len(rows)}, np.asarray(rows, dtype="<u4").tobytes())
+
+
+def _found(room: Room, page: Page, body: Rows) -> Any:
+    from ..session.browsing import RowQuery
+
+    selection = None if body.selection is None else np.array(body.selection, dtype=np.int64)
+    query = RowQuery(
+        find=body.find,
+        like=body.like,
+        filter=body.filter,
+        source=body.source,
+        selection=selection,
+        flipped=np.zeros(0, dtype=np.int64) if page.flipped is None else page.flipped,
+        sort=body.sort,
+    )
+    return room.session.browse(query)
+
+
+def _row(room: Room, page: Page, body: OneRow) -> Reply:
+    line = showing.row_line(room.session, body.row, whole=True)
+    cells = {} if room.session.texts is None else room.session.cells(body.row)
+    return Reply(line | {"columns": cells})
+
+
+def _why(room: Room, page: Page, body: OneRow) -> Reply:
+    return Reply(showing.why(room.session, body.row))
+
+
+def _next(room: Room, page: Page, body: Next) -> Reply:
+    found = room.session.next(body.n, body.purpose, seed=room.session.last_edit)
+    rows = []
+    for each in found:
+        at = room.session.names.index(each.split)
+        line = showing.row_line(room.session, room.session.number((at, each.row)))
+        rows.append(line | {"reason": each.reason, "purpose": each.purpose, "chosen": each.chosen})
+    return Reply({"rows": rows})
+
+
+def _history(room: Room, page: Page, body: Nothing) -> Reply:
+    home = room.session.folder
+    records = [] if home is None else home.store.records()
+    undone = {each.undoes for each in records if each.undoes is not None}
+    edits = []
+    for each in records:
+        scores, flipped = room.scored.get(each.number, (None, None))
+        told = {"number": each.number, "at": _time(each.at), "who": each.who, "what": each.what}
+        told |= {"mine": home is not None and each.who == home.store.who}
+        edits.append(told | {"undone": each.number in undone, "scores": scores, "flipped": flipped})
+    return Reply({"edits": edits})
+
+
+def _time(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+# trying
+
+
+def _try_radius(room: Room, page: Page, body: TryRadius) -> Reply:
+    session = room.session
+    now = known(session.state.workspace, body.source)
+    trial = session.trial(Radii({body.source: body.radius}))
+    page.trial, page.flipped, page.draft = trial.outcome, trial.change.flipped, None
+    room.show(page, body.request)
+    then = known(trial.outcome.workspace, body.source)
+    tables = SourceTable(session, session.outcome), SourceTable(session, trial.outcome)
+    pairs = list(zip(tables, (now, then)))
+    lent = [table.lent_rows(source) for table, source in pairs]
+    rows = [table.row(source) for table, source in pairs]
+    facts = {name: [row[name] for row in rows] for name in ("extended", "lent", "conflicts")}
+    return Reply(
+        {
+            "request": body.request,
+            "what": trial.change.what,
+            "seconds": trial.change.seconds,
+            "flipped": len(trial.change.flipped),
+            "comparison": showing.comparison(session, trial),
+            "source": facts | {"lentRows": [len(each) for each in lent]},
+            "lost": _lost(room, now, np.setdiff1d(lent[0], lent[1], assume_unique=True)),
+        }
+    )
+
+
+def _lost(room: Room, source: Any, rows: np.ndarray) -> list[dict[str, Any]]:
+    """The rows that borrow no more, those that just fell out first."""
+    far = source.loans[0].distance[rows]
+    found = []
+    for at in np.argsort(far, kind="stable")[:LOST]:
+        line = showing.row_line(room.session, int(rows[at]))
+        kept = {name: line[name] for name in ("row", "text", "hand")}
+        found.append(kept | {"distance": float(far[at])})
+    return found
+
+
+def _drop(room: Room, page: Page, body: Nothing) -> Reply:
+    page.forget()
+    room.show(page)
+    return Reply({})
+
+
+# editing; what an edit changed is sent to every page by the room
+
+
+def _radius(room: Room, page: Page, body: Radius) -> Reply:
+    return _made(room.session.set_radius(body.source, body.radius))
+
+
+def _switch(room: Room, page: Page, body: SwitchSource) -> Reply:
+    return _made(room.session.switch(body.source, body.on))
+
+
+def _label(room: Room, page: Page, body: LabelRow) -> Reply:
+    session = room.session
+    at, row = session.place(body.row)
+    name = session.state.names.name((at, row))[1]
+    return _made(session.label(name, body.label, session.names[at], chosen=body.chosen))
+
+
+def _undo(room: Room, page: Page, body: Nothing) -> Reply:
+    return _made(room.session.undo())
+
+
+def _redo(room: Room, page: Page, body: Nothing) -> Reply:
+    return _made(room.session.redo())
+
+
+def _made(change: Any) -> Reply:
+    return Reply(showing.change(change, "studio"))
+
+
+def _tune(room: Room, page: Page, body: Nothing) -> Reply:
+    number = room.start_job("tune", lambda progress: str(room.session.tune(progress=progress)))
+    return Reply({"job": number})
+
+
+def _cancel(room: Room, page: Page, body: Cancel) -> Reply:
+    if body.job not in room.jobs:
+        raise UnknownName.of("job", body.job, room.jobs)
+    room.jobs[body.job].set()
+    return Reply({})
+
+
+def _export(room: Room, page: Page, body: Export) -> Reply:
+    if room.session.folder is None:
+        raise ParameterError(
+            "a session without a project folder has no place to write to; "
+            "write its labels from Python: session.export(PATH)"
+        )
+    name = f"labels.{body.kind}"
+    path = room.session.export(room.session.folder.project.labels / name, body.kind)
+    return Reply({"path": str(path), "url": f"/api/export/{name}"})
+
+
+def _select(room: Room, page: Page, body: SomeRows) -> Reply:
+    rows = np.unique(np.array(body.rows, dtype=np.int64))
+    if len(rows) and rows[-1] >= room.session.n_rows:
+        room.session.place(int(rows[-1]))  # says which rows there are
+    page.selection = rows
+    return Reply({})
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A request and what answers it."""
+
+    request: type
+    run: Callable[[Room, Page, Any], Reply]
+    about: str
+    newest: bool = False  # of several that wait only the last is worth doing
+    binary: bool = False
+
+
+VERBS: dict[str, Verb] = {
+    "state": Verb(Nothing, _state, "Everything but rows and sources."),
+    "picture": Verb(Nothing, _picture, "Which picture of the rows there is."),
+    "positions": Verb(Nothing, _positions, "Where every row is on the map.", binary=True),
+    "colour": Verb(Colour, _colour, "Two bytes for every row.", binary=True),
+    "sources": Verb(Sources, _sources, "Lines of the table of sources."),
+    "source": Verb(OneSource, _source, "All about one source."),
+    "rows": Verb(Rows, _rows, "Rows that match."),
+    "all_rows": Verb(Rows, _all_rows, "Numbers of all rows that match.", binary=True),
+    "row": Verb(OneRow, _row, "One row with all its cells."),
+    "why": Verb(OneRow, _why, "Why a row has its label."),
+    "next": Verb(Next, _next, "Rows to label next."),
+    "history": Verb(Nothing, _history, "Every edit of the project."),
+    "try_radius": Verb(TryRadius, _try_radius, "What a radius would change.", newest=True),
+    "drop": Verb(Nothing, _drop, "Try nothing any more."),
+    "radius": Verb(Radius, _radius, "Set how far a source lends."),
+    "switch": Verb(SwitchSource, _switch, "Switch a source on or off."),
+    "label": Verb(LabelRow, _label, "Label a row, or take its label back."),
+    "undo": Verb(Nothing, _undo, "Take the last edit back."),
+    "redo": Verb(Nothing, _redo, "Do an edit again."),
+    "tune": Verb(Nothing, _tune, "Choose radii on the hand labels."),
+    "cancel": Verb(Cancel, _cancel, "End a job."),
+    "export": Verb(Export, _export, "Write the labels to a file."),
+    "select": Verb(SomeRows, _select, "What is selected."),
+}
+
+
+def ask(room: Room, page: Page, name: Any, body: Any) -> Future[Reply]:
+    """Have a verb done; the future has its answer or the error."""
+    try:
+        if not isinstance(name, str) or name not in VERBS:
+            raise UnknownName.of("verb", name if isinstance(name, str) else "?", VERBS)
+        verb = VERBS[name]
+        request: Any = read(verb.request, body)
+    except EpoxyError as error:
+        refused: Future[Reply] = Future()
+        refused.set_exception(error)
+        return refused
+    return room.ask(page, name, lambda: verb.run(room, page, request), newest=verb.newest)
+
+
+def failed(error: BaseException) -> tuple[int, dict[str, Any]]:
+    """Status and words of an error; what was not foreseen is told in general words only."""
+    if not isinstance(error, EpoxyError):
+        message = "something went wrong inside the studio; the terminal it runs in says what"
+        return 500, {"message": message, "kind": "InternalError"}
+    told = {"message": str(error), "kind": type(error).__name__}
+    if isinstance(error, drafts.Conflict):
+        told |= {"theirs": error.theirs, "hash": error.hash}
+    if isinstance(error, Busy):
+        return 429, told
+    return 409 if isinstance(error, Superseded | drafts.Conflict) else 400, told
