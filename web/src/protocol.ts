@@ -179,5 +179,6 @@ export interface Pushed {
   picture: { picture: Picture };
   job: Job;
   functions: { error: CodeError | null; failures: State["failures"] };
+  findings: { findings: State["findings"] }; // the doctor looks when nothing is being edited
   marks: Framed<{ by: ColourBy; source: string | null; version: number; request: number; sparse: boolean; n: number }>;
 }

@@ -1,9 +1,10 @@
 /** Data coordinates in [-1, 1] to pixels of the pane, and back; both axes have one scale. */
 export interface Camera { x: number; y: number; zoom: number; width: number; height: number }
 
-const MARGIN = 0.92;
+// pixels that the tools above, the legend below and the edges take from the pane
+const ABOVE = 52, BELOW = 44, BESIDE = 20;
 
-const scale = (camera: Camera): number => (Math.min(camera.width, camera.height) / 2) * MARGIN * camera.zoom;
+const scale = (camera: Camera): number => (Math.min(camera.width, camera.height) / 2) * camera.zoom;
 
 export function toScreen(camera: Camera, x: number, y: number): [number, number] {
   const k = scale(camera);
@@ -34,8 +35,10 @@ export function pan(camera: Camera, dx: number, dy: number): Camera {
 export function fit(camera: Camera, box: [number, number, number, number]): Camera {
   const [left, bottom, right, top] = box;
   const side = Math.min(camera.width, camera.height);
-  const zoom = Math.min((2 * camera.width) / (side * Math.max(1e-3, right - left)), (2 * camera.height) / (side * Math.max(1e-3, top - bottom)));
-  return { ...camera, x: (left + right) / 2, y: (bottom + top) / 2, zoom: Math.min(200, zoom) };
+  const free = [Math.max(40, camera.width - 2 * BESIDE), Math.max(40, camera.height - ABOVE - BELOW)];
+  const zoom = Math.min(200, (2 * free[0]) / (side * Math.max(1e-3, right - left)), (2 * free[1]) / (side * Math.max(1e-3, top - bottom)));
+  const down = ((ABOVE - BELOW) / 2) * perPixel({ ...camera, zoom });
+  return { ...camera, x: (left + right) / 2, y: (bottom + top) / 2 + down, zoom };
 }
 
 export function bounds(positions: Float32Array, rows?: ArrayLike<number>): [number, number, number, number] {

@@ -35,12 +35,12 @@ void main() {
   if (mode == 0) {
     big = none ? .6 : mix(.5, 1.08, v * v);
     alpha = none ? .6 : mix(.4, .85, v);
-    if ((flag & 2u) != 0u) { outlined = 1.; big = 1.2; alpha = 1.; }
+    if ((flag & 2u) != 0u) { outlined = 1.; big = 1.15; alpha = 1.; }
   } else if (mode == 1) {
     front = kind != 0;
     if (kind == 0) { rgb = dim; shape = 0; big = .6; alpha = .8; }
     else if (kind == 2) { look = 1; big = 1.35; alpha = 1.; }
-    else if (kind == 3) { look = 2; rgb = ink; big = 1.2; alpha = .8; }
+    else if (kind == 3) { look = 2; rgb = ink; big = 1.1; alpha = .5; }
     else { big = 1.3; alpha = 1.; }
   } else if (mode == 2) {
     front = v > .25;
@@ -76,7 +76,7 @@ void main() {
 }`;
 
 export const FRAGMENT = `#version 300 es
-precision mediump float;
+precision highp float;
 flat in vec4 colour;
 flat in int shape, look;
 flat in float extent;
@@ -101,6 +101,6 @@ void main() {
   if (look == 1) d = abs(d + width) - width;
   float cover = clamp(.5 - d, 0., 1.) * colour.a;
   if (cover <= .003) discard;
-  vec3 rgb = outlined > 0. ? mix(colour.rgb, ink, clamp(d + width + .8, 0., 1.)) : colour.rgb;
+  vec3 rgb = outlined > 0. ? mix(colour.rgb, ink, clamp(d + 1.3, 0., 1.)) : colour.rgb;
   pixel = vec4(rgb * cover, cover);
 }`;

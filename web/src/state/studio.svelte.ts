@@ -64,6 +64,9 @@ export class Studio {
     transport.on("marks", (frame) => this.marked(frame));
     transport.on("picture", ({ picture }) => this.pictured(picture));
     transport.on("job", (job) => (this.job = job));
+    transport.on("findings", ({ findings }) => {
+      if (this.state) this.state = { ...this.state, findings };
+    });
     transport.on("functions", ({ error, failures }) => {
       if (this.state) this.state = { ...this.state, code: { error }, failures };
       this.codeVersion++;
