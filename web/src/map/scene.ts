@@ -9,8 +9,8 @@ const GLIDE = 700;
 /** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
 export class Scene {
   camera: Camera = { x: 0, y: 0, zoom: 1, width: 1, height: 1 };
-  positions = new Float32Array(0);
-  marks = new Uint8Array(0);
+  positions: Float32Array = new Float32Array(0);
+  marks: Uint8Array = new Uint8Array(0);
   by: ColourBy = "label";
   theme: Theme = "light";
   frames = 0;
@@ -20,7 +20,7 @@ export class Scene {
   private flags = new Uint8Array(0);
   private selecting = false;
   private grid: Grid | null = null;
-  private before = new Float32Array(0);
+  private before: Float32Array = new Float32Array(0);
   private glideFrom = -Infinity;
   private moving = 0;
   private asked = false;
