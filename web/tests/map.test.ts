@@ -3,7 +3,7 @@ import { bounds, fit, pan, toData, toScreen, zoomAt, type Camera } from "../src/
 import { Grid, contains } from "../src/map/grid";
 import { fixedSubset } from "../src/map/points";
 
-const camera: Camera = { x: 0.1, y: -0.2, zoom: 2, width: 800, height: 500 };
+const camera: Camera = { x: 0.1, y: -0.2, zoom: 2, home: 1, width: 800, height: 500 };
 let seed = 1;
 const random = () => ((seed = (seed * 16807) % 2147483647) / 2147483647) * 2 - 1;
 const positions = Float32Array.from({ length: 4000 }, random);

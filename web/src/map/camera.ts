@@ -1,5 +1,5 @@
-/** Data coordinates in [-1, 1] to pixels of the pane, and back; both axes have one scale. */
-export interface Camera { x: number; y: number; zoom: number; width: number; height: number }
+/** Data coordinates in [-1, 1] to pixels of the pane, and back; both axes have one scale. `home` is the zoom that shows all rows. */
+export interface Camera { x: number; y: number; zoom: number; home: number; width: number; height: number }
 
 // pixels that the tools above, the legend below and the edges take from the pane
 const ABOVE = 52, BELOW = 44, BESIDE = 20;
@@ -20,7 +20,7 @@ export const perPixel = (camera: Camera): number => 1 / scale(camera);
 
 /** Zoom by a factor so that the data under a pixel stays under it. */
 export function zoomAt(camera: Camera, factor: number, px: number, py: number): Camera {
-  const zoom = Math.min(200, Math.max(0.5, camera.zoom * factor));
+  const zoom = Math.min(200 * camera.home, Math.max(0.5 * camera.home, camera.zoom * factor));
   const [x, y] = toData(camera, px, py);
   const [nx, ny] = toData({ ...camera, zoom }, px, py);
   return { ...camera, zoom, x: camera.x + x - nx, y: camera.y + y - ny };
@@ -36,7 +36,7 @@ export function fit(camera: Camera, box: [number, number, number, number]): Came
   const [left, bottom, right, top] = box;
   const side = Math.min(camera.width, camera.height);
   const free = [Math.max(40, camera.width - 2 * BESIDE), Math.max(40, camera.height - ABOVE - BELOW)];
-  const zoom = Math.min(200, (2 * free[0]) / (side * Math.max(1e-3, right - left)), (2 * free[1]) / (side * Math.max(1e-3, top - bottom)));
+  const zoom = Math.min((2 * free[0]) / (side * Math.max(1e-4, right - left)), (2 * free[1]) / (side * Math.max(1e-4, top - bottom)));
   const down = ((ABOVE - BELOW) / 2) * perPixel({ ...camera, zoom });
   return { ...camera, x: (left + right) / 2, y: (bottom + top) / 2 + down, zoom };
 }

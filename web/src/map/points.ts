@@ -110,7 +110,7 @@ export class Points {
 /** Pixels across a point: so many that the pane is a little covered, and it grows slowly with the zoom. */
 export function pointSize(total: number, camera: Camera): number {
   const fair = Math.sqrt((camera.width * camera.height * 0.3) / Math.max(1, total));
-  return Math.min(14, Math.max(1.6, Math.min(7.5, fair)) * Math.max(1, camera.zoom) ** 0.3);
+  return Math.min(14, Math.max(1.6, Math.min(7.5, fair)) * Math.max(1, camera.zoom / camera.home) ** 0.3);
 }
 
 /** The same random rows every time: a step through the numbers that never repeats. */

@@ -8,7 +8,7 @@ const GLIDE = 700;
 
 /** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
 export class Scene {
-  camera: Camera = { x: 0, y: 0, zoom: 1, width: 1, height: 1 };
+  camera: Camera = { x: 0, y: 0, zoom: 1, home: 1, width: 1, height: 1 };
   positions: Float32Array = new Float32Array(0);
   marks: Uint8Array = new Uint8Array(0);
   by: ColourBy = "label";
@@ -22,6 +22,7 @@ export class Scene {
   private grid: Grid | null = null;
   private before: Float32Array = new Float32Array(0);
   private glideFrom = -Infinity;
+  private given: Float32Array | null = null; // as the server gave them, not turned
   private moving = 0;
   private asked = false;
   private watching: (() => void)[] = [];
@@ -42,13 +43,14 @@ export class Scene {
     this.canvas.height = Math.round(height * ratio);
     const first = this.camera.width === 1;
     this.camera = { ...this.camera, width, height };
-    if (first) this.fit();
+    if (first && this.given) this.place(this.given);
     this.draw();
   }
 
   /** New places for the rows. Where the rows were shown before, they glide once. */
   place(positions: Float32Array): void {
-    const glide = positions.length === this.positions.length && positions.length > 0;
+    const glide = positions.length === this.positions.length && positions.length > 0 && positions !== this.given;
+    this.given = positions;
     const [left, bottom, right, top] = bounds(positions);
     const { width, height } = this.camera;
     this.turned = right - left > (top - bottom) * 1.15 !== width > height && Math.abs(right - left - (top - bottom)) > 0.1;
@@ -106,10 +108,11 @@ export class Scene {
 
   fit(rows?: ArrayLike<number>): void {
     const box = bounds(this.positions, rows);
-    const least = rows ? 0.12 : 0;
+    const least = rows ? 0.12 / this.camera.home : 0;
     const grow = (low: number, high: number) => Math.max(0, least - (high - low)) / 2;
     const [gx, gy] = [grow(box[0], box[2]), grow(box[1], box[3])];
     this.camera = fit(this.camera, [box[0] - gx, box[1] - gy, box[2] + gx, box[3] + gy]);
+    if (!rows) this.camera.home = this.camera.zoom;
     this.draw();
   }
 

@@ -144,6 +144,11 @@ export class Studio {
     void this.call("select", { rows: Array.from(this.selection ?? []) });
   }
 
+  /** A row in words: its text, or its name where it is a picture without one. */
+  words(line: { text: string; id: string; image?: boolean }): string {
+    return (line.image && !this.state?.project.text ? "" : line.text) || `row ${line.id}`;
+  }
+
   /** A row's line and columns, kept until something changes. */
   async rowText(row: number): Promise<(RowLine & { columns: Record<string, string> }) | undefined> {
     const known = this.texts.get(row);
