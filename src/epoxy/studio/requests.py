@@ -14,7 +14,17 @@ import math
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ..errors import ParameterError
 
@@ -57,7 +67,8 @@ def read(kind: type[T], body: Any, where: str = "the request") -> T:
     if not isinstance(body, dict):
         raise ParameterError(f"{where} is {_shown(body)}; send an object")
     hints = _hints(cast(Any, kind))
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    fields = dataclasses.fields(cast(Any, kind))
+    known = [field.name for field in fields]
     for name in body:
         if name not in known:
             raise ParameterError(
@@ -65,7 +76,7 @@ def read(kind: type[T], body: Any, where: str = "the request") -> T:
                 f"known: {', '.join(known) or 'none'}"
             )
     given = {}
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for field in fields:
         if field.name in body:
             given[field.name] = _value(hints[field.name], body[field.name], field.name)
         elif field.default is dataclasses.MISSING:
@@ -154,7 +165,7 @@ def _shown(value: Any) -> str:
 def schema(kind: type) -> dict[str, Any]:
     """The JSON schema of a request."""
     hints = _hints(kind)
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    fields = dataclasses.fields(cast(Any, kind))
     found: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,
@@ -187,7 +198,7 @@ def _schema(hint: Any) -> dict[str, Any]:
         return {"enum": list(get_args(hint))}
     if origin is tuple:
         return {"type": "array", "items": _schema(get_args(hint)[0]), "maxItems": MANY}
-    return schema(hint) if dataclasses.is_dataclass(hint) else _PLAIN[hint](bounds)
+    return schema(cast(Any, hint)) if dataclasses.is_dataclass(hint) else _PLAIN[hint](bounds)
 
 
 def _bounds(within: Within | None, word: str) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class Room:
         """Scores after edits made while the room was open, and labels flipped, by number in the log."""
         self.findings: tuple[int, list[dict[str, Any]]] = (-1, [])
         self.code_error: dict[str, Any] | None = None
+        self.written: tuple[str, dict[str, Any]] = ("", {})  # hash of lfs.py, its functions
         self.jobs: dict[int, threading.Event] = {}
         self.seconds = 0.0
         self._version = self._told = session.version

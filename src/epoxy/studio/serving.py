@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EpoxyError, MissingExtra, StoreError
-from . import showing
+from ..errors import MissingExtra, StoreError
+from . import drafts, showing
 from .picture import Pictures
 from .room import Room
 from .security import CONNECTIONS, FRAME_LIMIT, PATIENCE, new_token
@@ -132,18 +132,7 @@ def look(room: Room) -> None:
     session = room.session
     session.catch_up()
     if session.folder is not None and session.folder.changed():
-        reload(room)
-
-
-def reload(room: Room) -> None:
-    """Run lfs.py again; where it fails the last good state stays, and every page is told why."""
-    try:
-        room.under("lfs.py", room.session.reload)
-        room.code_error = None
-    except EpoxyError as error:
-        room.code_error = showing.code_error(error)
-    told = {"error": room.code_error, "failures": showing.failures(room.session)}
-    room.tell("functions", **told)
+        drafts.reload(room)
 
 
 def _texts(session: Session) -> list[str] | None:

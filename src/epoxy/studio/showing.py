@@ -9,7 +9,7 @@ import numpy as np
 
 from ..diagnostics import interval
 from ..engines import Scores
-from ..errors import NotIdentifiable
+from ..errors import CodeError, NotIdentifiable
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN
 from . import images
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 TITLES = {"majority": "majority vote", "epoxy": "Epoxy (the paper)", "fusion": "Fusion"}
 UNSURE, SHORT = 0.8, 400
 """A row is uncertain below this probability; characters of a text shown in a line."""
-_LINE = re.compile(r" on line (\d+): ")
 
 
 def state(room: Room) -> dict[str, Any]:
@@ -147,8 +146,8 @@ def _line_of(failure: Any) -> int | None:
 
 def code_error(error: Exception) -> dict[str, Any]:
     """Why a file of functions could not be run, and its line."""
-    found = _LINE.search(str(error))
-    return {"message": str(error), "line": int(found[1]) if found else None}
+    line = error.line if isinstance(error, CodeError) else None
+    return {"message": str(error), "line": line}
 
 
 def findings(session: Session) -> list[dict[str, Any]]:
@@ -204,7 +203,7 @@ def row_line(session: Session, number: int, *, whole: bool = False) -> dict[str,
     labels, classes = workspace.labels, session.classes
     given = int(labels.y[at][row])
     label = int(outcome.decided[at][row]) if outcome.labels else None
-    text = "" if session.texts is None else session.text(number)
+    text = _text(session, number)
     return {
         "row": number,
         "id": session.state.names.name((at, row))[1],
@@ -220,6 +219,17 @@ def row_line(session: Session, number: int, *, whole: bool = False) -> dict[str,
         ],
         "image": images.column_of(session) is not None,
     }
+
+
+def _text(session: Session, number: int) -> str:
+    """The text of a row; of one without a text column the cells, but for those that make its picture."""
+    if session.texts is None:
+        return ""
+    pictured = images.column_of(session)
+    if session.texts.column is not None or pictured is None:
+        return session.text(number)
+    cells = session.cells(number).items()
+    return ", ".join(f"{name} {value}" for name, value in cells if value and name != pictured)
 
 
 def _votes_on(outcome: Outcome, at: int, row: int) -> list[tuple[Any, int, bool]]:
@@ -265,7 +275,7 @@ def _voice(session: Session, voice: Any) -> dict[str, Any]:
         "lender": lender,
         "lenderText": None
         if lender is None or session.texts is None
-        else session.text(lender)[:SHORT],
+        else _text(session, lender)[:SHORT],
         "distance": voice.distance,
         "weight": voice.weight,
         "detail": voice.detail,

@@ -18,6 +18,7 @@ from ..errors import EpoxyError, ParameterError, UnknownName
 from ..session import Radii
 from ..session.edits import known
 from . import drafts, showing
+from .drafts import SomeRows
 from .frames import Reply
 from .requests import Count, Name, Row, Within, Words, read
 from .room import Busy, Page, Room, Superseded
@@ -118,13 +119,6 @@ class OneRow:
     """A row by number."""
 
     row: Row
-
-
-@dataclass(frozen=True)
-class SomeRows:
-    """Rows by number."""
-
-    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -242,11 +236,10 @@ def _why(room: Room, page: Page, body: OneRow) -> Reply:
 
 
 def _next(room: Room, page: Page, body: Next) -> Reply:
-    found = room.session.next(body.n, body.purpose, seed=room.session.last_edit)
+    found = room.session.next(body.n, body.purpose)
     rows = []
     for each in found:
-        at = room.session.names.index(each.split)
-        line = showing.row_line(room.session, room.session.number((at, each.row)))
+        line = showing.row_line(room.session, each.number)
         rows.append(line | {"reason": each.reason, "purpose": each.purpose, "chosen": each.chosen})
     return Reply({"rows": rows})
 
@@ -411,6 +404,11 @@ VERBS: dict[str, Verb] = {
     "cancel": Verb(Cancel, _cancel, "End a job."),
     "export": Verb(Export, _export, "Write the labels to a file."),
     "select": Verb(SomeRows, _select, "What is selected."),
+    "draft": Verb(drafts.Draft, drafts.draft, "What a function would do.", newest=True),
+    "save_function": Verb(drafts.SaveFunction, drafts.save_function, "Write a function."),
+    "suggest_radius": Verb(SomeRows, drafts.suggest_radius, "A radius for rows like these."),
+    "code": Verb(Nothing, drafts.code, "The file of functions."),
+    "save_code": Verb(drafts.SaveCode, drafts.save_code, "Write the file of functions."),
 }
 
 
