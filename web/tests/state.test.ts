@@ -85,12 +85,12 @@ describe("a draft", () => {
     expect(studio.source).toBe("free_entry_prize");
     expect(studio.draft.open).toBe(false);
   });
-  test("of exemplars takes their class where all were labelled alike", async () => {
+  test("of exemplars begins with the class that most of them have", async () => {
     carrier.answers.draft = () => reply;
     carrier.answers.suggest_radius = () => ({ radius: 0.25, rows: 9 });
-    carrier.answers.row = ({ row }: { row: number }) => ({ row, id: `r${row}`, text: "win cash now", hand: "spam" });
-    await studio.draft.moreLike([3, 5]);
-    expect(studio.draft.definition).toEqual({ kind: "like", label: "spam", rows: ["r3", "r5"], radius: 0.25 });
+    carrier.answers.row = ({ row }: { row: number }) => ({ row, id: `r${row}`, text: "win cash now", hand: row === 3 ? "spam" : null, label: row === 9 ? "ham" : "spam" });
+    await studio.draft.moreLike([3, 5, 9]);
+    expect(studio.draft.definition).toEqual({ kind: "like", label: "spam", rows: ["r3", "r5", "r9"], radius: 0.25 });
   });
   test("whose code cannot run is not saved", async () => {
     carrier.answers.draft = () => ({ ...reply, ok: false, error: { message: "bad pattern", line: null } });

@@ -28,6 +28,9 @@ export const KEYS: Key[] = [
   { keys: ["?", "shift+?"], show: "?", words: "all keys", action: "keys" },
 ];
 
+/** What the platform calls the key of its shortcuts. */
+export const MOD = /Mac|iP/.test(globalThis.navigator?.platform ?? "") ? "⌘" : "Ctrl ";
+
 export interface Press { key: string; ctrlKey: boolean; metaKey: boolean; shiftKey: boolean; altKey: boolean }
 
 export function pressed(event: Press): string {

@@ -160,7 +160,7 @@ export class Scene {
     const part = Math.min(1, (performance.now() - this.glideFrom) / GLIDE);
     const moved = part < 1 ? part * part * (3 - 2 * part) : 1;
     this.points.draw(this.camera, {
-      by: this.by, theme: this.theme, selecting: this.selecting, moving: this.moving !== 0, moved,
+      by: this.by, theme: this.theme, selecting: this.selecting && this.by !== "draft", moving: this.moving !== 0, moved,
       pixels: this.canvas.width / this.camera.width,
     });
     this.frames++;

@@ -58,8 +58,8 @@ void main() {
     else if (kind == 1) { look = 1; alpha = .7; }
     else { big = .7; alpha = .3; }
   } else {
-    front = kind != 0;
-    if (kind == 0) { rgb = dim; shape = 0; big = .6; alpha = .8; }
+    front = kind == 2 || (kind == 1 && !none);
+    if (!front) { rgb = dim; shape = 0; big = .6; alpha = .8; }
     else if (kind == 2) { outlined = 1.; big = 1.6; alpha = 1.; }
     else { look = 1; big = 1.3; alpha = 1.; }
   }

@@ -95,9 +95,9 @@ export class FunctionDraft {
       this.studio.call("suggest_radius", { rows: some }), ...some.map((row) => this.studio.rowText(row)),
     ]);
     const rows = lines.flatMap((line) => (line ? [{ row: line.row, id: line.id, text: line.text }] : []));
-    const labels = lines.map((line) => line?.hand ?? null).filter((label) => label !== null);
-    const same = labels.length && labels.every((label) => label === labels[0]) ? labels[0] : null;
-    this.start("like", { rows, label: same, radius: suggested?.radius ?? 0.3 });
+    const said = (label: string) => lines.filter((line) => (line?.hand ?? line?.label) === label).length;
+    const label = [...this.studio.classes].sort((a, b) => said(b) - said(a))[0]; // what most of them are
+    this.start("like", { rows, label: said(label) ? label : null, radius: suggested?.radius ?? 0.3 });
   }
 
   preview(): void {
