@@ -20,6 +20,7 @@ window.__epoxy = {
   get frames() { return studio.scene?.frames ?? 0; },
   get timing() { return studio.timing && { ...studio.timing }; },
   get painted() { return studio.painted; },
+  repaint: () => studio.scene?.painted(),
   get zoom() { return studio.scene?.camera.zoom ?? 0; },
   mark: (row: number) => Array.from(studio.scene?.marks.subarray(2 * row, 2 * row + 2) ?? []),
   place(row: number) {

@@ -30,11 +30,12 @@ export class Points {
     this.program = link(gl);
     gl.useProgram(this.program);
     gl.bindVertexArray(gl.createVertexArray());
-    const names = ["scale", "centre", "moved", "size", "mode", "layer", "selecting", "palette", "ink", "dim"];
+    const names = ["scale", "centre", "moved", "size", "mode", "selecting", "palette", "ink", "dim"];
     this.where = Object.fromEntries(names.map((name) => [name, gl.getUniformLocation(this.program, name)]));
     const made = () => gl.createBuffer()!;
     this.buffers = { before: made(), after: made(), mark: made(), flag: made(), subset: made() };
     this.dressed = "";
+    gl.depthFunc(gl.LEQUAL);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
@@ -63,7 +64,7 @@ export class Points {
     const { gl, where } = this;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
     gl.clearColor(0, 0, 0, 0);
-    gl.clear(gl.COLOR_BUFFER_BIT);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     if (!this.total) return;
     this.dress(look.theme);
     const k = 1 / perPixel(camera);
@@ -73,12 +74,10 @@ export class Points {
     gl.uniform1f(where.size, pointSize(this.total, camera) * look.pixels);
     gl.uniform1i(where.mode, MODES[look.by]);
     gl.uniform1i(where.selecting, look.selecting ? 1 : 0);
-    const layers = look.by === "label" && !look.selecting ? [1] : [0, 1];
-    for (const layer of layers) {
-      gl.uniform1i(where.layer, layer);
-      if (look.moving && this.total > SUBSET_ABOVE) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
-      else gl.drawArrays(gl.POINTS, 0, this.total);
-    }
+    if (look.by === "label" && !look.selecting) gl.disable(gl.DEPTH_TEST);
+    else gl.enable(gl.DEPTH_TEST);
+    if (look.moving && this.total > SUBSET_ABOVE) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
+    else gl.drawArrays(gl.POINTS, 0, this.total);
   }
 
   /** Waits until everything drawn is on the canvas: reading one pixel cannot end earlier. */

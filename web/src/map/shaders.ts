@@ -12,7 +12,7 @@ in uvec2 mark;
 in uint flag; // 1 selected, 2 labelled by hand
 uniform vec2 scale, centre;
 uniform float moved, size;
-uniform int mode, layer; // layer 0: what stands back, 1: what stands out
+uniform int mode;
 uniform bool selecting;
 uniform vec3 palette[${PALETTE}];
 uniform vec3 ink, dim;
@@ -70,9 +70,8 @@ void main() {
   colour = vec4(rgb, alpha);
   extent = max(1.5, size * big);
   vec2 at = (mix(before, after, moved) - centre) * scale;
-  bool skip = front != (layer == 1);
-  gl_Position = skip ? vec4(4., 4., 0., 1.) : vec4(at, 0., 1.);
-  gl_PointSize = skip ? 1. : extent + 1.;
+  gl_Position = vec4(at, front ? -.5 : .5, 1.); // what stands out hides what stands back
+  gl_PointSize = extent + 1.;
 }`;
 
 export const FRAGMENT = `#version 300 es
