@@ -27,7 +27,7 @@ def messages(folder: Path, **options) -> Path:
 @contextmanager
 def serving(session: epoxy.Session):
     """A studio that answers until the block ends."""
-    studio, ready = Studio(session, 0), threading.Event()
+    studio, ready = Studio(session, 0, better_picture=False), threading.Event()
     thread = threading.Thread(target=studio.serve, args=(ready.set,))
     thread.start()
     try:

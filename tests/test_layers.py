@@ -53,6 +53,8 @@ def reached(start: str) -> set[str]:
     [
         ("diagnostics", ("model", "fusion", "engines", "session", "cli")),
         ("engines", ("session", "cli")),
+        ("session", ("studio", "cli")),
+        ("studio", ("cli",)),
     ],
 )
 def test_imports_go_down_only(lower, upper):

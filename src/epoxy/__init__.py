@@ -55,6 +55,7 @@ _MODULES = (
     "label_models",
     "neighbors",
     "sequences",
+    "studio",
     "theory",
     "weighting",
 )
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from . import label_models as label_models
     from . import neighbors as neighbors
     from . import sequences as sequences
+    from . import studio as studio
     from . import theory as theory
     from . import weighting as weighting
     from .applying import LabelingWarning as LabelingWarning

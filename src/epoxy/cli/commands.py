@@ -47,7 +47,7 @@ ALL: tuple[Command, ...] = (
         "The whole loop on real data, offline, in seconds.",
         "Writes a project folder with 1,797 handwritten digits and 16 labeling functions, labels it\n"
         "before and after extension, and shows what extension gained. Go on from there:\n"
-        "  epoxy report epoxy-demo     epoxy watch epoxy-demo",
+        "  epoxy report epoxy-demo     epoxy watch epoxy-demo     epoxy studio epoxy-demo",
         demo.arguments,
         demo.run,
     ),

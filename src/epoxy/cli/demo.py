@@ -85,6 +85,7 @@ def run(options: argparse.Namespace) -> None:
     say(f"The project is in {folder}. Go on from there:")
     say(f"  epoxy report {folder}      what each function does")
     say(f"  epoxy watch {folder}       edit {folder / 'lfs.py'} and see every label change")
+    say(f"  epoxy studio {folder}      the same in a browser, row by row on a map")
     write_json({"folder": str(folder), "results": lines}, options.json)
 
 

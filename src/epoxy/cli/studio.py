@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
+from contextlib import suppress
 
 from ..errors import ParameterError
 from .output import say
@@ -38,4 +39,5 @@ def run(options: argparse.Namespace) -> None:
         if not options.no_open:
             webbrowser.open(studio.address)
 
-    studio.serve(ready)
+    with suppress(KeyboardInterrupt):  # how it is meant to end
+        studio.serve(ready)

@@ -7,11 +7,10 @@ import contextlib
 import logging
 import mimetypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -23,10 +22,10 @@ from ..errors import EpoxyError, ParameterError
 from . import images, security
 from .frames import Reply, as_json, packed
 from .openapi import document
-from .requests import Name, Within, parsed, read
+from .requests import parsed, read
 from .room import Page, Room
 from .security import BODY_LIMIT, PATIENCE
-from .verbs import ask, failed
+from .verbs import Message, ask, failed
 
 log = logging.getLogger("epoxy.studio")
 UNBUILT = "the page is not built; run make web"
@@ -202,15 +201,6 @@ class _Outbox:
             self._bytes -= len(message)
 
 
-@dataclass(frozen=True)
-class _Message:
-    """What a page sends."""
-
-    id: Annotated[int, Within(1, 2**53)]
-    verb: Name
-    body: object = None
-
-
 async def _live(socket: WebSocket) -> None:
     room: Room = socket.app.state.room
     await socket.accept()
@@ -241,7 +231,7 @@ async def _listen(socket: WebSocket, room: Room, page: Page, outbox: _Outbox) ->
         if message["type"] == "websocket.disconnect":
             return
         try:
-            told = read(_Message, parsed(message.get("text") or ""), "the message")
+            told = read(Message, parsed(message.get("text") or ""), "the message")
         except EpoxyError as error:
             outbox.put(as_json({"id": 0, "error": failed(error)[1]}))
             continue

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("epoxy.studio")
 NEIGHBOURS, SEED, FORMAT = 15, 0, 1
+PROGRAM = "import sys; from epoxy.studio.projecting import main; main(sys.argv[1])"
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
 
@@ -151,7 +152,7 @@ class Pictures:
             (folder / "texts.json").write_text(json.dumps(told), "utf-8")
 
     def _answers(self, folder: Path) -> Any:
-        command = [sys.executable, "-m", "epoxy.studio.projecting", str(folder)]
+        command = [sys.executable, "-c", PROGRAM, str(folder)]
         with (folder / "said").open("w+") as said:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True

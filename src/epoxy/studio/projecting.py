@@ -1,4 +1,4 @@
-"""The better picture, made in a process of its own: `python -m epoxy.studio.projecting FOLDER`.
+"""The better picture, made in a process of its own: `main(FOLDER)`.
 
 Reads `in.npz` (neighbours, where to start, the first picture) and perhaps `texts.json` there; writes one
 line of JSON with the regions of the first picture, then `umap.npy` and a line with its regions, or a
@@ -21,8 +21,9 @@ MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
 NICE = 10
 
 
-def main(folder: Path) -> None:
+def main(place: str) -> None:
     """Make the picture."""
+    folder = Path(place)
     if hasattr(os, "nice"):
         os.nice(NICE)  # whoever edits comes first
     with np.load(folder / "in.npz") as given:
@@ -119,7 +120,3 @@ def _words(texts: Sequence[str] | None, part: np.ndarray, n_regions: int) -> lis
         ", ".join(str(names[each]) for each in chosen if score[at, each] > 0)
         for at, chosen in enumerate(best)
     ]
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

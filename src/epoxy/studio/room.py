@@ -96,10 +96,12 @@ class Room:
 
     def close(self) -> None:
         """Do no more; what waits is answered as refused."""
-        self._stop_watching()
         with self._wake:
+            if not self._open:
+                return
             self._open = False
             self._wake.notify()
+        self._stop_watching()
         self._worker.join(10)
 
     # asking

@@ -39,8 +39,11 @@ def need_server() -> None:
 class Studio:
     """A server over one session, on a port of this machine alone."""
 
-    def __init__(self, session: Session, port: int | None = None) -> None:
+    def __init__(
+        self, session: Session, port: int | None = None, *, better_picture: bool = True
+    ) -> None:
         need_server()
+        self._better = better_picture
         self.socket = _bound(port)
         self.port = int(self.socket.getsockname()[1])
         self.token = new_token()
@@ -99,10 +102,9 @@ class Studio:
 
     def _start_picture(self) -> None:
         session, pictures = self.room.session, self.room.pictures
-        texts = _texts(session)
         cache = None if session.folder is None else session.folder.project.cache / "pictures"
-        if pictures is not None:
-            pictures.start(texts, cache)
+        if pictures is not None and self._better:
+            pictures.start(texts_of(session), cache)
 
     def _repictured(self) -> None:
         room = self.room
@@ -135,7 +137,7 @@ def look(room: Room) -> None:
         drafts.reload(room)
 
 
-def _texts(session: Session) -> list[str] | None:
+def texts_of(session: Session) -> list[str] | None:
     """The text of every train row that is on the map; None where rows have no text."""
     texts = session.texts
     if texts is None or texts.column is None:

@@ -36,6 +36,15 @@ SHOWN, LOST, MOST_ROWS = 1000, 5, 500
 
 
 @dataclass(frozen=True)
+class Message:
+    """What a page sends, by whichever way."""
+
+    id: Annotated[int, Within(1, 2**53)]
+    verb: Name
+    body: object = None
+
+
+@dataclass(frozen=True)
 class Nothing:
     """A request without fields."""
 

@@ -1,0 +1,533 @@
+"""Attacks on a studio: each is refused, and the server goes on answering."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+pytest.importorskip("watchfiles")
+pytest.importorskip("httpx")
+
+import httpx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+import epoxy
+from epoxy.errors import ParameterError, StoreError
+from epoxy.studio import security
+from epoxy.studio.openapi import document
+from epoxy.studio.requests import parsed, read
+from epoxy.studio.serving import Studio
+from epoxy.studio.verbs import VERBS
+from studio_client import Caller, Tab, messages, serving
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory):
+    folder = messages(tmp_path_factory.mktemp("guarded"))
+    session = epoxy.Session.open(folder)
+    with serving(session) as made:
+        yield made
+
+
+@pytest.fixture
+def call(studio):
+    """The owner; after each attack the server still answers."""
+    with Caller(studio.port, studio.token) as made:
+        yield made
+        assert made("state")["rows"]["total"] == 160
+
+
+def raw(studio, text: str | bytes, wait: float = 10.0) -> bytes:
+    """Send bytes as they are, and read what comes until the other side ends."""
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=wait) as sent:
+        sent.sendall(text if isinstance(text, bytes) else text.encode())
+        found = b""
+        try:
+            while part := sent.recv(65536):
+                found += part
+                if b"\r\n\r\n" in found:
+                    break
+        except OSError:
+            pass
+        return found
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+def get(studio, path: str = "/api/openapi.json", **headers: str) -> bytes:
+    told = {"Host": f"127.0.0.1:{studio.port}", "Authorization": f"Bearer {studio.token}"}
+    told |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items() if value)
+    return raw(studio, f"GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n")
+
+
+def test_the_address_turns_its_token_into_a_cookie_no_script_can_read(call, studio):
+    with httpx.Client(base_url=call.origin) as browser:
+        first = browser.get(f"/?token={studio.token}")
+        page = browser.get("/api/openapi.json")
+
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith(f"epoxy_{studio.port}={studio.token};")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert page.status_code == 200
+
+
+def test_every_answer_carries_the_policy(call, studio):
+    answers = [call.http.get(path) for path in ("/", "/api/openapi.json", "/nowhere")]
+    answers.append(httpx.get(f"{call.origin}/"))
+
+    for answer in answers:
+        for name, value in security.HEADERS.items():
+            assert answer.headers[name] == value
+    assert "unsafe" not in security.POLICY
+    assert len(studio.token) >= 43  # 256 bits in base 64
+
+
+@pytest.mark.parametrize("token", [None, "wrong", "%C3%A9", "x" * 5000])
+def test_without_the_token_nothing_is_answered(call, token):
+    headers = {"Origin": call.origin}
+    if token is not None:
+        headers["Cookie"] = f"epoxy_1=x; {call.origin.rpartition(':')[2]}={token}"
+        headers["Authorization"] = f"Bearer {token}"
+    with httpx.Client(base_url=call.origin, headers=headers) as stranger:
+        answers = [
+            stranger.get("/"),
+            stranger.get("/", params={"token": token or ""}),
+            stranger.get("/api/image/1"),
+            stranger.post("/api/state", json={}),
+        ]
+
+    assert {each.status_code for each in answers} == {401}
+    assert all("set-cookie" not in each.headers for each in answers)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost.evil:{port}",
+        "",
+    ],
+)
+def test_another_name_for_this_machine_is_refused(call, studio, host):
+    answer = get(studio, Host=host.format(port=studio.port))
+
+    assert status(answer) in (400, 403)
+
+
+def test_the_names_of_this_machine_are_ours(call, studio):
+    for name in ("127.0.0.1", "localhost", "[::1]"):
+        assert status(get(studio, Host=f"{name}:{studio.port}")) == 200
+    twice = f"127.0.0.1:{studio.port}\r\nHost: evil.example"
+    assert status(get(studio, Host=twice)) in (400, 403)
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:1"])
+def test_writes_of_another_origin_are_refused(call, origin):
+    headers = {name: value for name, value in call.headers.items() if name != "Origin"}
+    headers |= {} if origin is None else {"Origin": origin}
+
+    answer = httpx.post(f"{call.origin}/api/undo", json={}, headers=headers)
+
+    assert answer.status_code == 403
+
+
+def test_another_site_is_refused_but_for_a_link_to_the_page(call, studio):
+    told = {"Sec_Fetch_Site": "cross-site"}
+
+    assert status(get(studio, **told)) == 403
+    assert status(get(studio, "/", **told, Sec_Fetch_Mode="no-cors")) == 403
+    framed = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}
+    assert status(get(studio, "/", **told, **framed)) == 403
+    link = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+    assert status(get(studio, "/", **told, **link)) in (200, 503)
+    assert status(get(studio, "/api/image/1", **told, **link)) == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "token"),
+    [
+        ("http://evil.example", None, True),
+        (None, None, True),
+        ("same", "evil.example", True),
+        ("same", None, False),
+    ],
+)
+def test_a_websocket_is_refused_before_it_is_accepted(call, studio, origin, host, token):
+    headers = {"Authorization": call.headers["Authorization"]} if token else {}
+    if host is not None:
+        headers["Host"] = host
+    with (
+        pytest.raises(InvalidStatus) as refused,
+        connect(
+            call.origin.replace("http", "ws") + "/api/live",
+            origin=call.origin if origin == "same" else origin,
+            additional_headers=headers,
+        ),
+    ):
+        pass
+
+    assert refused.value.response.status_code in (400, 403)
+    assert studio.room.pages == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../pyproject.toml",
+        "/assets/../../security.py",
+        "/assets/%2e%2e/%2e%2e/security.py",
+        "//etc/passwd",
+        "/static/index.html",
+        "/api/export/../lfs.py",
+        "/api/export/..%2f..%2flfs.py",
+        "/api/export/%2fetc%2fpasswd",
+        "/api/export/labels.csv%00.parquet",
+        "/api/export/epoxy.toml",
+        "/api/image/../1",
+        "/api/image/-1",
+        "/api/image/1e3",
+        "/api/image/١",
+        "/api/image/99999999999999999999",
+        "/api/image/1?size=100000",
+        "/api/image/1?size=x",
+        "/api/state",
+    ],
+)
+def test_paths_that_lead_elsewhere_are_refused(call, studio, path):
+    answer = get(studio, path.encode().decode("latin-1"))
+
+    assert status(answer) in (400, 404, 405)
+
+
+def test_a_body_that_is_too_large_is_refused_at_once(call, studio):
+    head = (
+        f"POST /api/rows HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nOrigin: {call.origin}\r\n"
+        f"Authorization: Bearer {studio.token}\r\nContent-Type: application/json\r\n"
+    )
+
+    declared = raw(studio, head + "Content-Length: 100000000\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as sent:
+        sent.sendall((head + "Transfer-Encoding: chunked\r\n\r\n").encode())
+        answer, part = b"", b"%x\r\n" % (1 << 20) + b" " * (1 << 20) + b"\r\n"
+        try:
+            for _ in range(100):  # 100 MB that nobody announced
+                sent.sendall(part)
+            answer = sent.recv(4096)
+        except OSError:
+            answer = answer or b"HTTP/1.1 413 "
+
+    assert status(declared) == 413
+    assert status(answer) == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[1]", b'"x"', b"\xff\xfe", b'{"row": NaN}', b'{"row": 1e999}', b"[" * 100_000],
+)
+def test_json_that_is_none_is_refused_in_words(call, body):
+    answer = call.http.post("/api/why", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+
+
+def test_writes_are_json_and_say_so(call):
+    answer = call.http.post("/api/undo", content="{}", headers={"Content-Type": "text/plain"})
+
+    assert answer.status_code == 415
+
+
+def said_and_heard(tab: Tab, text: str) -> None:
+    tab.socket.send(text)
+    tab.receive()
+
+
+def test_malformed_frames_are_answered_or_end_their_connection_only(call, studio):
+    with Tab(call) as tab:
+        for text in ("", "{", "[]", '{"id": 0}', '{"id": 1, "verb": 5}', '{"id": 1, "x": 2}'):
+            tab.socket.send(text)
+            head, _ = tab.receive()
+            assert head["error"]["kind"] == "ParameterError"
+        tab.socket.send(b"\x00\x01")
+        assert tab.receive()[0]["error"]["message"]
+        assert tab("state")["version"] == 0
+    with Tab(call) as huge, pytest.raises(ConnectionClosed):
+        said_and_heard(huge, "x" * (security.FRAME_LIMIT + 1))
+    with Tab(call) as broken:  # bits that no frame has
+        broken.socket.socket.sendall(b"\xff\xff" + b"\x00" * 10)
+        with pytest.raises((ConnectionClosed, OSError)):
+            broken.receive()
+
+
+def test_a_page_that_asks_without_end_is_slowed_and_others_are_not(call, studio):
+    with Tab(call) as greedy:
+        with studio.room.session.lock:
+            sent = [greedy.send("picture") for _ in range(400)]
+            refused, _ = greedy.answer(sent[-1])
+        assert refused["error"]["kind"] == "Busy"
+        for number in sent[1:256]:
+            greedy.answer(number)
+
+
+def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, studio, monkeypatch):
+    opened = []
+    try:
+        for number in range(1000):
+            made = socket.create_connection(("127.0.0.1", studio.port), timeout=10)
+            made.sendall(b"POST /api/state HTTP/1.1\r\nHost:"[: number % 40])
+            opened.append(made)
+        assert call("state")["rows"]["total"] == 160
+        with Tab(call) as tab:
+            assert tab("state")["rows"]["total"] == 160
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_whoever_sends_nothing_is_let_go(call, studio, monkeypatch):
+    monkeypatch.setattr("epoxy.studio.patience.PATIENCE", 0.3)
+    monkeypatch.setattr("epoxy.studio.app.PATIENCE", 0.3)
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as silent:
+        silent.sendall(b"GET / HTTP/1.1\r\n")
+        with pytest.raises(ConnectionError) if sys.platform == "win32" else _ended():
+            assert silent.recv(100) == b""
+    head = (
+        f"POST /api/rows HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nOrigin: {call.origin}\r\n"
+        f"Authorization: Bearer {studio.token}\r\nContent-Type: application/json\r\n"
+        "Content-Length: 50\r\n\r\n{"
+    )
+    assert status(raw(studio, head, wait=20)) == 408
+
+
+class _ended:  # noqa: N801 - reads as a sentence where it is used
+    """A connection may be ended by a reset as well as by an end of file."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        return kind is not None and issubclass(kind, ConnectionError)
+
+
+def test_names_and_texts_that_look_like_code_stay_text(tmp_path):
+    nasty = "</script><img src=x onerror=alert(1)>\x1b[2J\u202e\x00"
+    folder = messages(tmp_path)
+    rows = folder.parent / "rows.csv"
+    lines = rows.read_text().splitlines()
+    lines[2] = f'm1,"{nasty[:-1]} prize",'
+    rows.write_text("\n".join(lines) + "\n")
+    with (folder / "lfs.py").open("a") as file:
+        file.write(f"\nodd = epoxy.keywords('spam', 'award', name={nasty!r})\n")
+    session = epoxy.Session.open(folder)
+
+    with serving(session) as studio, Caller(studio.port, studio.token) as call:
+        found = call("rows", find="onerror")
+        answer = call.http.post("/api/source", json={"name": nasty})
+        wrong = call.http.post("/api/source", json={"name": nasty + "?"})
+
+    assert found["rows"][0]["text"].startswith("</script>")
+    assert answer.json()["name"] == nasty
+    assert answer.headers["content-type"] == "application/json"
+    assert wrong.status_code == 400
+
+
+def test_what_was_not_foreseen_is_one_sentence_and_the_server_goes_on(call, studio, caplog):
+    def fails(room, page, body):
+        raise RuntimeError("a secret of the machine")
+
+    verb = VERBS["picture"]
+    VERBS["picture"] = type(verb)(verb.request, fails, verb.about)
+    try:
+        answer = call.post("picture", {})
+        with Tab(call) as tab:
+            told, _ = tab.answer(tab.send("picture"))
+    finally:
+        VERBS["picture"] = verb
+
+    assert answer.status_code == 500
+    assert answer.json()["kind"] == told["error"]["kind"] == "InternalError"
+    assert "secret" not in answer.text
+    assert "a secret of the machine" in caplog.text
+
+
+def test_a_port_in_use_is_an_error_in_words(studio):
+    with pytest.raises(StoreError, match=f"port {studio.port} of this machine cannot be used"):
+        Studio(studio.room.session, studio.port)
+    with pytest.raises(StoreError, match="is no port"):
+        Studio(studio.room.session, 99_999)
+
+
+def test_deep_json_and_numbers_that_are_none_are_refused():
+    with pytest.raises(ParameterError, match=r"nested too deep|no JSON"):
+        parsed("[" * 100_000)
+    with pytest.raises(ParameterError, match="NaN is no number"):
+        parsed('{"radius": NaN}')
+    with pytest.raises(ParameterError, match="radius is inf"):
+        read(VERBS["radius"].request, {"source": "a", "radius": float("inf")})
+
+
+def test_the_schema_allows_what_is_read_and_nothing_else(call):
+    checking = pytest.importorskip("jsonschema_rs")
+    told = call.http.get("/api/openapi.json").json()
+    assert told == json.loads(json.dumps(document()))
+    cases = {
+        "rows": [
+            {},
+            {"find": "a", "like": 3},
+            {"like": -1},
+            {"find": 1},
+            {"x": 1},
+            {"limit": 9999},
+        ],
+        "radius": [
+            {"source": "a", "radius": None},
+            {"source": "a", "radius": "auto"},
+            {"source": "a", "radius": "far"},
+            {"source": "a"},
+            {"source": "", "radius": 1},
+        ],
+        "draft": [
+            {"definition": {"kind": "python", "code": ""}},
+            {"definition": {"code": ""}},
+            {"definition": {"kind": "like", "label": "a", "rows": ["1"], "radius": 1}},
+            {"definition": {"kind": "like", "label": "a", "rows": [1], "radius": 1}},
+        ],
+    }
+    for verb, bodies in cases.items():
+        content = told["paths"][f"/api/{verb}"]["post"]["requestBody"]["content"]
+        checker = checking.Draft202012Validator(content["application/json"]["schema"])
+        for body in bodies:
+            try:
+                read(VERBS[verb].request, body)
+                accepted = True
+            except ParameterError:
+                accepted = False
+            assert checker.is_valid(body) == accepted, (verb, body)
+
+
+def made_from(schema: dict) -> st.SearchStrategy:
+    """Values that a schema of ours allows."""
+    if "anyOf" in schema:
+        return st.one_of(*map(made_from, schema["anyOf"]))
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "const" in schema:
+        return st.just(schema["const"])
+    kind = schema["type"]
+    if kind == "object":
+        needed = {
+            name: made_from(schema["properties"][name]) for name in schema.get("required", [])
+        }
+        more = {k: made_from(v) for k, v in schema["properties"].items() if k not in needed}
+        return st.fixed_dictionaries(needed, optional=more)
+    if kind == "array":
+        return st.lists(made_from(schema["items"]), max_size=3)
+    if kind == "integer":
+        small = st.integers(0, min(300, int(schema["maximum"])))
+        return small | st.integers(int(schema["minimum"]), int(schema["maximum"]))
+    if kind == "number":
+        return st.floats(schema.get("minimum", -1e9), schema.get("maximum", 1e9))
+    if kind == "string":
+        names = st.sampled_from(["prize", "ham", "text", "m3"])
+        return names | st.text(min_size=int(schema["minLength"]), max_size=20)
+    return {"boolean": st.booleans(), "null": st.none()}[kind]
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+ANYTHING = st.recursive(
+    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+)
+
+
+def test_generated_requests_never_break_the_server(call):
+    """Requests made from the schema, right and wrong: none is answered with 500."""
+    told = document()["paths"]
+    quiet = sorted(set(VERBS) - {"save_code", "save_function", "tune", "export"})
+    bodies = {
+        name: made_from(
+            told[f"/api/{name}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        )
+        for name in quiet
+    }
+
+    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @given(
+        st.sampled_from(quiet).flatmap(
+            lambda name: st.tuples(st.just(name), bodies[name] | ANYTHING)
+        )
+    )
+    def check(asked):
+        name, body = asked
+        answer = call.post(name, body)
+        assert answer.status_code in (200, 400), answer.text
+
+    check()
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_nothing(studio, tmp_path):
+    pytest.importorskip("schemathesis")
+    origin = f"http://127.0.0.1:{studio.port}"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{origin}/api/openapi.json"),
+            *("-H", f"Authorization: Bearer {studio.token}", "-H", f"Origin: {origin}"),
+            *("--checks", "not_a_server_error,response_schema_conformance", "--max-examples", "30"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_command_prints_one_line_with_the_token_and_ends_without_a_word(tmp_path):
+    folder = messages(tmp_path)
+    made = subprocess.Popen(
+        [sys.executable, "-m", "epoxy", "studio", str(folder), "--no-open", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    line = made.stdout.readline()
+    found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43})", line)
+    with Caller(int(found[1]), found[2]) as call:
+        assert call("state")["project"]["name"] == "project"
+
+    made.send_signal(signal.SIGINT)
+    more, said = made.communicate(timeout=30)
+
+    assert (more, said, made.returncode) == ("", "", 0)
+
+
+def test_frames_begin_their_bytes_at_a_multiple_of_eight():
+    from epoxy.studio.frames import packed, unpacked
+
+    for length in range(9):
+        frame = packed({"a": "x" * length, "b": float("nan")}, b"12345678")
+        (size,) = struct.unpack_from("<I", frame)
+        start = len(frame) - 8
+        assert start % 8 == 0
+        assert start >= 4 + size
+        assert unpacked(frame) == ({"a": "x" * length, "b": None}, b"12345678")
