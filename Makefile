@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all setup demo test test-slow lint format types docs bench wheels clean
+.PHONY: all setup web test-web demo test test-slow lint format types docs bench wheels clean
 
 all: lint types test
 
@@ -16,6 +16,16 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $(STAMP)
+
+# the studio's page: built again when a file of web/ is newer
+PAGE := src/epoxy/studio/static/index.html
+web: $(PAGE)
+
+$(PAGE): $(shell find web -name node_modules -prune -o -type f -print)
+	cd web && npm install --no-audit --no-fund && npm run build
+
+test-web:
+	cd web && npm install --no-audit --no-fund && npm run check && npm test
 
 demo: setup
 	$(BIN)/epoxy demo

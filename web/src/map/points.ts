@@ -1,0 +1,138 @@
+import type { ColourBy } from "../protocol";
+import { perPixel, type Camera } from "./camera";
+import { colours, rgb, type Theme } from "./palette";
+import { FRAGMENT, MODES, PALETTE, VERTEX } from "./shaders";
+
+export const SUBSET_ABOVE = 200_000;
+const SUBSET = 100_000;
+
+export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moving: boolean; moved: number; pixels: number }
+
+/** All rows as points in WebGL2: positions once, two bytes a row for their marks, one byte for flags. */
+export class Points {
+  private gl: WebGL2RenderingContext;
+  private program!: WebGLProgram;
+  private where!: Record<string, WebGLUniformLocation | null>;
+  private buffers!: Record<"before" | "after" | "mark" | "flag" | "subset", WebGLBuffer>;
+  private total = 0;
+  private dressed = "";
+
+  constructor(canvas: HTMLCanvasElement, private classes: number) {
+    const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, alpha: true });
+    if (!gl) throw new Error("This browser has no WebGL2, so the map cannot be drawn. Everything else works.");
+    this.gl = gl;
+    this.build();
+  }
+
+  /** Compile and make the buffers; also after a lost context came back, before data is given again. */
+  build(): void {
+    const gl = this.gl;
+    this.program = link(gl);
+    gl.useProgram(this.program);
+    gl.bindVertexArray(gl.createVertexArray());
+    const names = ["scale", "centre", "moved", "size", "mode", "selecting", "palette", "ink", "dim"];
+    this.where = Object.fromEntries(names.map((name) => [name, gl.getUniformLocation(this.program, name)]));
+    const made = () => gl.createBuffer()!;
+    this.buffers = { before: made(), after: made(), mark: made(), flag: made(), subset: made() };
+    this.dressed = "";
+    gl.depthFunc(gl.LEQUAL);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+  }
+
+  setPositions(before: Float32Array, after: Float32Array): void {
+    const gl = this.gl;
+    this.fill("before", before, 2);
+    this.fill("after", after, 2);
+    const total = after.length >> 1;
+    if (total !== this.total && total > SUBSET_ABOVE) {
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.buffers.subset);
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, fixedSubset(total, SUBSET), gl.STATIC_DRAW);
+    }
+    this.total = total;
+  }
+
+  setMarks(marks: Uint8Array): void {
+    this.fill("mark", marks, 2);
+  }
+
+  setFlags(flags: Uint8Array): void {
+    this.fill("flag", flags, 1);
+  }
+
+  draw(camera: Camera, look: Look): void {
+    const { gl, where } = this;
+    gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
+    gl.clearColor(0, 0, 0, 0);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    if (!this.total) return;
+    this.dress(look.theme);
+    const k = 1 / perPixel(camera);
+    gl.uniform2f(where.scale, (2 * k) / camera.width, (2 * k) / camera.height);
+    gl.uniform2f(where.centre, camera.x, camera.y);
+    gl.uniform1f(where.moved, look.moved);
+    gl.uniform1f(where.size, pointSize(this.total, camera) * look.pixels);
+    gl.uniform1i(where.mode, MODES[look.by]);
+    gl.uniform1i(where.selecting, look.selecting ? 1 : 0);
+    if (look.by === "label" && !look.selecting) gl.disable(gl.DEPTH_TEST);
+    else gl.enable(gl.DEPTH_TEST);
+    if (look.moving && this.total > SUBSET_ABOVE) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
+    else gl.drawArrays(gl.POINTS, 0, this.total);
+  }
+
+  /** Waits until everything drawn is on the canvas: reading one pixel cannot end earlier. */
+  finish(): void {
+    this.gl.readPixels(0, 0, 1, 1, this.gl.RGBA, this.gl.UNSIGNED_BYTE, new Uint8Array(4));
+  }
+
+  private dress(theme: Theme): void {
+    if (this.dressed === theme) return;
+    const { gl, where } = this;
+    const palette = colours(Math.min(this.classes, PALETTE), theme).flatMap(rgb);
+    gl.uniform3fv(where.palette, new Float32Array([...palette, ...new Array(3 * PALETTE - palette.length).fill(0)]));
+    gl.uniform3fv(where.ink, rgb(theme === "dark" ? "#ededeb" : "#1b1c1e"));
+    gl.uniform3fv(where.dim, rgb(theme === "dark" ? "#44474d" : "#c9cac6"));
+    this.dressed = theme;
+  }
+
+  private fill(name: "before" | "after" | "mark" | "flag", data: Float32Array | Uint8Array, width: number): void {
+    const { gl } = this;
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
+    gl.bufferData(gl.ARRAY_BUFFER, data, gl.DYNAMIC_DRAW);
+    const place = gl.getAttribLocation(this.program, name);
+    gl.enableVertexAttribArray(place);
+    if (data instanceof Uint8Array) gl.vertexAttribIPointer(place, width, gl.UNSIGNED_BYTE, 0, 0);
+    else gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
+  }
+}
+
+/** Pixels across a point: so many that the pane is a little covered, and it grows slowly with the zoom. */
+export function pointSize(total: number, camera: Camera): number {
+  const fair = Math.sqrt((camera.width * camera.height * 0.3) / Math.max(1, total));
+  return Math.min(14, Math.max(1.6, Math.min(7.5, fair)) * Math.max(1, camera.zoom / camera.home) ** 0.3);
+}
+
+/** The same random rows every time: a step through the numbers that never repeats. */
+export function fixedSubset(total: number, wanted: number): Uint32Array {
+  const rows = new Uint32Array(Math.min(wanted, total));
+  let step = Math.floor(total * 0.6180339887) | 1;
+  while (gcd(step, total) !== 1) step += 2;
+  for (let i = 0, at = 0; i < rows.length; i++, at = (at + step) % total) rows[i] = at;
+  return rows;
+}
+
+const gcd = (a: number, b: number): number => (b ? gcd(b, a % b) : a);
+
+function link(gl: WebGL2RenderingContext): WebGLProgram {
+  const program = gl.createProgram()!;
+  for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
+    const shader = gl.createShader(kind)!;
+    gl.shaderSource(shader, text);
+    gl.compileShader(shader);
+    gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
+    throw new Error(`The map's shaders do not link: ${gl.getProgramInfoLog(program)}`);
+  return program;
+}

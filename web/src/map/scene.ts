@@ -1,0 +1,177 @@
+import type { ColourBy } from "../protocol";
+import { bounds, fit, pan, perPixel, toData, toScreen, zoomAt, type Camera } from "./camera";
+import { Grid } from "./grid";
+import type { Theme } from "./palette";
+import { Points } from "./points";
+
+const GLIDE = 700;
+
+/** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
+export class Scene {
+  camera: Camera = { x: 0, y: 0, zoom: 1, home: 1, width: 1, height: 1 };
+  positions: Float32Array = new Float32Array(0);
+  marks: Uint8Array = new Uint8Array(0);
+  by: ColourBy = "label";
+  theme: Theme = "light";
+  frames = 0;
+  turned = false; // x and y changed places, to lay the long side along the pane's
+  onframe: (camera: Camera) => void = () => {};
+  private points: Points;
+  private flags = new Uint8Array(0);
+  private selecting = false;
+  private grid: Grid | null = null;
+  private before: Float32Array = new Float32Array(0);
+  private glideFrom = -Infinity;
+  private given: Float32Array | null = null; // as the server gave them, not turned
+  private moving = 0;
+  private asked = false;
+  private watching: (() => void)[] = [];
+
+  constructor(private canvas: HTMLCanvasElement, classes: number) {
+    this.points = new Points(canvas, classes);
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.points.build();
+      this.upload();
+    });
+  }
+
+  resize(width: number, height: number): void {
+    if (width < 2 || height < 2) return;
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    const first = this.camera.width === 1;
+    this.camera = { ...this.camera, width, height };
+    if (first && this.given) this.place(this.given);
+    this.draw();
+  }
+
+  /** New places for the rows. Where the rows were shown before, they glide once. */
+  place(positions: Float32Array): void {
+    const glide = positions.length === this.positions.length && positions.length > 0 && positions !== this.given;
+    this.given = positions;
+    const [left, bottom, right, top] = bounds(positions);
+    const { width, height } = this.camera;
+    this.turned = right - left > (top - bottom) * 1.15 !== width > height && Math.abs(right - left - (top - bottom)) > 0.1;
+    const placed = this.turned ? swapped(positions) : positions.slice();
+    this.before = glide ? this.positions : placed;
+    this.positions = placed;
+    this.grid = null;
+    if (this.marks.length !== placed.length) this.marks = new Uint8Array(placed.length).fill(255);
+    if (this.flags.length !== placed.length >> 1) this.flags = new Uint8Array(placed.length >> 1);
+    this.glideFrom = glide && !matchMedia("(prefers-reduced-motion: reduce)").matches ? performance.now() : -Infinity;
+    this.upload();
+    this.fit();
+  }
+
+  /** Give the bytes of marks again to the screen; resolves when a frame with them is finished. */
+  recolour(marks?: Uint8Array): Promise<number> {
+    if (marks && marks.length === this.marks.length) this.marks = marks.slice();
+    this.points.setMarks(this.marks);
+    return this.painted();
+  }
+
+  flag(selection: Uint32Array | null, hand: Uint32Array): void {
+    this.flags.fill(0);
+    for (const row of hand) if (row < this.flags.length) this.flags[row] |= 2;
+    if (selection) for (const row of selection) if (row < this.flags.length) this.flags[row] |= 1;
+    this.selecting = selection !== null && selection.length > 0;
+    this.points.setFlags(this.flags);
+    this.draw();
+  }
+
+  draw(): void {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => this.frame());
+  }
+
+  /** The time at which the next frame is finished. */
+  painted(): Promise<number> {
+    return new Promise((resolve) => {
+      this.watching.push(() => {
+        this.points.finish();
+        resolve(performance.now());
+      });
+      this.draw();
+    });
+  }
+
+  zoom(factor: number, px = this.camera.width / 2, py = this.camera.height / 2): void {
+    this.move(zoomAt(this.camera, factor, px, py));
+  }
+
+  pan(dx: number, dy: number): void {
+    this.move(pan(this.camera, dx, dy));
+  }
+
+  fit(rows?: ArrayLike<number>): void {
+    const box = bounds(this.positions, rows);
+    const least = rows ? 0.12 / this.camera.home : 0;
+    const grow = (low: number, high: number) => Math.max(0, least - (high - low)) / 2;
+    const [gx, gy] = [grow(box[0], box[2]), grow(box[1], box[3])];
+    this.camera = fit(this.camera, [box[0] - gx, box[1] - gy, box[2] + gx, box[3] + gy]);
+    if (!rows) this.camera.home = this.camera.zoom;
+    this.draw();
+  }
+
+  screen(row: number): [number, number] | null {
+    return 2 * row + 1 < this.positions.length ? toScreen(this.camera, this.positions[2 * row], this.positions[2 * row + 1]) : null;
+  }
+
+  /** A place of the server's picture on the screen. */
+  at(x: number, y: number): [number, number] {
+    return this.turned ? toScreen(this.camera, y, x) : toScreen(this.camera, x, y);
+  }
+
+  pick(px: number, py: number, reach = 12): number {
+    const [x, y] = toData(this.camera, px, py);
+    return this.index().nearest(x, y, reach * perPixel(this.camera));
+  }
+
+  inside(path: [number, number][]): Uint32Array {
+    return this.index().inside(path.flatMap(([px, py]) => toData(this.camera, px, py)));
+  }
+
+  private index(): Grid {
+    return (this.grid ??= new Grid(this.positions));
+  }
+
+  private move(camera: Camera): void {
+    this.camera = camera;
+    clearTimeout(this.moving);
+    this.moving = window.setTimeout(() => {
+      this.moving = 0;
+      this.draw();
+    }, 160);
+    this.draw();
+  }
+
+  private upload(): void {
+    this.points.setPositions(this.before, this.positions);
+    this.points.setMarks(this.marks);
+    this.points.setFlags(this.flags);
+    this.draw();
+  }
+
+  private frame(): void {
+    this.asked = false;
+    const part = Math.min(1, (performance.now() - this.glideFrom) / GLIDE);
+    const moved = part < 1 ? part * part * (3 - 2 * part) : 1;
+    this.points.draw(this.camera, {
+      by: this.by, theme: this.theme, selecting: this.selecting && this.by !== "draft", moving: this.moving !== 0, moved,
+      pixels: this.canvas.width / this.camera.width,
+    });
+    this.frames++;
+    this.onframe(this.camera);
+    for (const tell of this.watching.splice(0)) tell();
+    if (part < 1) this.draw();
+  }
+}
+
+function swapped(positions: Float32Array): Float32Array {
+  const out = new Float32Array(positions.length);
+  for (let i = 0; i < out.length; i += 2) [out[i], out[i + 1]] = [positions[i + 1], positions[i]];
+  return out;
+}

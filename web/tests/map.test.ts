@@ -1,0 +1,82 @@
+import { describe, expect, test } from "vitest";
+import { bounds, fit, pan, toData, toScreen, zoomAt, type Camera } from "../src/map/camera";
+import { Grid, contains } from "../src/map/grid";
+import { fixedSubset } from "../src/map/points";
+
+const camera: Camera = { x: 0.1, y: -0.2, zoom: 2, home: 1, width: 800, height: 500 };
+let seed = 1;
+const random = () => ((seed = (seed * 16807) % 2147483647) / 2147483647) * 2 - 1;
+const positions = Float32Array.from({ length: 4000 }, random);
+
+describe("the camera", () => {
+  test("finds the place that a pixel shows", () => {
+    const [x, y] = toData(camera, ...toScreen(camera, 0.3, 0.4));
+    expect(x).toBeCloseTo(0.3);
+    expect(y).toBeCloseTo(0.4);
+  });
+  test("keeps what is under the pointer when it zooms", () => {
+    const before = toData(camera, 200, 90);
+    const after = toData(zoomAt(camera, 1.7, 200, 90), 200, 90);
+    expect(after[0]).toBeCloseTo(before[0]);
+    expect(after[1]).toBeCloseTo(before[1]);
+  });
+  test("moves the map with the pointer", () => {
+    const [x, y] = toScreen(camera, 0, 0);
+    const [nx, ny] = toScreen(pan(camera, 30, -20), 0, 0);
+    expect([nx - x, ny - y]).toEqual([expect.closeTo(30), expect.closeTo(-20)]);
+  });
+  test("fits a box inside the pane, clear of the tools", () => {
+    const fitted = fit(camera, [-1, -0.5, 1, 0.5]);
+    for (const [x, y] of [[-1, -0.5], [1, 0.5]]) {
+      const [px, py] = toScreen(fitted, x, y);
+      expect(px).toBeGreaterThanOrEqual(19.9);
+      expect(px).toBeLessThanOrEqual(780.1);
+      expect(py).toBeGreaterThanOrEqual(51.9);
+      expect(py).toBeLessThanOrEqual(456.1);
+    }
+  });
+  test("knows the bounds of some rows", () => {
+    expect(bounds(Float32Array.of(0, 1, 2, 3, -4, 5), [0, 1])).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe("picking", () => {
+  const grid = new Grid(positions);
+  test("finds the row that a search through all rows finds", () => {
+    for (let k = 0; k < 200; k++) {
+      const [x, y, reach] = [random(), random(), 0.05];
+      let best = -1, closest = reach;
+      for (let i = 0; i < 2000; i++) {
+        const far = Math.hypot(positions[2 * i] - x, positions[2 * i + 1] - y);
+        if (far <= closest) [best, closest] = [i, far];
+      }
+      expect(grid.nearest(x, y, reach)).toBe(best);
+    }
+  });
+  test("finds nothing where nothing is", () => expect(new Grid(Float32Array.of(0, 0)).nearest(0.5, 0.5, 0.1)).toBe(-1));
+  test("finds rows that lie outside [-1, 1]", () => expect(new Grid(Float32Array.of(1.2, -1.3)).nearest(1.2, -1.3, 0.01)).toBe(0));
+});
+
+describe("the lasso", () => {
+  test("takes the rows inside a circle and no other", () => {
+    const shape = Array.from({ length: 200 }, (_, i) => [0.2 + 0.4 * Math.cos((i / 100) * Math.PI), 0.4 * Math.sin((i / 100) * Math.PI)]).flat();
+    const inside = new Set(new Grid(positions).inside(shape));
+    for (let i = 0; i < 2000; i++) {
+      const far = Math.hypot(positions[2 * i] - 0.2, positions[2 * i + 1]);
+      if (Math.abs(far - 0.4) > 0.001) expect(inside.has(i)).toBe(far < 0.4);
+    }
+  });
+  test("leaves out the hole of a shape that crosses itself", () => {
+    const star = Array.from({ length: 5 }, (_, i) => [Math.sin((i * 4 * Math.PI) / 5), Math.cos((i * 4 * Math.PI) / 5)]).flat();
+    expect(contains(star, 0, 0)).toBe(false);
+    expect(contains(star, 0, 0.7)).toBe(true);
+  });
+  test("of a line takes nothing", () => expect(new Grid(positions).inside([0, 0, 1, 1]).length).toBe(0));
+});
+
+test("the subset drawn while moving is the same every time, without repeats, from everywhere", () => {
+  const rows = fixedSubset(250_001, 1000);
+  expect(rows).toEqual(fixedSubset(250_001, 1000));
+  expect(new Set(rows).size).toBe(1000);
+  for (let tenth = 0; tenth < 10; tenth++) expect(rows.filter((row) => Math.floor(row / 25_000.2) === tenth).length).toBeGreaterThan(60);
+});

@@ -1,0 +1,131 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { Studio } from "../src/state/studio.svelte";
+import { VerbError } from "../src/transport/transport";
+import { CHANGE, FakeTransport, STATE } from "./fake";
+
+const settle = () => new Promise((resolve) => setTimeout(resolve, 5));
+let carrier: FakeTransport;
+let studio: Studio;
+beforeEach(async () => {
+  carrier = new FakeTransport();
+  studio = new Studio(carrier, new EventTarget(), false);
+  await settle();
+});
+
+describe("the state", () => {
+  test("is asked for at the start, and again after a lost connection", async () => {
+    expect(carrier.bodies("state").length).toBe(1);
+    carrier.connection("lost");
+    expect(studio.connection).toBe("lost");
+    carrier.connection("open");
+    await settle();
+    expect(carrier.bodies("state").length).toBe(2);
+  });
+  test("follows what another page changed, and keeps the scores before for the ring", () => {
+    const comparison = [{ name: "majority", title: "Majority", inUse: false, accuracy: null, f1: null }];
+    carrier.push("change", { change: CHANGE, state: { ...STATE, comparison } });
+    expect(studio.state!.comparison).toEqual(comparison);
+    expect(studio.before).toEqual([]);
+    expect(studio.last!.flipped).toBe(3);
+  });
+  test("shows a refusal in words, but not that a newer drag overtook an older", async () => {
+    carrier.answers.radius = () => Promise.reject(new VerbError("No such source.", "ParameterError"));
+    await studio.edit("radius", { source: "x", radius: 1 });
+    expect(studio.message).toBe("No such source.");
+    studio.message = "";
+    carrier.answers.radius = () => Promise.reject(new VerbError("Overtaken.", "Superseded"));
+    await studio.edit("radius", { source: "x", radius: 1 });
+    expect(studio.message).toBe("");
+  });
+  test("a link names what is looked at and the number of the last edit", () => {
+    studio.openSource("free");
+    studio.openRow(2);
+    studio.rows.filter = "wrong";
+    expect(studio.link()).toBe("#tab=source&colour=source&source=free&row=2&filter=wrong&at=4");
+  });
+});
+
+describe("a radius that is tried", () => {
+  const reply = { comparison: [], seconds: 0.001 };
+  test("is kept once, at the newest value", async () => {
+    carrier.answers.try_radius = () => reply;
+    for (const radius of [0.1, 0.2, 0.3]) studio.trial.try("free", radius);
+    await studio.trial.keep();
+    expect(carrier.bodies("radius")).toEqual([{ source: "free", radius: 0.3 }]);
+    expect(carrier.bodies("try_radius").length).toBe(1);
+    expect(studio.trial.open).toBe(false);
+  });
+  test("is dropped without an edit", async () => {
+    carrier.answers.try_radius = () => reply;
+    studio.trial.try("free", 0.1);
+    await settle();
+    expect(studio.trying).toEqual([]);
+    await studio.trial.drop();
+    expect(carrier.bodies("drop").length).toBe(1);
+    expect(carrier.bodies("radius").length).toBe(0);
+    expect(studio.trying).toBeNull();
+  });
+});
+
+describe("a draft", () => {
+  const reply = { ok: true, error: null, comparison: [], before: [], seconds: 0.001 };
+  test("is previewed before it has a name or a class, and saved only with both", async () => {
+    carrier.answers.draft = () => reply;
+    studio.draft.start("keywords", { words: "Free entry, prize" });
+    await settle();
+    expect(carrier.bodies("draft")[0].definition).toMatchObject({ kind: "keywords", words: ["Free entry", "prize"], label: "ham" });
+    expect(studio.by).toBe("draft");
+    expect(studio.draft.missing).toBe("choose a class");
+    await studio.draft.save();
+    expect(carrier.bodies("save_function").length).toBe(0);
+    studio.draft.label = "spam";
+    carrier.answers.save_function = () => ({ change: CHANGE, name: "free_entry_prize" });
+    await studio.draft.save();
+    expect(carrier.bodies("save_function")[0]).toMatchObject({ name: "free_entry_prize", definition: { label: "spam" } });
+    expect(studio.source).toBe("free_entry_prize");
+    expect(studio.draft.open).toBe(false);
+  });
+  test("of exemplars begins with the class that most of them have", async () => {
+    carrier.answers.draft = () => reply;
+    carrier.answers.suggest_radius = () => ({ radius: 0.25, rows: 9 });
+    carrier.answers.row = ({ row }: { row: number }) => ({ row, id: `r${row}`, text: "win cash now", hand: row === 3 ? "spam" : null, label: row === 9 ? "ham" : "spam" });
+    await studio.draft.moreLike([3, 5, 9]);
+    expect(studio.draft.definition).toEqual({ kind: "like", label: "spam", rows: ["r3", "r5", "r9"], radius: 0.25 });
+  });
+  test("whose code cannot run is not saved", async () => {
+    carrier.answers.draft = () => ({ ...reply, ok: false, error: { message: "bad pattern", line: null } });
+    studio.draft.start("regex");
+    Object.assign(studio.draft, { pattern: "(", label: "spam", name: "broken" });
+    studio.draft.preview();
+    await settle();
+    expect(studio.draft.missing).toBe("it cannot be run");
+  });
+});
+
+describe("the queue", () => {
+  const rows = [1, 2].map((row) => ({ row, id: `${row}`, text: "", label: "ham", reason: "near", purpose: "teach", chosen: `how-${row}` }));
+  beforeEach(async () => {
+    carrier.answers.next = () => ({ rows });
+    await studio.queue.fill();
+  });
+  test("labels with how the row was chosen, moves on, and then tells the model's answer", async () => {
+    await studio.queue.answer("spam");
+    expect(carrier.bodies("label")).toEqual([{ row: 1, label: "spam", chosen: "how-1" }]);
+    expect(studio.queue.current!.row).toBe(2);
+    expect(studio.queue.answered[0]).toMatchObject({ label: "spam", model: "ham", flipped: 3 });
+  });
+  test("skips without a label, and asks for more at its end", async () => {
+    studio.queue.skip();
+    studio.queue.skip();
+    await settle();
+    expect(carrier.bodies("label").length).toBe(0);
+    expect(carrier.bodies("next").length).toBe(2);
+  });
+  test("takes the last answer back and shows its row again", async () => {
+    await studio.queue.answer("spam");
+    await studio.queue.undo();
+    expect(carrier.bodies("undo").length).toBe(1);
+    expect(studio.queue.current!.row).toBe(1);
+    expect(studio.queue.answered).toEqual([]);
+  });
+});
