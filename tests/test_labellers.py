@@ -9,6 +9,7 @@ import pytest
 
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
+from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
 
 N = 400
@@ -176,3 +177,23 @@ def test_neighbours_are_not_judged_by_the_labels_they_repeat() -> None:
     right = {row["expert"]: row["right"] for row in experts.rows}
     assert right.pop("neighbours") is None
     assert None not in right.values()
+
+
+def test_labels_given_at_once_are_labels_given_one_after_the_other() -> None:
+    _, y = data()
+    said = [("ann", row, int(y[row])) for row in range(40)]
+    said += [("bob", row, int(y[row] if row % 3 else 1 - y[row])) for row in range(20, 60)]
+    said += [("ann", 5, int(1 - y[5])), (None, 7, int(y[7]))]
+    edits = [Label("train", str(row), ["ham", "spam"][label], by) for by, row, label in said]
+    one, many = (Session(data()[0], model=Fusion()) for _ in range(2))
+    start = many.probabilities
+
+    for edit in edits:
+        one.apply(edit)
+    many.apply(Several(tuple(edits), "answers"))
+
+    np.testing.assert_allclose(many.probabilities, one.probabilities, atol=1e-6)
+    assert table(many) == table(one)
+    many.undo()
+    np.testing.assert_allclose(many.probabilities, start, atol=1e-6)
+    assert many.hand_labelled() is None
