@@ -11,6 +11,7 @@
     ├── UnknownName         a column, source, encoder or option nobody knows
     ├── FrameError          rows that are empty or not a table
     ├── StoreError          a folder or file that is missing, damaged or of another version
+    ├── EndpointError       a server that cannot be reached, refuses, or may not be used
     ├── NotFitted           a model used before `fit`
     └── MissingExtra        an optional dependency that is not installed
 
@@ -24,6 +25,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "AlignmentError",
+    "EndpointError",
     "EpoxyError",
     "FrameError",
     "LabelError",
@@ -77,6 +79,10 @@ class FrameError(EpoxyError):
 
 class StoreError(EpoxyError):
     """A folder or file is missing, damaged, or was written by another version."""
+
+
+class EndpointError(EpoxyError):
+    """A server that answers questions cannot be reached, refuses, or may not be used."""
 
 
 class NotFitted(EpoxyError, AttributeError):
