@@ -27,6 +27,7 @@ _HOME = {
     "from_model": "declarative",
     "keywords": "declarative",
     "labeling_function": "lfs",
+    "like": "exemplars",
     "regex": "declarative",
     "tune": "tuning",
     "DawidSkene": "label_models",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .diagnostics import Report as Report
     from .errors import EpoxyError as EpoxyError
     from .errors import NotIdentifiable as NotIdentifiable
+    from .exemplars import like as like
     from .extension import Reach as Reach
     from .extension import reach as reach
     from .fusion import Fusion as Fusion

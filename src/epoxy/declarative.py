@@ -29,7 +29,7 @@ class TextPattern:
     flags: int = 0
 
     def __post_init__(self) -> None:
-        _check_label(self.label, self.name)
+        check_label(self.label, self.name)
         try:
             self._compiled()
         except re.error as error:
@@ -168,7 +168,7 @@ def keywords(
         )
     parts = [_whole(word) if whole_words else re.escape(word) for word in words]
     return TextPattern(
-        name=_slug("keywords", words) if name is None else name,
+        name=slug("keywords", words) if name is None else name,
         label=label,
         pattern="|".join(parts),
         column=column,
@@ -196,7 +196,7 @@ def regex(
         # a compiled pattern always carries UNICODE; compiling again adds it by itself
         flags |= pattern.flags & ~re.UNICODE
         pattern = pattern.pattern
-    found = _slug("regex", [pattern]) if name is None else name
+    found = slug("regex", [pattern]) if name is None else name
     return TextPattern(name=found, label=label, pattern=pattern, column=column, flags=int(flags))
 
 
@@ -266,7 +266,7 @@ def from_column(
     """
     found = column if name is None else name
     for label in () if mapping is None else mapping.values():
-        _check_label("abstain" if label is None else label, found)
+        check_label("abstain" if label is None else label, found)
     return ColumnLabels(found, column, mapping)
 
 
@@ -284,11 +284,12 @@ def _answers(
     if missing:
         raise UnknownName.of(f"mapping entry for {kind}'s class", missing[0], mapping)
     for label in mapping.values():
-        _check_label("abstain" if label is None else label, kind)
+        check_label("abstain" if label is None else label, kind)
     return tuple(mapping[each] for each in own)
 
 
-def _check_label(label: Any, name: str) -> None:
+def check_label(label: Any, name: str) -> None:
+    """Refuse a label that is not text."""
     if not isinstance(label, str) or not label:
         raise ParameterError(
             f"labeling function {name!r} votes {label!r}; a label is your own text, such as 'spam'"
@@ -302,7 +303,8 @@ def _read(row: Any, column: str) -> Any:
     return getattr(row, column) if hasattr(row, column) else row[column]
 
 
-def _slug(kind: str, words: Sequence[str]) -> str:
+def slug(kind: str, words: Sequence[str]) -> str:
+    """A name for a function nobody named."""
     joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")
     return f"{kind}_{joined[:40].rstrip('_')}" if joined else kind
 

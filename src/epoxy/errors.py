@@ -11,6 +11,8 @@
     ├── UnknownName         a column, source, encoder or option nobody knows
     ├── FrameError          rows that are empty or not a table
     ├── StoreError          a folder or file that is missing, damaged or of another version
+    │   ├── CodeError       labeling functions that do not run; it says on which line
+    │   └── FileChanged     a file that somebody else has written since it was read
     ├── EndpointError       a server that cannot be reached, refuses, or may not be used
     ├── NotFitted           a model used before `fit`
     └── MissingExtra        an optional dependency that is not installed
@@ -25,8 +27,10 @@ from collections.abc import Iterable
 
 __all__ = [
     "AlignmentError",
+    "CodeError",
     "EndpointError",
     "EpoxyError",
+    "FileChanged",
     "FrameError",
     "LabelError",
     "MissingExtra",
@@ -79,6 +83,18 @@ class FrameError(EpoxyError):
 
 class StoreError(EpoxyError):
     """A folder or file is missing, damaged, or was written by another version."""
+
+
+class CodeError(StoreError):
+    """A file of labeling functions does not run; `line` is where, if that is known."""
+
+    def __init__(self, reason: str, place: str = "", line: int | None = None) -> None:
+        super().__init__(f"{place} fails on line {line}: {reason}" if place else reason)
+        self.reason, self.place, self.line = reason, place, line
+
+
+class FileChanged(StoreError):
+    """A file was written by somebody else since it was read, so nothing was written over it."""
 
 
 class EndpointError(EpoxyError):

@@ -208,7 +208,7 @@ def as_labeling_function(thing: Any) -> LabelingFunction:
     if isinstance(thing, FunctionType):
         return RowFunction(thing, _name_of(thing))
     raise ParameterError(
-        f"a labeling function is made by @labeling_function, keywords, regex, from_model or "
+        f"a labeling function is made by @labeling_function, keywords, regex, like, from_model or "
         f"from_column, got {type(thing).__name__} {thing!r:.60}"
     )
 

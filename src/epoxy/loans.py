@@ -134,6 +134,20 @@ class Neighbourhood:
         """
         sizes = tuple(split.n_rows for split in splits)
         vectors = [split.vectors for split in splits]
+        made = cls.of_vectors(sizes, vectors, metric, apart=apart, cache=cache)
+        return made.with_graph(progress) if graph else made
+
+    @classmethod
+    def of_vectors(
+        cls,
+        sizes: tuple[int, ...],
+        vectors: Sequence[np.ndarray | None],
+        metric: str = "cosine",
+        *,
+        apart: bool = False,
+        cache: Path | None = None,
+    ) -> Neighbourhood:
+        """The vectors of splits of these sizes, prepared; one without them leaves all without."""
         if any(each is None for each in vectors):
             return cls(sizes, metric)
         places = [_placed(each, metric) if apart else None for each in vectors]
@@ -145,8 +159,7 @@ class Neighbourhood:
         )
         for other in spaces[1:]:
             spaces[0].check_same_dimension(other)
-        made = cls(sizes, metric, spaces, None, tuple(places), cache)
-        return made.with_graph(progress) if graph else made
+        return cls(sizes, metric, spaces, None, tuple(places), cache)
 
     def with_graph(self, progress: Progress = silent) -> Neighbourhood:
         """The same with every row's neighbours found, so that edits take milliseconds."""

@@ -20,7 +20,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from ..applying import said
-from ..errors import EpoxyError, StoreError
+from ..errors import CodeError, EpoxyError, StoreError
 from ..fingerprints import imports_of, is_installed
 from ..lfs import LabelingFunction, as_labeling_function
 
@@ -45,15 +45,16 @@ def _digest(content: bytes) -> str:
 class Loader(MetaPathFinder):
     """Runs the `lfs.py` of one folder, and finds modules of that folder for `import`."""
 
-    def __init__(self, folder: Path, shown: Path, seen: Seen) -> None:
+    def __init__(self, folder: Path, shown: Path, file: str, seen: Seen) -> None:
         self.folder, self.shown, self.seen = folder, shown, seen  # absolute; as the user named it
+        self.file = file  # within the folder
         self.codes: dict[str, CodeType] = {}  # what ran, by module
         sys.path.insert(0, str(self.folder))
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
 
     def load(self) -> list[LabelingFunction]:
         """Run the file and return its labeling functions, in the order they are written."""
-        path = self.folder / "lfs.py"
+        path = self.folder / self.file
         self._forget()
         importlib.invalidate_caches()  # a file as old as its folder's last look counts as missing
         try:
@@ -63,16 +64,16 @@ class Loader(MetaPathFinder):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a user's file may raise anything
-            raise StoreError(self._explain(error, path)) from error
+            raise self._explain(error, path) from error
         if not functions:
-            raise StoreError(
+            raise CodeError(
                 f"{self._show(path)} defines no labeling functions; "
                 "decorate one with @epoxy.labeling_function"
             )
         names = [each.name for each in functions]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise StoreError(
+            raise CodeError(
                 f"{self._show(path)} has more than one labeling function named {twice}; "
                 "give one of them name=…"
             )
@@ -144,16 +145,18 @@ class Loader(MetaPathFinder):
         """Name the file that is not there, for whoever waits until it is written."""
         self.seen(self.folder / f"{name.partition('.')[0]}.py", "")
 
-    def _explain(self, error: BaseException, path: Path) -> str:
+    def _explain(self, error: BaseException, path: Path) -> CodeError:
         if isinstance(error, ModuleNotFoundError) and error.name:
             self._missed(error.name)
         file, line = self._where(error, path)
-        place = f"{self._show(file)} fails on line {line}: "
+        place = str(self._show(file))
         if isinstance(error, EpoxyError):  # it has its cure already
-            return f"{place if line else ''}{error}"
+            return CodeError(str(error), place if line else "", line)
         if isinstance(error, SystemExit):
-            return f"{place}it ends the program ({said(error)}); take out the call of exit"
-        return f"{place}{said(error)}; correct it and try again"
+            reason = f"it ends the program ({said(error)}); take out the call of exit"
+        else:
+            reason = f"{said(error)}; correct it and try again"
+        return CodeError(reason, place, line)
 
     def _where(self, error: BaseException, path: Path) -> tuple[Path, int | None]:
         """The file of the folder and the line in it where the error began."""

@@ -19,7 +19,7 @@ from ..errors import StoreError
 from .frames import receive, send
 
 _START = (
-    "import sys; sys.path[:] = sys.argv[4:]; del sys.argv[4:]; "
+    "import sys; sys.path[:] = sys.argv[5:]; del sys.argv[5:]; "
     "from epoxy.running.worker import main; main()"
 )
 """The parent's own search path, so that lfs.py imports there what it would import here."""
@@ -42,10 +42,11 @@ class Process:
     functions start is ended with it. It ends by itself when the parent closes its input or dies.
     """
 
-    def __init__(self, folder: Path, shown: Path) -> None:
+    def __init__(self, folder: Path, shown: Path, file: str = "lfs.py") -> None:
         self._owner = os.getpid()
         self._shared, extra = _share()
-        command = [sys.executable, "-c", _START, str(folder), str(shown), str(extra.pop("shared"))]
+        named = [str(folder), str(shown), file, str(extra.pop("shared"))]
+        command = [sys.executable, "-c", _START, *named]
         self._process = subprocess.Popen(
             [*command, *map(str, sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **extra
         )

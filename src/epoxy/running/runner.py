@@ -21,7 +21,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..applying import Failure, FailureKind
-from ..errors import ParameterError, StoreError, UnknownName
+from ..errors import CodeError, ParameterError, StoreError, UnknownName
+from ..exemplars import Like, like
 from ..progress import Progress, silent
 from .loading import digest_of
 from .process import Ended, Process, TooSlow
@@ -77,6 +78,14 @@ class LoadedFunction:
     kind: str  # the class: RowFunction, BatchFunction, TextPattern, ModelVotes, …
     labels: tuple[str, ...]  # empty when only its code knows
     fingerprint: str | None  # None where no fingerprint covers all it depends on
+    like: Like | None = None  # a function of example rows, which votes where vectors are
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> LoadedFunction:
+        """As the process describes it."""
+        examples = told.get("like")
+        made = None if examples is None else like(examples.pop("label"), **examples)
+        return cls(**{**told, "labels": tuple(told["labels"]), "like": made})
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,11 @@ class Loaded:
     def names(self) -> tuple[str, ...]:
         """The functions' names."""
         return tuple(each.name for each in self.functions)
+
+    @property
+    def likes(self) -> dict[str, Like]:
+        """The functions of example rows, which this process must ask itself."""
+        return {each.name: each.like for each in self.functions if each.like is not None}
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
@@ -129,8 +143,11 @@ class Runner:
     array([ 1, -1], dtype=int8)
     """
 
-    def __init__(self, folder: str | Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, limits: Limits | None = None, file: str = "lfs.py"
+    ) -> None:
         self.folder, self._home = Path(folder), Path(folder).resolve()
+        self.file = file  # the one that is run, within the folder
         self.limits = Limits() if limits is None else limits
         self.files: dict[Path, str] = {}
         """Files of the folder that the last load read or looked for, also one that failed."""
@@ -194,8 +211,8 @@ class Runner:
         self.close()
 
     def _load(self) -> Loaded:
-        path, seconds = self.folder / "lfs.py", self.limits.seconds
-        self.files = {self._home / "lfs.py": digest_of(self._home / "lfs.py")}
+        path, seconds = self.folder / self.file, self.limits.seconds
+        self.files = {self._home / self.file: digest_of(self._home / self.file)}
         self._loaded = None
         try:
             self._start()
@@ -210,11 +227,8 @@ class Runner:
                 f"{path} {how} while it was run; take out what it runs outside of functions"
             ) from None
         if "error" in answer:
-            raise StoreError(answer["error"])
-        functions = [
-            LoadedFunction(**{**each, "labels": tuple(each["labels"])})
-            for each in answer["functions"]
-        ]
+            raise CodeError(answer["error"], answer["place"], answer["line"])
+        functions = map(LoadedFunction.of_json, answer["functions"])
         read = {path: digest for path, digest in self.files.items() if digest}
         return Loaded(tuple(functions), read)
 
@@ -255,13 +269,13 @@ class Runner:
         if self._process is not None and not self._process.running:
             self._stop()
         if self._process is None:
-            self._process = Process(self._home, self.folder)
+            self._process = Process(self._home, self.folder, self.file)
             self._end = weakref.finalize(self, self._process.end)
             try:
                 self._exchange(None)  # it says when it has started
             except (TooSlow, Ended):
                 raise StoreError(
-                    f"the process that runs {self.folder / 'lfs.py'} did not start; "
+                    f"the process that runs {self.folder / self.file} did not start; "
                     f"see what {sys.executable} says above"
                 ) from None
 
@@ -273,7 +287,7 @@ class Runner:
             if before is not None and again.files != before.files:
                 self.files = files  # to `changed`, the new text is still to be loaded
                 raise StoreError(
-                    f"{self.folder / 'lfs.py'} was changed while its functions voted; load it again"
+                    f"{self.folder / self.file} was changed while its functions voted; load it again"
                 )
             self._loaded = before
         assert self._process is not None

@@ -16,12 +16,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..applying import Failure, Tally, ask, blocks, check_columns, said, whole
 from ..columns import as_text, check_declared, encode
-from ..errors import EpoxyError, FrameError, StoreError
+from ..errors import CodeError, EpoxyError, FrameError
+from ..exemplars import Like
 from ..fingerprints import fingerprint
 from ..lfs import LabelingFunction, RowFunction, SnorkelFunction
 from ..rows import Row, Rows
@@ -35,7 +37,7 @@ _STOP = (KeyboardInterrupt, MemoryError)
 class Worker:
     """The functions and tables of one project, and what can be asked about them."""
 
-    def __init__(self, folder: tuple[Path, Path], answers: BinaryIO, row: memoryview) -> None:
+    def __init__(self, folder: tuple[Path, Path, str], answers: BinaryIO, row: memoryview) -> None:
         self.answers, self.lock, self.at = answers, threading.Lock(), row
         self.functions: dict[str, LabelingFunction] = {}
         self.tables: dict[str, Any] = {}
@@ -52,8 +54,8 @@ class Worker:
         self.functions.clear()  # before the next ones: they may hold models
         try:
             self.functions = {as_text(lf.name): lf for lf in self.loader.load()}
-        except StoreError as error:
-            self.answer("unloaded", error=str(error))
+        except CodeError as error:
+            self.answer("unloaded", error=error.reason, place=error.place, line=error.line)
             return
         described = [_describe(name, lf) for name, lf in self.functions.items()]
         self.answer("loaded", functions=described)
@@ -130,19 +132,20 @@ def _describe(name: str, lf: LabelingFunction) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - objects of the user's decide how they are taken apart
         meaning = None
     labels = [as_text(label) for label in lf.labels]
-    return {"name": name, "kind": type(lf).__name__, "labels": labels, "fingerprint": meaning}
+    told = {"name": name, "kind": type(lf).__name__, "labels": labels, "fingerprint": meaning}
+    return told | ({"like": asdict(lf)} if isinstance(lf, Like) else {})
 
 
 def main() -> None:
     """Answer requests until the input ends."""
-    folder, shown, shared = sys.argv[1:]
+    folder, shown, file, shared = sys.argv[1:]
     requests, answers = _streams()
     todo: queue.SimpleQueue[tuple[dict[str, Any], bytes]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, todo), daemon=True).start()
     sys.argv = [""]
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a parent that ignores it hands that down
-    worker = Worker((Path(folder), Path(shown)), answers, _shared_row(int(shared)))
+    worker = Worker((Path(folder), Path(shown), file), answers, _shared_row(int(shared)))
     worker.answer("ready")
     while True:
         message, payload = todo.get()

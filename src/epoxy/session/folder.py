@@ -165,7 +165,10 @@ class Folder:
         votes: dict[str, tuple[np.ndarray, ...]] = {}
         if changed:
             report = self.report("voting")
-            votes, failed = vote(self.project, self.rows, self.runner, loaded, changed, report)
+            near = session.state.workspace.near
+            votes, failed = vote(
+                self.project, self.rows, self.runner, loaded, changed, lambda: near, report
+            )
             failures += failed
         self.failures = tuple(failures)
         edits = _replacing(session.state.workspace, votes, gone)

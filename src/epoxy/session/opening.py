@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..engines import engine_of
 from ..errors import EpoxyError
+from ..loans import Neighbourhood
 from ..progress import Progress, bar
 from ..running import Limits, Runner
 from ..votes import Split, Votes
@@ -42,11 +44,20 @@ def open_session(
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load()
-    columns, failures = vote(project, rows, runner, loaded, loaded.names, report("voting"))
+    read = cache(lambda: read_vectors(project, rows, report("embedding")))
+
+    @cache
+    def near() -> Neighbourhood:
+        """Only for functions of example rows, which vote by vectors."""
+        sizes = tuple(map(len, rows.ids))
+        metric = engine_of(model).metric
+        return Neighbourhood.of_vectors(sizes, read(), metric, apart=True)
+
+    columns, failures = vote(project, rows, runner, loaded, loaded.names, near, report("voting"))
     if not columns:
         shown = "; ".join(map(str, failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
-    vectors = read_vectors(project, rows, report("embedding"))
+    vectors = read()
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
     return kind(

@@ -31,14 +31,16 @@ from .history import History, Step
 from .records import Records
 from .state import Change, RowNames, State
 from .store import Behind
-from .view import SPLITS, SessionView
+from .trials import Trial
+from .verbs import SessionVerbs
+from .view import SPLITS
 
 if TYPE_CHECKING:
     from .folder import Folder
     from .tuning import Tuned
 
 
-class Session(SessionView):
+class Session(SessionVerbs):
     """A train split, a dev split and one model, always in step.
 
     Parameters
@@ -214,7 +216,7 @@ class Session(SessionView):
         """Vote with a labeling function on the session's rows (or on those given), and add its votes."""
         from .voting import votes_of
 
-        return self.apply(votes_of(lf, self._rows if rows is None else rows, self.classes))
+        return self.apply(votes_of(lf, self._rows if rows is None else rows, self._state))
 
     def reload(self) -> Change | None:
         """Run lfs.py and what it imports again; only functions whose meaning changed vote again.
@@ -260,8 +262,8 @@ class Session(SessionView):
         with self._lock:
             return self._run(edit, None)
 
-    def preview(self, edit: Edit) -> Change:
-        """What an edit would do; nothing is kept."""
+    def trial(self, edit: Edit) -> Trial:
+        """All that an edit would lead to; nothing is kept."""
         with self._lock:
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
@@ -269,9 +271,14 @@ class Session(SessionView):
             found = scores_of(outcome, self.positive)
             scored = (self._scores, found)
             words = _words(edit, self._state)
-            return scoring.change_between(
+            change = scoring.change_between(
                 self._outcome, outcome, edit, words, self._version + 1, scored, start
             )
+            return Trial(change, outcome, state, found)
+
+    def preview(self, edit: Edit) -> Change:
+        """The difference an edit would make; nothing is kept."""
+        return self.trial(edit).change
 
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""

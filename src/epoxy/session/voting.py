@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..applying import Failure, apply
-from ..errors import ParameterError
+from ..errors import EpoxyError, ParameterError
+from ..exemplars import Like
 from ..lfs import as_labeling_function
+from ..loans import Neighbourhood
 from ..neighbors import store as arrays
 from ..progress import Progress, silent
 from ..running import Loaded, Runner
 from .edits import SetVotes
+from .nearness import like_votes
 from .project import Project
 from .reading import ProjectRows
+from .state import RowNames, State
 
 
-def votes_of(lf: Any, rows: Any, classes: tuple[str, ...]) -> SetVotes:
+def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
     """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
+    classes = state.workspace.classes
+    if isinstance(lf, Like):
+        return SetVotes(lf.name, like_votes(lf, state.names, state.workspace.near, classes))
     if rows is None:
         raise ParameterError(
             "add votes on rows, and this session was given none; "
@@ -38,12 +45,35 @@ def vote(
     runner: Runner,
     loaded: Loaded,
     names: Sequence[str],
+    near: Callable[[], Neighbourhood],
     progress: Progress = silent,
 ) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
     """Columns of functions on every split; those whose function is unchanged are read back.
 
-    A function that failed whole on any split has no columns.
+    A function that failed whole on any split has no columns. Functions of example rows are answered
+    here, where the vectors are, at every opening: it takes milliseconds, and another encoder gives
+    other votes.
     """
+    likes = {name: each for name, each in loaded.likes.items() if name in names}
+    asked = [name for name in names if name not in likes]
+    voted, failures = _run(project, rows, runner, loaded, asked, progress)
+    for name, like in likes.items():
+        try:
+            where = RowNames(rows.files, rows.ids)
+            voted[name] = like_votes(like, where, near(), project.classes)
+        except EpoxyError as error:
+            failures.append(Failure(name, (), str(error), kind="wrong"))
+    return {name: voted[name] for name in names if name in voted}, failures
+
+
+def _run(
+    project: Project,
+    rows: ProjectRows,
+    runner: Runner,
+    loaded: Loaded,
+    names: Sequence[str],
+    progress: Progress,
+) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
     found: dict[str, list[np.ndarray | None]] = {name: [] for name in names}
     failures: dict[str, Failure] = {}
     for table, key in zip(rows.tables, rows.keys):

@@ -1,0 +1,239 @@
+"""Rows that match a question, in an order: words, likeness, and what votes, labels and the model say.
+
+Every question is answered over all rows at once with masks; rows are numbered through all splits,
+train rows first, then dev rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..engines import Outcome
+from ..errors import ParameterError, UnknownName
+from ..votes import ABSTAIN
+from ..workspace import Source, Workspace
+from .edits import known
+from .nearness import distances_to
+from .texts import need_texts
+
+if TYPE_CHECKING:
+    from .verbs import SessionVerbs
+
+UNSURE = 0.8
+"""A row is uncertain whose most probable class has less."""
+NEAR = 0.05
+"""A row is near a radius whose lender is off it by this share of it at most."""
+FILTERS = ("all", "uncertain", "conflict", "novote", "wrong", "hand", "near", "voted", "flipped")
+SORTS = ("file", "unsure", "sure", "like", "distance")
+VOTES = ("any", "own", "lent")
+
+
+@dataclass(frozen=True, eq=False)
+class RowQuery:
+    """A question about rows.
+
+    Parameters
+    ----------
+    find
+        Words that a row must hold, in any case; "quoted words" stand together.
+    like
+        The number of a row; the others come by their distance from it.
+    filter
+        `uncertain` (best class below 0.8), `conflict` (own votes name different classes), `novote` (nobody
+        votes, own or lent), `wrong` (the hand label is not what a model says that did not learn from
+        it), `hand` (labelled by hand), `near` (a lender within 5 % of `source`'s radius), `voted` (by
+        `source`), `flipped` (one of `flipped`), or `all`.
+    votes
+        With `voted`: `own`, `lent` or `any`.
+    selection
+        Only these rows.
+    flipped
+        The rows that the filter of that name keeps: those a trial would flip, for example.
+    sort
+        `file`, `unsure`, `sure`, `like`, `distance` (of `source`'s lender); None: by likeness if `like`
+        is given, else as in the file.
+    """
+
+    find: str = ""
+    like: int | None = None
+    filter: str = "all"
+    source: str | None = None
+    votes: str = "any"
+    selection: Sequence[int] | np.ndarray | None = None
+    flipped: Sequence[int] | np.ndarray | None = None
+    sort: str | None = None
+
+    def __post_init__(self) -> None:
+        for kind, value, names in (
+            ("filter", self.filter, FILTERS),
+            ("kind of votes", self.votes, VOTES),
+            ("order", "file" if self.sort is None else self.sort, SORTS),
+        ):
+            if value not in names:
+                raise UnknownName.of(kind, value, names)
+        for name in ("near", "voted"):
+            if self.filter == name and self.source is None:
+                raise ParameterError(f"the filter {name!r} is about one source; name it: source=…")
+        if self.sort == "distance" and self.source is None:
+            raise ParameterError("rows are sorted by distance of one source; name it: source=…")
+        if self.sort == "like" and self.like is None:
+            raise ParameterError("rows are sorted by likeness to one row; name it: like=…")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows that match, in order, and how many would match under each filter."""
+
+    rows: np.ndarray  # (n,) row numbers
+    counts: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def browse(session: SessionVerbs, query: RowQuery) -> Found:
+    """Answer a question about rows."""
+    outcome, total = session.outcome, session.n_rows
+    source = None if query.source is None else known(outcome.workspace, query.source)
+    kept = _numbers(query.selection, total) if query.selection is not None else np.ones(total, bool)
+    if query.find.strip():
+        sizes = [split.n_rows for split in outcome.workspace.splits]
+        kept &= need_texts(session.texts).found(query.find, sizes)
+    far = None
+    if query.like is not None:
+        far = np.concatenate(distances_to(outcome.workspace.near, session.place(query.like)))
+        kept[query.like] = False
+    masks = _masks(outcome, query, source)
+    counts = {name: int(np.count_nonzero(kept & masks[name])) for name in FILTERS}
+    rows = np.flatnonzero(kept & masks[query.filter])
+    by = query.sort or ("like" if query.like is not None else "file")
+    return Found(rows[_order(session, by, source, far, rows)], counts)
+
+
+def _order(
+    session: SessionVerbs, by: str, source: Source | None, far: Any, rows: np.ndarray
+) -> np.ndarray:
+    if by == "file":
+        key = session.file_order[rows]
+    elif by == "like":
+        key = far[rows]
+    elif by == "distance":
+        assert source is not None  # the query was checked
+        key = np.concatenate([_lent_from(each) for each in source.loans])[rows]
+    else:
+        key = best(session.outcome)[rows] * (1 if by == "unsure" else -1)
+    return np.argsort(key, kind="stable")
+
+
+def best(outcome: Outcome) -> np.ndarray:
+    """The probability of each row's most probable class; 1 where there are no probabilities."""
+    if not outcome.proba:
+        return np.ones(sum(split.n_rows for split in outcome.workspace.splits))
+    return np.concatenate([_largest(each) for each in outcome.proba])
+
+
+def in_conflict(columns: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """Where two columns name different classes; (n_rows,) bool."""
+    most = np.full(n_rows, ABSTAIN, dtype=np.int16)
+    least = np.full(n_rows, np.iinfo(np.int16).max, dtype=np.int16)
+    for column in columns:
+        np.maximum(most, column, out=most)
+        np.minimum(least, np.where(column == ABSTAIN, least, column), out=least)
+    return np.asarray(most > least)
+
+
+def nobody_votes(columns: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """Where every column abstains; (n_rows,) bool."""
+    found = np.ones(n_rows, dtype=bool)
+    for column in columns:
+        found &= column == ABSTAIN
+    return found
+
+
+def quarrels(workspace: Workspace) -> np.ndarray:
+    """Rows on which the active sources' own votes name different classes; (n_rows,) bool."""
+    parts = []
+    for at, split in enumerate(workspace.splits):
+        parts.append(in_conflict([each.own[at] for each in workspace.active], split.n_rows))
+    return np.concatenate(parts)
+
+
+def _masks(outcome: Outcome, query: RowQuery, source: Source | None) -> dict[str, np.ndarray]:
+    workspace = outcome.workspace
+    total = sum(split.n_rows for split in workspace.splits)
+    nothing = np.zeros(total, dtype=bool)
+    voted, near = (nothing, nothing) if source is None else _about(outcome, source, query.votes)
+    return {
+        "all": np.ones(total, dtype=bool),
+        "uncertain": best(outcome) < UNSURE,
+        "conflict": quarrels(workspace),
+        "novote": np.concatenate([nobody_votes(x.columns, x.n_rows) for x in outcome.extended]),
+        "wrong": wrong(outcome),
+        "hand": np.concatenate([each != ABSTAIN for each in workspace.labels.y]),
+        "near": near,
+        "voted": voted,
+        "flipped": nothing if query.flipped is None else _numbers(query.flipped, total),
+    }
+
+
+def wrong(outcome: Outcome) -> np.ndarray:
+    """Rows whose hand label is not what a model says that did not learn from it; (n_rows,) bool."""
+    labels, said, held = outcome.workspace.labels, outcome.held_out_labels, outcome.held_out
+    found = [np.zeros(len(each), dtype=bool) for each in labels.y]
+    if said is not None and held is not None:
+        off = np.isfinite(held).all(axis=1) & (said != labels.labels)
+        start = 0
+        for at in labels.order:
+            rows = labels.rows[at]
+            found[at][rows] = off[start : start + len(rows)]
+            start += len(rows)
+    return np.concatenate(found)
+
+
+def reach_of(outcome: Outcome, source: Source) -> float:
+    """How far a source lends now; NaN where it lends nothing or is switched off."""
+    names = outcome.workspace.names
+    return float(outcome.radii[names.index(source.name)]) if source.name in names else float("nan")
+
+
+def _about(outcome: Outcome, source: Source, votes: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows a source votes on (own, lent or any), and rows whose lender is about as far as its radius."""
+    radius = reach_of(outcome, source)
+    voted, near = [], []
+    # a model may know lenders as far as its radius only
+    for loans in outcome.workspace.near.reaching(source.loans, radius * (1 + NEAR)):
+        own = loans.own != ABSTAIN
+        lent = ~own & (loans.distance <= radius)  # as `Loans.extend` decides
+        voted.append({"own": own, "lent": lent, "any": own | lent}[votes])
+        near.append(~own & (np.abs(loans.distance - radius) <= NEAR * radius))
+    return np.concatenate(voted), np.concatenate(near)
+
+
+def _lent_from(loans: Any) -> np.ndarray:
+    return np.where(loans.own == ABSTAIN, loans.distance, 0.0)
+
+
+def _largest(proba: np.ndarray) -> np.ndarray:
+    if proba.shape[1] > 16:
+        return np.asarray(proba.max(axis=1))
+    found = proba[:, 0].copy()  # column by column: many times as fast where rows are short
+    for column in range(1, proba.shape[1]):
+        np.maximum(found, proba[:, column], out=found)
+    return found
+
+
+def _numbers(rows: Any, total: int) -> np.ndarray:
+    """Row numbers as a mask, checked."""
+    given = np.asarray(rows)
+    if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= total):
+        raise ParameterError(
+            f"rows are numbered from 0 to {total - 1}, got {given.ravel()[:5].tolist()}; "
+            "give whole numbers of that range"
+        )
+    mask = np.zeros(total, dtype=bool)
+    mask[given.astype(np.intp).ravel()] = True
+    return mask
