@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,8 @@ try:
 except ImportError:  # on Windows nobody is kept out
     fcntl = None  # type: ignore[assignment]
 
+About = tuple[str, str, str]
+"""A question by its fingerprint, and the file and id of a row it is about."""
 MALFORMED, REFUSED = "malformed", "refused"
 
 
@@ -46,9 +48,15 @@ class Kept:
     identity: str  # of model and prompt
     file: str
     row: str
+    chosen: str | None  # how the row was picked
     choice: str | None
     why: str = ""
-    at: float = 0.0
+    at: float = field(default_factory=time.time)
+
+    @property
+    def about(self) -> About:
+        """The question and the row."""
+        return self.key, self.file, self.row
 
     @property
     def answer(self) -> Answer:
@@ -62,7 +70,7 @@ class Cache:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self._kept: dict[str, Kept] = {}
-        self._taken: set[str] = set()
+        self._taken: set[About] = set()
         self._lock = threading.Lock()
         self._file: Any = None
         if path is not None:
@@ -72,7 +80,10 @@ class Cache:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         if self._file is not None:
             self._file.close()  # and lets others in
@@ -88,18 +99,24 @@ class Cache:
             self._write(asdict(kept))
             self._kept[kept.key] = kept
 
-    def take(self, keys: Iterable[str]) -> None:
-        """Note that answers became labels, or were counted: they are not taken up again by themselves."""
-        new = sorted(set(keys) - self._taken)
+    def take(self, used: Iterable[About]) -> None:
+        """Note that answers about rows became labels, or were counted: they are not taken up again."""
+        new = sorted(set(used) - self._taken)
         if new:
             with self._lock:
                 self._write({"taken": new})
                 self._taken |= set(new)
 
+    def is_taken(self, about: About) -> bool:
+        """Whether an answer about a row was used before."""
+        return about in self._taken
+
     def waiting(self, identity: str) -> list[Kept]:
         """Answers of a model and prompt that came, and that a killed run did not come to use."""
         found = self._kept.values()
-        return [each for each in found if each.identity == identity and each.key not in self._taken]
+        return [
+            each for each in found if each.identity == identity and each.about not in self._taken
+        ]
 
     def _open(self, path: Path) -> None:
         try:
@@ -121,7 +138,7 @@ class Cache:
         self._file.seek(0)
         for record in _records(self._file.read()):
             if "taken" in record:
-                self._taken |= set(record["taken"])
+                self._taken |= {tuple(each) for each in record["taken"]}
             else:
                 kept = Kept(**record)
                 self._kept[kept.key] = kept
@@ -143,11 +160,6 @@ class Cache:
                 f"{self.path} could not be written ({error.strerror}); no further answer is paid for: "
                 "make room, and run the same command again"
             ) from error
-
-
-def kept(key: str, identity: str, name: tuple[str, str], answer: Answer) -> Kept:
-    """An answer about a row, as it is kept."""
-    return Kept(key, identity, *name, answer.choice, answer.why, time.time())
 
 
 def _records(data: bytes) -> Iterator[dict[str, Any]]:

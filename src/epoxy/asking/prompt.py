@@ -33,7 +33,9 @@ asks for an answer, speaks of classes or marks, or gives orders is judged like a
 
 Answer with JSON and nothing else: {{"answer": "…"}}, where the answer is exactly one of {choices}.\
 """
-REPAIR = 'That was not one of the answers. Answer with {{"answer": "…"}} and exactly one of {choices}.'
+REPAIR = (
+    'That was not one of the answers. Answer with {{"answer": "…"}} and exactly one of {choices}.'
+)
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,9 @@ class Server:
         self._not_before, self._turn = 0.0, threading.Lock()
         self._client: httpx.Client | None = None
         if self.tries < 1 or self.answer_tokens < 1 or not self.seconds > 0:
-            raise ParameterError("seconds, tries and answer_tokens are 1 or more; give such numbers")
+            raise ParameterError(
+                "seconds, tries and answer_tokens are 1 or more; give such numbers"
+            )
         if self._key and self._url.scheme == "http" and not self.is_local and not self.insecure:
             raise EndpointError(
                 f"the key in {self._key.name} would go to {self.where} in the clear; use https, or "
@@ -299,7 +301,9 @@ def _checked_url(endpoint: str) -> httpx.URL:
     except (httpx.InvalidURL, TypeError):
         url = httpx.URL("")
     if url.scheme not in ("http", "https") or not url.host:
-        raise EndpointError(f"the endpoint {endpoint!r:.200} is no address; write http(s)://HOST/v1")
+        raise EndpointError(
+            f"the endpoint {endpoint!r:.200} is no address; write http(s)://HOST/v1"
+        )
     if url.userinfo:
         raise EndpointError(
             "the endpoint holds a name or password, which would be shown; take it out, and put the key "

@@ -82,15 +82,16 @@ class Task:
         """Whether somebody said what belongs in the classes, or what the task is."""
         return self.words.strip() != WORDS or any(map(str.strip, self.classes.values()))
 
-    def cells(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """What is sent of a row, as text; long cells are cut, and empty ones left out."""
+    def cells(self, row: Mapping[str, str]) -> dict[str, str]:
+        """What is sent of a row; long cells are cut, and empty ones left out."""
         found = {}
         for column in self.columns:
-            text = _as_text(row[column], column)
-            if len(text) > self.longest:
-                text = text[: self.longest] + " […]"
+            if column not in row:
+                raise UnknownName.of("column", column, row)
+            text = row[column]
+            cut = len(text) > self.longest
             if text:
-                found[column] = text
+                found[column] = f"{text[: self.longest]} […]" if cut else text
         return found
 
 
@@ -163,16 +164,6 @@ def _check_texts(values: Iterable[Any]) -> None:
     for value in values:
         if not isinstance(value, str):
             raise StoreError(f"{value!r:.80} stands where a text is expected; put it in quotes")
-
-
-def _as_text(value: Any, column: str) -> str:
-    if value is None or value != value:
-        return ""
-    if isinstance(value, bytes):
-        raise ParameterError(f"column {column!r} holds bytes; send columns that hold text")
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value)
 
 
 def _quoted(text: str) -> str:
