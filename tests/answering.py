@@ -96,7 +96,8 @@ class Model:
             handler.wfile.flush()
             if reply.get("trickle"):
                 time.sleep(0.02)
-        handler.close_connection = True
+        if "length" in reply:  # of which it says more than it sends
+            handler.close_connection = True
 
 
 @contextmanager

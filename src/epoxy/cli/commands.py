@@ -147,8 +147,8 @@ ALL: tuple[Command, ...] = (
         "Any server that speaks the OpenAI chat-completions protocol, by default one on this machine. The\n"
         "task, the classes and the columns that are sent stand in DIR/ask.toml, which is written on first\n"
         "use for you to edit. What leaves the machine, and where to, is shown before the first call.\n"
-        "Answers are kept: nothing is paid twice, and a killed run goes on where it was. One row in five is one\n"
-        "that you labelled, so that the report can say how often answers are right.\n\n"
+        "Answers are kept: nothing is paid twice, and a killed run goes on where it was. One row in\n"
+        "five is one that you labelled, so that the report can say how often answers are right.\n\n"
         "  epoxy ask spam/ --model llama3.1 --budget 300\n"
         "  epoxy ask spam/ --model gpt-4o-mini --budget 300 --endpoint https://api.openai.com/v1",
         asking.arguments,
