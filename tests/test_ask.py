@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from email.utils import formatdate
@@ -28,7 +28,7 @@ from epoxy.errors import EndpointError, EpoxyError, ParameterError, StoreError, 
 from epoxy.session.browsing import RowQuery
 from epoxy.session.making import new_project
 from test_cli import LFS
-from test_terminal import Watched
+from test_terminal import Terminal
 
 SECRET = "sk-very-secret-42"
 WORDS = ["win money", "lovely song", "free channel", "what a voice"]
@@ -643,41 +643,42 @@ def test_answers_that_were_undone_stay_undone(project) -> None:
     assert first.isdisjoint(labels_by(session, "m"))
 
 
-def killed(project: Path, model: Model, after: int, sent: signal.Signals) -> int:
-    """Ask in another process, and send it a signal when so many calls have come."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "epoxy", *command(project, model, "--yes", budget=40)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        while model.calls < after:
-            assert process.poll() is None
-            time.sleep(0.005)
-        process.send_signal(sent)
-        return process.wait()
-
-
 def test_a_killed_run_goes_on_and_pays_again_at_most_what_was_in_flight(project) -> None:
     with serving(Model(lambda number, body: answers(by_words(row_of(body)), delay=0.01))) as model:
-        killed(project, model, 15, signal.SIGKILL)
+        arguments = command(project, model, "--yes", budget=40)
+        with subprocess.Popen(
+            [sys.executable, "-m", "epoxy", *arguments], stdout=subprocess.DEVNULL
+        ) as process:
+            while model.calls < 15:
+                assert process.poll() is None
+                time.sleep(0.005)
+            process.kill()
         before, kept = model.calls, (project / ".epoxy/answers.jsonl").read_text().count('"choice"')
-        assert main(command(project, model, "--yes", budget=40)) == 0
+        assert main(arguments) == 0
         asked = model.calls
 
-    session = Session.open(project, graph=False)
-    said = labels_by(session, "m")
+    said = labels_by(Session.open(project, graph=False), "m")
     assert before - 4 <= kept <= before
     assert asked == before + 40 - kept
     assert len(said) == len(set(model.rows)) == 40
     assert all(by_words(WORDS[int(row[1:]) % 4]) == label for row, label in said.items())
 
 
-def test_an_interrupted_run_keeps_what_was_answered(project) -> None:
-    with serving(Model(lambda number, body: answers("ham", delay=0.02))) as model:
-        code = killed(project, model, 10, signal.SIGINT)
+def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
+    def reply(number: int, body: dict) -> dict:
+        if number == 10:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return answers("ham", delay=0.02)
 
+    with serving(Model(reply)) as model:
+        code = main(command(project, model, "--yes", budget=40))
+
+    shown = capsys.readouterr()
     assert code == 130
-    assert 10 <= len(labels_by(Session.open(project, graph=False), "m")) == model.calls < 40
+    assert 10 <= model.calls < 40
+    assert f"labels: {model.calls}\n" in shown.out
+    assert "The run ended early: interrupted." in shown.out
+    assert len(labels_by(Session.open(project, graph=False), "m")) == model.calls
 
 
 def test_damaged_lines_are_as_if_never_written_and_two_processes_do_not_pay_twice(tmp_path) -> None:
@@ -701,7 +702,7 @@ def test_damaged_lines_are_as_if_never_written_and_two_processes_do_not_pay_twic
 
 
 def test_the_task_is_a_file_that_is_written_once_and_read_strictly(project, capsys) -> None:
-    path = project / "ask.toml"
+    path, session = project / "ask.toml", Session.open(project, graph=False)
     with serving(Model()) as model:
         assert main(command(project, model, "--yes", "--rows", "2")) == 0
         assert "says nothing of the classes yet" in capsys.readouterr().out
@@ -723,9 +724,9 @@ def test_the_task_is_a_file_that_is_written_once_and_read_strictly(project, caps
         ):
             path.write_text(good.replace(*edit))
             with pytest.raises(EpoxyError, match=re.escape(match)):
-                ask(Session.open(project, graph=False), server_of(model), budget=2)
+                ask(session, server_of(model), budget=2)
         path.write_text(good.replace("longest = 8000", "longest = 5"))
-        ask(Session.open(project, graph=False), server_of(model), budget=2)
+        ask(session, server_of(model), budget=2)
 
     assert model.calls == 4
     assert set(model.rows[2:]) <= {
@@ -746,23 +747,13 @@ def test_nothing_is_sent_where_nobody_can_agree(project, capsys) -> None:
     assert "nobody is there to agree to what is sent; look at it, and add --yes" in shown.err
 
 
-def test_a_person_at_a_terminal_is_asked_first(project) -> None:
+def test_a_person_at_a_terminal_is_asked_first(project, capsys, monkeypatch) -> None:
     with serving(Model()) as model:
-        refused = Watched(*command(project, model))
-        refused.until("Send it? [y/N] ")
-        os.write(refused.file, b"n\n")
-        refused.until("nothing was asked and nothing was sent")
-        agreed = Watched(*command(project, model))
-        agreed.until("Send it? [y/N] ")
-        assert model.calls == 0
-        os.write(agreed.file, b"y\n")
-        drawn = agreed.until("answered instead")
-    for each in (refused, agreed):
-        os.waitpid(each.pid, 0)
-        os.close(each.file)
-
-    assert model.calls == 30
-    assert "agreement: 100%" in drawn
+        for said, code, calls in (("n\n", 2, 0), ("\n", 2, 0), ("y\n", 0, 30)):
+            monkeypatch.setattr("sys.stdin", Terminal(said))
+            assert main(command(project, model)) == code
+            assert model.calls == calls
+            assert "Send it? [y/N] " in capsys.readouterr().out
 
 
 def test_prices_are_two_numbers(project, capsys) -> None:

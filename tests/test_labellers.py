@@ -197,3 +197,16 @@ def test_labels_given_at_once_are_labels_given_one_after_the_other() -> None:
     many.undo()
     np.testing.assert_allclose(many.probabilities, start, atol=1e-6)
     assert many.hand_labelled() is None
+
+
+def test_scores_go_by_trusted_labels_where_there_are_some() -> None:
+    _, y = data()
+    session = session_of({"ann": labelled(1 - y, slice(0, 60), 0.0, 1)})  # always wrong
+    alone = dict(session.scores), session.scores.why
+
+    for row in range(100, 140):
+        session.label(row, ["ham", "spam"][y[row]], chosen="random")
+
+    assert "the labels they are of may be wrong" in alone[1]
+    assert alone[0]["rows"] == 60
+    assert (session.scores["rows"], session.scores.basis) == (40, "random")
