@@ -33,12 +33,13 @@ Seen = Callable[[Path, str], None]
 def digest_of(path: Path) -> str:
     """A digest of a file's content; empty where there is no such file."""
     try:
-        return _digest(path.read_bytes())
+        return digest(path.read_bytes())
     except OSError:
         return ""
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """A digest of what a file holds."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
@@ -184,7 +185,7 @@ class _FromText(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         text = self.get_data(path)
-        self.owner.seen(Path(path), _digest(text))
+        self.owner.seen(Path(path), digest(text))
         code: CodeType = self.source_to_code(text, path)
         self.owner.codes[fullname] = code
         return code

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..applying import Failure
-from ..errors import ParameterError
+from ..errors import EpoxyError, FileChanged, ParameterError
 from ..extension import AUTO
+from ..functions_file import FunctionsFile
 from ..progress import Progress, silent
 from ..running import Loaded, Runner
 from ..votes import ABSTAIN
@@ -27,6 +29,7 @@ from .edits import (
     edit_from_json,
     several,
 )
+from .history import Written
 from .project import Project
 from .reading import ProjectRows
 from .records import Place
@@ -51,6 +54,7 @@ class Folder:
     notes: list[str] = field(default_factory=list)
     report: Callable[[str], Progress] = lambda what: silent  # a callback from what is being done
     touched: dict[tuple[str, ...], int] = field(default_factory=dict)  # by others, and when
+    drafts: Runner | None = None  # runs functions that are not in lfs.py yet
     _followed: set[Place] = field(default_factory=set)  # rows that labels of the log were given to
     _unused: dict[str, dict[str, None]] = field(default_factory=dict)  # labels, by why, in order
 
@@ -153,8 +157,37 @@ class Folder:
         """Whether lfs.py, or what it imports of its folder, is another than the last one run."""
         return self.runner.changed()
 
-    def reload(self, session: Session) -> Change | None:
-        """Run lfs.py again and vote with what changed; None where nothing did."""
+    @property
+    def functions(self) -> Path:
+        """The file of labeling functions."""
+        return self.project.folder / "lfs.py"
+
+    def rewrite(self, written: Written, *, back: bool) -> None:
+        """Put lfs.py back to what it held before this session wrote it, or forth again.
+
+        Refused where it is not what was written any more, or does not run.
+        """
+        now, wanted = written.after, written.before
+        if not back:
+            now, wanted = wanted, now
+        file = FunctionsFile.read(self.functions)
+        if file.content != now:
+            raise FileChanged(
+                f"{self.functions} was changed since, so it is left as it is; change it there"
+            )
+        made = file.write(wanted, file.hash, checked=False)
+        try:
+            self.loaded = self.runner.load()
+        except EpoxyError:
+            made.write(now, made.hash, checked=False)
+            raise
+        self.failures = tuple(each for each in self.failures if each.name in self.loaded.names)
+
+    def reload(self, session: Session, written: Written | None = None) -> Change | None:
+        """Run lfs.py again and vote with what changed; None where nothing did.
+
+        `written` says that this session wrote it, so that undo may put it back.
+        """
         loaded = self.runner.load()
         before, now = self.loaded.fingerprints, loaded.fingerprints
         changed = [
@@ -176,7 +209,7 @@ class Folder:
         if edits:
             words = ", ".join(edits)
             change = session.apply_outside(
-                several([each for some in edits.values() for each in some], words)
+                several([each for some in edits.values() for each in some], words), written
             )
         self.loaded = loaded  # only now: an edit that could not be written is made at the next save
         return change

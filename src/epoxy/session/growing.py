@@ -49,7 +49,7 @@ class Append(Edit):
         splits = (grown, *workspace.splits[1:])
         made = Workspace(splits, sources, records.labels, near)
         names = RowNames.of(splits, state.names.files)
-        return State(made, records, names), _Back(state)
+        return State.of(made, records, names), _Back(state)
 
     def to_json(self) -> dict[str, Any]:
         """How many rows; the rows themselves are in a file."""

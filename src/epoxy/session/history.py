@@ -12,6 +12,14 @@ MOST_BYTES = 32 << 20
 MOST_STEPS = 10_000
 
 
+@dataclass(frozen=True)
+class Written:
+    """What lfs.py held before and after this session wrote it."""
+
+    before: bytes
+    after: bytes
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One edit and the way back from it."""
@@ -20,11 +28,14 @@ class Step:
     inverse: Edit
     what: str
     number: int  # in the log, or counted by the session
+    written: Written | None = None  # where the edit follows from lfs.py, and this session wrote it
 
     @property
     def nbytes(self) -> int:
         """Memory it holds."""
-        return self.edit.nbytes + self.inverse.nbytes
+        file = self.written
+        held = 0 if file is None else len(file.before) + len(file.after)
+        return self.edit.nbytes + self.inverse.nbytes + held
 
 
 class History:
@@ -38,10 +49,10 @@ class History:
     def __len__(self) -> int:
         return len(self._past)
 
-    def done(self, edit: Edit, inverse: Edit, what: str, number: int) -> None:
+    def done(self, step: Step) -> None:
         """Remember an edit; what was undone before it cannot be redone any more."""
         self._future.clear()
-        self._push(Step(edit, inverse, what, number))
+        self._push(step)
 
     def last(self) -> Step:
         """The step that undo takes back."""

@@ -27,7 +27,7 @@ from ..workspace import Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
-from .history import History, Step
+from .history import History, Step, Written
 from .records import Records
 from .state import Change, RowNames, State
 from .store import Behind
@@ -102,7 +102,8 @@ class Session(SessionVerbs):
         self.classes, self.positive = train.classes, positive
         self.folder = folder
         self._rows = rows
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while an edit is made; hold it to read several things of one moment."""
         self._watchers: list[Callable[[Change], None]] = []
         self._history = History()
         self._version = self._number = 0  # edits seen, and the number of the last one in the log
@@ -124,12 +125,11 @@ class Session(SessionVerbs):
             files, reliability = folder.rows.files, folder.project.labellers
         n_classes = len(workspace.classes)
         records = Records(workspace.labels, {}, dict(reliability or {}), n_classes)
-        self._state = State(workspace, records, RowNames.of(workspace.splits, files))
+        self._state = State.of(workspace, records, RowNames.of(workspace.splits, files))
         if folder is not None:  # before anything is fitted: opened again is as if never closed
             self._state, _ = folder.decided(self._state).apply(self._state, self._engine)
-            workspace = self._state.workspace
         with self._told("fitting"):
-            self._outcome = self._engine.update(workspace)
+            self._outcome = self._engine.update(self._state.workspace)
             self._scores = scores_of(self._outcome, positive)
 
     @classmethod
@@ -223,8 +223,8 @@ class Session(SessionVerbs):
 
         None where nothing changed.
         """
-        with self._lock:
-            return self._need_folder("reload").reload(self)
+        with self.lock:
+            return self.need_folder("reload").reload(self)
 
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
         """Choose on the hand labels what the model leaves open: radii and balance of `Epoxy`."""
@@ -243,28 +243,30 @@ class Session(SessionVerbs):
 
     def undo(self) -> Change:
         """Take the last edit back."""
-        with self._lock:
+        with self.lock:
             step = self._history.last()
+            self._rewrite(step, back=True)
             change = self._run(step.inverse, f"undo {step.what}", step)
             self._history.undone()
             return change
 
     def redo(self) -> Change:
         """Do the edit again that was taken back last."""
-        with self._lock:
+        with self.lock:
             step = self._history.next()
+            self._rewrite(step, back=False)
             change = self._run(step.edit, f"redo {step.what}", step, undoing=False)
             self._history.redone(self._number)
             return change
 
     def apply(self, edit: Edit) -> Change:
         """Do an edit: the one way in which anything changes."""
-        with self._lock:
+        with self.lock:
             return self._run(edit, None)
 
     def trial(self, edit: Edit) -> Trial:
         """All that an edit would lead to; nothing is kept."""
-        with self._lock:
+        with self.lock:
             start = time.perf_counter()
             state, _ = edit.apply(self._state, self._engine)
             outcome = self._engine.update(state.workspace)
@@ -282,7 +284,7 @@ class Session(SessionVerbs):
 
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
-        with self._lock:
+        with self.lock:
             if not self._version:  # nothing was edited since it was
                 return self._outcome
             with self._told("fitting"):
@@ -303,6 +305,7 @@ class Session(SessionVerbs):
         *,
         undoing: bool = True,
         mine: bool = True,
+        written: Written | None = None,
     ) -> Change:
         start = time.perf_counter()
         while True:
@@ -329,15 +332,22 @@ class Session(SessionVerbs):
         self._state, self._outcome, self._scores = state, outcome, found
         self._version, self._number = self._version + 1, number
         if what is None and mine:
-            self._history.done(edit, inverse, words, number)
+            self._history.done(Step(edit, inverse, words, number, written))
         for watcher in tuple(self._watchers):
             watcher(change)
         return change
 
-    def apply_outside(self, edit: Edit) -> Change:
-        """Do an edit that came from outside (a saved lfs.py), which undo does not take back."""
-        with self._lock:
-            return self._run(edit, None, mine=False)
+    def apply_outside(self, edit: Edit, written: Written | None = None) -> Change:
+        """Do an edit that follows from lfs.py; undo takes it back only where this session wrote it."""
+        with self.lock:
+            return self._run(edit, None, mine=written is not None, written=written)
+
+    def _rewrite(self, step: Step, *, back: bool) -> None:
+        """Where a step came from a file this session wrote, put back what the file held."""
+        if step.written is not None and self.folder is not None:
+            self.folder.catch_up(self)
+            self.folder.check_undo(step.number, step.edit)
+            self.folder.rewrite(step.written, back=back)
 
     def follow(self, edit: Edit) -> None:
         """Take up what another session of the same project decided; it is not this one's to undo."""
@@ -346,7 +356,8 @@ class Session(SessionVerbs):
         self._scores = scores_of(self._outcome, self.positive)
         self._version += 1
 
-    def _need_folder(self, verb: str) -> Folder:
+    def need_folder(self, verb: str) -> Folder:
+        """The project behind the session, for what only a project can do."""
         if self.folder is None:
             raise ParameterError(
                 f"{verb} runs the lfs.py of a project folder, and this session has none; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..errors import AlignmentError
 from ..votes import Split
 from ..workspace import TRAIN, Workspace
+from .drawing import drawing_order, with_drawn
 from .records import Place, Records
 
 
@@ -19,6 +21,11 @@ class RowNames:
     def __init__(self, files: tuple[str, ...], ids: tuple[np.ndarray, ...]) -> None:
         self.files, self._ids = files, ids
         self._places: dict[tuple[str, str], Place] | None = None
+
+    @cached_property
+    def order(self) -> list[Place]:
+        """All rows in the order in which they are drawn at random, the same for a project always."""
+        return drawing_order(self.files, self._ids)
 
     @classmethod
     def of(cls, splits: tuple[Split, ...], files: tuple[str, ...]) -> RowNames:
@@ -66,10 +73,17 @@ class State:
         """The same labels over another workspace."""
         return replace(self, workspace=workspace)
 
+    @classmethod
+    def of(cls, workspace: Workspace, records: Records, names: RowNames) -> State:
+        """A workspace with the labels of some records; rows that the draw has passed are random."""
+        labels = records.labels
+        if labels.told_random.any():
+            labels = with_drawn(labels, names.order)
+        return cls(replace(workspace, labels=labels), records, names)
+
     def with_records(self, records: Records) -> State:
         """The same votes with other hand labels."""
-        workspace = replace(self.workspace, labels=records.labels)
-        return replace(self, workspace=workspace, records=records)
+        return State.of(self.workspace, records, self.names)
 
     @property
     def n_train(self) -> int:

@@ -19,3 +19,6 @@ class Trial:
     state: State
     """All that would be decided."""
     scores: Scores
+
+    def __repr__(self) -> str:
+        return f"Trial({self.change})"

@@ -1,9 +1,10 @@
-"""What a person, a page or an agent asks of a session besides its labels; nothing here changes anything."""
+"""What a person, a page or an agent asks of a session besides its labels: rows, curves, drafts."""
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,16 +15,26 @@ from .texts import RowTexts, need_texts
 from .view import SessionView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .browsing import Found, RowQuery
+    from .choosing import Suggestion
     from .curves import Curve
+    from .drafting import Draft
+    from .session import Session
+    from .state import Change
 
 
 class SessionVerbs(SessionView):
     """Rows by number (train rows first, then dev rows), found, read and suggested."""
 
+    lock: threading.RLock
     _rows: Any
+
+    @property
+    def frames(self) -> Any:
+        """The rows behind the splits as they were given, for functions to vote on."""
+        return self._rows
 
     @property
     def n_rows(self) -> int:
@@ -86,6 +97,25 @@ class SessionVerbs(SessionView):
 
         return browse(self, query)
 
+    def next(self, n: int = 10, purpose: str = "mix", *, seed: int = 0) -> tuple[Suggestion, ...]:
+        """Rows to look at next, each with its reason in words and what to pass as `chosen`.
+
+        Parameters
+        ----------
+        purpose
+            `teach` (the model is unsure of them and of rows around them), `score` (drawn at random),
+            `cover` (nobody votes there), `conflict` (own votes name different classes), `check` (hand
+            labels that look wrong, then votes that look wrong), or `mix`: seven that teach to three
+            drawn at random.
+        seed
+            Settles which of rows that would tell the same comes first; what is drawn at random is the
+            project's own.
+        """
+        from .choosing import suggest
+
+        with self.lock:
+            return suggest(self, n, purpose, seed)
+
     def suggest_radius(self, rows: Sequence[int]) -> float:
         """A radius to begin with for `like` these rows, given by number."""
         from .nearness import suggest_radius
@@ -94,3 +124,41 @@ class SessionVerbs(SessionView):
             raise ParameterError("a radius is suggested for rows, and none was given; give some")
         places = [self.place(int(each)) for each in rows]
         return suggest_radius(self._state.workspace.near, places)
+
+    def draft(
+        self, definition: Mapping[str, Any], name: str | None = None, replaces: str | None = None
+    ) -> Draft:
+        """What a function would do that nobody saved; nothing is kept.
+
+        `definition` is one as `epoxy.definitions` has them: words, a pattern, example rows or Python
+        code. `replaces` names the source it would take the place of. What is wrong with it, and on
+        which of its lines, is in the draft's `error`.
+        """
+        from .drafting import draft
+
+        with self.lock:
+            return draft(cast("Session", self), definition, name, replaces)
+
+    def save_function(
+        self, definition: Mapping[str, Any], name: str, replaces: str | None = None
+    ) -> Change | None:
+        """Write a function to the project's lfs.py, all else in it as it is, and vote with it.
+
+        Undo takes the function out of the file again, as long as nobody has changed the file since.
+        None where it changes no vote.
+        """
+        from .drafting import save
+
+        with self.lock:
+            return save(cast("Session", self), definition, name, replaces)
+
+    def save_code(self, text: str, expecting: str) -> Change | None:
+        """Write lfs.py whole, if it is still the one with the hash `expecting`, and vote with what changed.
+
+        Code that does not run is written all the same, as by any editor: a `CodeError` says where it
+        fails, and the labels stay those of the last one that ran.
+        """
+        from .drafting import save_code
+
+        with self.lock:
+            return save_code(cast("Session", self), text, expecting)

@@ -1,0 +1,386 @@
+"""The file of labeling functions as a person keeps it: read, added to and changed without running it.
+
+It is the author's own file, so it is changed by splicing bytes: comments, layout, line endings and the
+byte-order mark around what changes stay as they are. Python's `ast` says where things stand; its
+columns count UTF-8 bytes. What was written is read again before it is written to disk, and nothing
+is written over what somebody else saved since.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import keyword
+import re
+import shutil
+import tokenize
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .definitions import Definition, call_code, definition_of
+from .errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
+from .files import read_whole, write_whole
+from .running.loading import digest
+
+__all__ = ["FunctionsFile", "WrittenFunction"]
+
+MOST_BYTES = 16 << 20
+DECLARED = ("keywords", "regex", "like")
+
+
+@dataclass(frozen=True)
+class WrittenFunction:
+    """A labeling function as it stands in the file."""
+
+    name: str
+    kind: str  # keywords, regex, like, python
+    line: int  # the first, counted from 1
+    end: int  # the last
+    code: str
+    definition: Definition | None = None
+    """What a form can show; None where the code says more than that."""
+    _span: tuple[int, int] = field(default=(0, 0), repr=False)  # what is replaced, in bytes
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionsFile:
+    """A file of labeling functions at one moment.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lfs.py"
+    >>> _ = path.write_text("import epoxy\\n\\na = epoxy.keywords('spam', 'money', name='a')  # mine\\n")
+    >>> file = FunctionsFile.read(path)
+    >>> file.functions[0].definition["words"]
+    ['money']
+    >>> more = {**file.functions[0].definition, "words": ["money", "cash"]}
+    >>> print(file.with_changed("a", more).decode())
+    import epoxy
+    <BLANKLINE>
+    a = epoxy.keywords("spam", "money", "cash", name="a")  # mine
+    <BLANKLINE>
+    """
+
+    path: Path
+    content: bytes
+
+    @classmethod
+    def read(cls, path: str | Path) -> FunctionsFile:
+        """Read a file; that it does not parse is only said when its functions are asked for."""
+        place = Path(path)
+        try:
+            return cls(place, read_whole(place, MOST_BYTES))
+        except FileNotFoundError:
+            raise StoreError(
+                f"there is no file {place}; write your labeling functions there"
+            ) from None
+
+    @property
+    def hash(self) -> str:
+        """A digest of the bytes."""
+        return digest(self.content)
+
+    @cached_property
+    def encoding(self) -> str:
+        """UTF-8 unless the file says otherwise; with its byte-order mark, if it has one."""
+        try:
+            return tokenize.detect_encoding(io.BytesIO(self.content).readline)[0]
+        except SyntaxError as error:
+            raise CodeError(f"{error}; save it as UTF-8", str(self.path), 1) from None
+
+    @cached_property
+    def text(self) -> str:
+        """What it says."""
+        try:
+            return self.content.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            line = self.content[: error.start].count(b"\n") + 1
+            raise CodeError(
+                f"it is not {self.encoding}; save it as UTF-8", str(self.path), line
+            ) from None
+
+    def encoded(self, text: str) -> bytes:
+        """Another text as this file would hold it: its encoding, its line endings."""
+        plain = re.sub("\r\n?", "\n", text)
+        try:
+            return plain.replace("\n", self._newline).encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"{self.path} is written in {self.encoding}, which has no {error.object[error.start]!r}; "
+                "save it as UTF-8"
+            ) from None
+
+    @cached_property
+    def functions(self) -> tuple[WrittenFunction, ...]:
+        """The labeling functions that can be read without running the file, in order.
+
+        Decorated functions, and calls of `keywords`, `regex` and `like` with literal arguments at the
+        top level. Others (made in a loop, imported from elsewhere) vote all the same.
+        """
+        found = (self._written(node) for top in self._tree.body for node in _candidates(top))
+        return tuple(each for each in found if each is not None)
+
+    def function(self, name: str) -> WrittenFunction:
+        """A function by the name it votes under."""
+        for each in self.functions:
+            if each.name == name:
+                return each
+        raise UnknownName.of(
+            f"function in {self.path}", name, [each.name for each in self.functions]
+        )
+
+    def name_of(self, definition: Definition) -> str:
+        """What a function is called where nobody names it; of Python code, what its decorator says."""
+        if definition.kind != "python":
+            return str(definition.function().name)
+        node = definition.last_def
+        text = self._imported(self.text, "python")[0].rstrip().encode()
+        whole = FunctionsFile(self.path, text + b"\n" + definition["code"].encode())
+        end = len(text.splitlines()) + (node.end_lineno or 0)
+        found = [each for each in whole.functions if each.end == end]
+        if not found:
+            raise CodeError(
+                f"the code's last function {node.name!r} is no labeling function; "
+                "decorate it with @epoxy.labeling_function"
+            )
+        return found[-1].name
+
+    def with_added(self, definition: Mapping[str, Any], name: str) -> bytes:
+        """The content with a function appended, importing what it needs."""
+        made = Definition(definition)
+        if any(each.name == name for each in self.functions):
+            raise ParameterError(
+                f"{self.path.name} has a function {name!r} already; choose another name, or replace it"
+            )
+        text = self._imported(self.text, made.kind)[0]
+        variable, code = self.code_of(made, name)
+        if any("lfs" in _bound(node) for node in self._tree.body):
+            code += f"\nlfs = [*lfs, {variable}]"  # what is not in that list has no vote
+        start = text if not text or text.endswith(("\n", "\r")) else text + self._newline
+        code = f"{self._gap(made.kind)}{code}\n".replace("\n", self._newline)
+        return self._checked(start + code, made, name)
+
+    def code_of(self, definition: Definition, name: str) -> tuple[str, str]:
+        """The variable a new function would be kept in, and the code that makes it."""
+        if definition.kind == "python":
+            return definition.last_def.name, definition["code"].strip("\r\n")
+        variable = self._variable(name)
+        callee = self._imported(self.text, definition.kind)[1]
+        return variable, f"{variable} = {call_code(definition, name, callee)}"
+
+    def _gap(self, kind: str) -> str:
+        last = self._tree.body[-1] if self._tree.body else None
+        if kind == "python" or isinstance(last, ast.FunctionDef | ast.ClassDef):
+            return "\n\n"
+        return "" if isinstance(last, ast.Assign) else "\n"
+
+    def with_changed(
+        self, name: str, definition: Mapping[str, Any], new_name: str | None = None
+    ) -> bytes:
+        """The content with one function replaced, and every other byte as it was."""
+        made, old = Definition(definition), self.function(name)
+        called = name if new_name is None else new_name
+        start, end = old._span
+        raw = self._utf8
+        if made.kind == "python" and old.kind == "python":
+            code, body = made["code"].strip("\r\n"), self.text
+        elif made.kind == "python" or old.kind == "python":
+            raise ParameterError(
+                f"{name!r} is written as {old.kind} and cannot become {made.kind} in its place; "
+                "add a new function and take the old one out"
+            )
+        else:
+            same = raw[start:end].partition(b"(")[0].decode()
+            body, callee = self._imported(self.text, made.kind)
+            code = call_code(made, called, same if old.kind == made.kind else callee)
+        shift = len(body.encode()) - len(raw)
+        spliced = body.encode()[: start + shift].decode() + code.replace("\n", self._newline)
+        return self._checked(spliced + body.encode()[end + shift :].decode(), made, called)
+
+    def write(self, content: bytes, expecting: str, *, checked: bool = True) -> FunctionsFile:
+        """Write other content in its place, whole or not at all, and return it as read.
+
+        Refused where the file is not the one with the hash `expecting` any more, and, unless
+        `checked` is False, where it does not parse.
+        """
+        target = self.path.resolve()  # a link stays a link
+        made = FunctionsFile(self.path, content)
+        if checked:
+            _ = made._tree
+        if digest(read_whole(target, MOST_BYTES)) != expecting:
+            raise FileChanged(
+                f"{self.path} was changed since it was read, so nothing was written; read it again"
+            )
+
+        def fill(place: Path) -> None:
+            place.write_bytes(content)
+            shutil.copymode(target, place)
+
+        write_whole(target, fill)
+        return made
+
+    # reading
+
+    @cached_property
+    def _newline(self) -> str:
+        return "\r\n" if b"\r\n" in self.content else "\n"
+
+    @cached_property
+    def _utf8(self) -> bytes:
+        return self.text.encode()
+
+    @cached_property
+    def _tree(self) -> ast.Module:
+        try:
+            return ast.parse(self.text)
+        except SyntaxError as error:
+            raise CodeError(
+                f"{type(error).__name__}: {error.msg}; correct it and try again",
+                str(self.path),
+                error.lineno,
+            ) from None
+        except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting
+            raise CodeError(f"it cannot be parsed: {error}; correct it") from None
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each line begins, in bytes."""
+        starts = [0]
+        for line in self._utf8.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line))
+        return starts
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """What names of the file mean of ours: "epoxy" for the package, else "keywords" and so on."""
+        known = (*DECLARED, "labeling_function")
+        found: dict[str, str] = {}
+        for node in self._tree.body:
+            if isinstance(node, ast.Import):
+                found |= {a.asname or a.name: "epoxy" for a in node.names if a.name == "epoxy"}
+            elif isinstance(node, ast.ImportFrom) and node.module == "epoxy" and not node.level:
+                found |= {a.asname or a.name: a.name for a in node.names if a.name in known}
+        return found
+
+    def _meaning(self, node: ast.expr) -> str | None:
+        """Which of our functions an expression is."""
+        if isinstance(node, ast.Name):
+            found = self._names.get(node.id)
+            return None if found == "epoxy" else found
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return node.attr if self._names.get(node.value.id) == "epoxy" else None
+        return None
+
+    def _written(self, node: ast.FunctionDef | ast.Call) -> WrittenFunction | None:
+        if isinstance(node, ast.Call):
+            kind = self._meaning(node.func)
+            if kind not in DECLARED:
+                return None
+            name, definition = definition_of(node, kind)
+            return None if name is None else self._at(node, name, kind, definition)
+        for each in node.decorator_list:
+            call = each if isinstance(each, ast.Call) else None
+            if self._meaning(call.func if call else each) == "labeling_function":
+                given = {k.arg: k.value for k in call.keywords} if call else {}
+                value = given.get("name", ast.Constant(node.name))
+                if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
+                    return None
+                return self._at(node, value.value, "python", None)
+        return None
+
+    def _at(
+        self, node: ast.FunctionDef | ast.Call, name: str, kind: str, definition: Definition | None
+    ) -> WrittenFunction:
+        line, start = node.lineno, self._starts[node.lineno - 1] + node.col_offset
+        if isinstance(node, ast.FunctionDef):  # with its decorators
+            line = node.decorator_list[0].lineno
+            start = self._starts[line - 1]
+        last = node.end_lineno or line
+        end = self._starts[last - 1] + (node.end_col_offset or 0)
+        code = re.sub("\r\n?", "\n", self._utf8[start:end].decode())
+        if kind == "python":
+            definition = Definition({"kind": "python", "code": code})
+        return WrittenFunction(name, kind, line, last, code, definition, (start, end))
+
+    # writing
+
+    def _variable(self, name: str) -> str:
+        """A variable for a function, not taken in the file."""
+        plain = re.sub(r"\W+", "_", name).strip("_")
+        if not plain.isidentifier() or unicodedata.normalize("NFKC", plain) != plain:
+            plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+        if not plain.isidentifier() or keyword.iskeyword(plain):
+            plain = f"function_{plain}".rstrip("_")
+        taken = {each for node in self._tree.body for each in _bound(node)}
+        taken |= {"lfs", *dir(builtins)}
+        found, count = plain, 2
+        while found in taken:
+            found, count = f"{plain}_{count}", count + 1
+        return found
+
+    def _imported(self, text: str, kind: str) -> tuple[str, str]:
+        """The text with epoxy imported, if nothing of it that is needed is, and what to call."""
+        wanted = "labeling_function" if kind == "python" else kind
+        for name, meaning in self._names.items():
+            if meaning in ("epoxy", wanted):
+                return text, f"{name}.{kind}" if meaning == "epoxy" else name
+        after = 0
+        for node in self._tree.body:
+            doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if not doc and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                break
+            after = self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
+        raw, line = text.encode(), f"import epoxy{self._newline}".encode()
+        if after and not raw[:after].endswith((b"\n", b"\r")):
+            line = self._newline.encode() + line
+        return (raw[:after] + line + raw[after:]).decode(), f"epoxy.{kind}"
+
+    def _checked(self, text: str, definition: Definition, name: str) -> bytes:
+        """The bytes of a new text, after reading in it what was to be written."""
+        try:
+            content = text.encode(self.encoding)
+        except UnicodeEncodeError:
+            content = self.encoded(text)  # says what is wrong
+        made = FunctionsFile(self.path, content)
+        if definition.kind == "python" and name not in [each.name for each in made.functions]:
+            raise ParameterError(
+                f"the code defines {self.name_of(definition)!r} and not {name!r}; give both one name"
+            )
+        found = made.function(name)
+        if definition.kind != "python" and found.definition != definition:
+            raise ParameterError(
+                f"the function {name!r} cannot be written so that it reads as {dict(definition)}; "
+                f"write it in {self.path.name} yourself"
+            )
+        return content
+
+
+def _candidates(top: ast.stmt) -> Iterator[ast.FunctionDef | ast.Call]:
+    """Function definitions and calls that run when the file does, outside of other functions."""
+    if isinstance(top, ast.FunctionDef):
+        yield top
+        return
+    todo: list[ast.AST] = [top]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        todo[:0] = ast.iter_child_nodes(node)
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Names a statement of the top level gives a value."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(a.asname or a.name).partition(".")[0] for a in node.names}
+    inside = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return {each.id for each in inside if isinstance(each.ctx, ast.Store)}

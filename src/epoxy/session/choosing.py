@@ -1,0 +1,340 @@
+"""Which rows to look at next, and why.
+
+Rows to teach, to cover and to settle conflicts are chosen by what a label would tell about the rows
+around them: each row has a worth (how unsure the model is, whether nobody votes, how sources
+quarrel), its gain is its own worth times that of its nearest rows by nearness, and once it is chosen
+the worth it tells of is gone. So dense regions come before outliers, and never two rows that are
+nearly the same.
+Rows to score are drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..neighbors import Graph
+from ..votes import ABSTAIN, RANDOM
+from ..workspace import TRAIN, Source
+from .browsing import UNSURE, best, nobody_votes
+from .labellers import suspects
+from .records import Place
+
+if TYPE_CHECKING:
+    from .verbs import SessionVerbs
+
+AROUND = 16
+"""Neighbours whose worth a row gains, itself among them."""
+SURE = 0.9
+"""A source looks wrong where the model is so sure of another class."""
+SCORED = (2, 5, 8)
+"""Of ten rows of the mix those at these places are drawn at random; the other seven teach."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A row to look at."""
+
+    split: str
+    row: int  # in its split
+    id: str
+    purpose: str
+    reason: str
+    chosen: str | None
+    """What to pass on: `session.label(row, label, split, chosen=…)`."""
+    number: int  # through all splits, train rows first
+
+
+def suggest(session: SessionVerbs, n: int, purpose: str, seed: int) -> tuple[Suggestion, ...]:
+    """At most `n` rows for one purpose."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ParameterError(f"n is how many rows to suggest, got {n!r:.60}; give a whole number")
+    chooser = Chooser(session, seed)
+    if purpose == "mix":
+        return chooser.mix(int(n))
+    if purpose not in PURPOSES:
+        raise UnknownName.of("purpose", purpose, (*PURPOSES, "mix"))
+    return tuple(PURPOSES[purpose](chooser, int(n)))
+
+
+class Chooser:
+    """One call's choice of rows; no row twice."""
+
+    def __init__(self, session: SessionVerbs, seed: int) -> None:
+        self.session, self.seed = session, seed
+        self.outcome, self.names = session.outcome, session.state.names
+        self.workspace = self.outcome.workspace
+        self.labels = self.workspace.labels
+        self.taken: set[Place] = set()
+
+    def mix(self, n: int) -> tuple[Suggestion, ...]:
+        """Seven rows that teach to three drawn at random, counted on from the rows labelled so far."""
+        start = len(self.session.state.records.rows)
+        drawn = [(start + at) % 10 in SCORED for at in range(n)]
+        score = list(self.score(sum(drawn)))
+        if self.outcome.problem:  # nobody can say what would teach
+            return tuple(score + self.score(n - len(score)))
+        teach = list(self.teach(n - sum(drawn)))
+        teach += self.score(n - len(score) - len(teach))
+        parts = {True: iter(score), False: iter(teach)}
+        found = [next(parts[each], None) for each in drawn]
+        return tuple(each for each in found if each is not None)
+
+    def score(self, n: int) -> list[Suggestion]:
+        """Rows from the front of the project's random order."""
+        found: list[Suggestion] = []
+        for count, place in enumerate(self.names.order, 1):
+            if len(found) >= n:
+                break
+            at, row = place
+            if self.labels.y[at][row] == ABSTAIN and place not in self.taken:
+                reason = (
+                    f"drawn at random, number {count:,} of {len(self.names.order):,} in the order "
+                    "of this project: scores rest on such rows"
+                )
+                found.append(self._made(place, "score", reason, RANDOM))
+        return found
+
+    def teach(self, n: int) -> list[Suggestion]:
+        """Rows the model is unsure of, among others it is unsure of."""
+        self._need_model()
+        sure = best(self.outcome)[: len(self.labels.y[TRAIN])]
+        classes = self.workspace.classes
+        proba = self.outcome.proba[TRAIN]
+
+        def why(row: int, around: np.ndarray) -> str:
+            first, second = np.argsort(-proba[row], kind="stable")[:2].tolist()
+            return (
+                f"the model gives {classes[first]!r} {proba[row, first]:.0%} and "
+                f"{classes[second]!r} {proba[row, second]:.0%}"
+                + self._also(around, sure < UNSURE, "it is unsure of")
+            )
+
+        return self._greedy(n, 1 - sure, "teach", why)
+
+    def cover(self, n: int) -> list[Suggestion]:
+        """Rows nobody votes on, among others nobody votes on."""
+        extended = self.outcome.extended[TRAIN]
+        silent = nobody_votes(extended.columns, extended.n_rows)
+        what = "no source votes here"
+        if not silent.any():
+            own = [each.own[TRAIN] for each in self.workspace.active]
+            silent = nobody_votes(own, extended.n_rows)
+            what = "no source votes here itself, votes are only lent"
+
+        def why(row: int, around: np.ndarray) -> str:
+            return what + self._also(around, silent, "it is so for")
+
+        return self._greedy(n, silent.astype(float), "cover", why)
+
+    def conflict(self, n: int) -> list[Suggestion]:
+        """Rows on which own votes name different classes, evenly rather than one against many."""
+        columns = [each.own[TRAIN] for each in self.workspace.active]
+        classes, n_rows = self.workspace.classes, len(self.labels.y[TRAIN])
+        counts = np.zeros((len(classes), n_rows), dtype=np.int32)
+        for column in columns:
+            cast = np.flatnonzero(column != ABSTAIN)
+            counts[column[cast], cast] += 1
+        total = counts.sum(axis=0)
+        quarrel = 1 - counts.max(axis=0) / np.maximum(total, 1)
+        quarrel[total == 0] = 0.0
+
+        def why(row: int, around: np.ndarray) -> str:
+            said = []
+            for k in np.flatnonzero(counts[:, row])[:4].tolist():
+                names = [n for n, c in zip(self.workspace.names, columns) if c[row] == k]
+                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" * (len(names) > 3))
+                said.append(f"{shown} say{'s' * (len(names) == 1)} {classes[k]!r}")
+            return "; ".join(said) + self._also(around, quarrel > 0, "sources also quarrel on")
+
+        return self._greedy(n, quarrel, "conflict", why)
+
+    def check(self, n: int) -> list[Suggestion]:
+        """Hand labels that look wrong, worst first, and then rows where a source looks wrong."""
+        self._need_model()
+        found = [self._suspect(place) for place in suspects(self.outcome)[:n]]
+        return found + self._doubtful(n - len(found))
+
+    def _suspect(self, place: Place) -> Suggestion:
+        labels, classes = self.labels, self.workspace.classes
+        at, row = place
+        before = labels.order[: labels.order.index(at)]
+        start = sum(len(labels.rows[each]) for each in before)
+        held = self.outcome.held_out
+        assert held is not None  # or nothing would be suspect
+        proba = held[start + int(np.searchsorted(labels.rows[at], row))]
+        label, likely = int(labels.y[at][row]), int(proba.argmax())
+        reason = (
+            f"labelled {classes[label]!r}, to which a model that did not learn from it gives "
+            f"{proba[label]:.1%}, and {classes[likely]!r} {proba[likely]:.0%}"
+        )
+        return self._made(place, "check", reason, labels.chosen[at][row])
+
+    def _doubtful(self, n: int) -> list[Suggestion]:
+        """Rows on which a source votes against a model that is sure, source by source in turn."""
+        found: list[Suggestion] = []
+        for source in self.workspace.active if n > 0 else ():
+            found += self._against(source, 1 + n // 4)
+        return found[:n]
+
+    def _against(self, source: Source, n: int) -> list[Suggestion]:
+        decided, classes = self.outcome.labels[TRAIN], self.workspace.classes
+        sure, column = best(self.outcome)[: len(decided)], source.own[TRAIN]
+        wrong = (column != ABSTAIN) & (column != decided) & (sure >= SURE)
+
+        def why(row: int, around: np.ndarray) -> str:
+            return (
+                f"{source.name} votes {classes[int(column[row])]!r}, and the model is "
+                f"{sure[row]:.0%} sure of {classes[int(decided[row])]!r}"
+                + self._also(around, wrong, "it is so for")
+            )
+
+        return self._greedy(n, np.where(wrong, sure, 0.0), "check", why)
+
+    # the choice
+
+    def _greedy(
+        self, n: int, worth: np.ndarray, purpose: str, why: Callable[[int, np.ndarray], str]
+    ) -> list[Suggestion]:
+        """The rows with the largest gain one after the other, each without what the last ones told."""
+        worth = np.where(self.labels.y[TRAIN] == ABSTAIN, worth, 0.0)
+        for at, row in self.taken:
+            if at == TRAIN:
+                worth[row] = 0.0
+        if n <= 0 or not worth.any():
+            return []
+        field = self._field
+        left = field.begin(worth)
+        if field.graph is not None:
+            field.tell(left, self.labels.rows[TRAIN])
+        found = []
+        for _ in range(n):
+            node = field.best(left)
+            if node is None:
+                break
+            row = field.row_of(node, worth)
+            reason = why(row, field.around(node))
+            found.append(self._made((TRAIN, row), purpose, reason, purpose))
+            worth[row] = 0.0
+            field.take(left, node)
+        return found
+
+    @cached_property
+    def _field(self) -> _Field:
+        near = self.workspace.near
+        graph = None if near.graphs is None else near.graphs[TRAIN]
+        placed = near.places[TRAIN] if near.places else None
+        return _Field(graph, placed, len(self.labels.y[TRAIN]), self.seed)
+
+    def _made(self, place: Place, purpose: str, reason: str, chosen: str | None) -> Suggestion:
+        self.taken.add(place)
+        at, row = place
+        name, number = self.names.name(place)[1], self.session.number(place)
+        return Suggestion(self.session.names[at], row, name, purpose, reason, chosen, number)
+
+    def _also(self, around: np.ndarray, alike: np.ndarray, words: str) -> str:
+        """How many of the rows around are like this one, in words."""
+        if len(around) < 2:
+            return ""
+        return f"; {words} {int(alike[around].sum())} of the {len(around)} rows nearest to it"
+
+    def _need_model(self) -> None:
+        if self.outcome.problem:
+            raise NotIdentifiable(self.outcome.problem)
+
+
+class _Field:
+    """Worth over the distinct vectors of train, and what a label of one tells of the others.
+
+    Without a neighbour graph every row stands for itself.
+    """
+
+    def __init__(
+        self, graph: Graph | None, placed: np.ndarray | None, n_rows: int, seed: int
+    ) -> None:
+        self.graph, self.placed = graph, placed
+        self.node = np.arange(n_rows)  # of each row; −1 for rows without a direction
+        self.n_nodes = n_rows
+        if graph is not None:
+            self.node = np.full(n_rows, -1)
+            self.node[slice(None) if placed is None else placed] = graph.train.node
+            self.n_nodes = graph.train.n_nodes
+            self.near = graph.neighbour[:, :AROUND]
+            far = graph.distance[:, :AROUND]
+            typical = float(np.median(far[:, -1])) or 1.0
+            self.weight = np.exp(-far / typical).astype(np.float32)
+        # equal gains are settled by the seed, not by the order of the rows
+        self.shake = 1 + 1e-9 * np.random.default_rng(seed).random(self.n_nodes)
+        self.gain: np.ndarray | None = None
+
+    def begin(self, worth: np.ndarray) -> np.ndarray:
+        """The worth of each distinct vector: that of its rows together, of which much is to be told."""
+        kept = self.node >= 0
+        self.gain, self.most = None, np.zeros(self.n_nodes)
+        np.maximum.at(self.most, self.node[kept], worth[kept])
+        return np.bincount(self.node[kept], worth[kept], self.n_nodes)
+
+    def tell(self, left: np.ndarray, rows: np.ndarray) -> None:
+        """Take off what is known from rows that have a label."""
+        nodes = self.node[rows]
+        nodes = nodes[nodes >= 0]
+        np.multiply.at(left, self.near[nodes].ravel(), 1 - self.weight[nodes].ravel())
+
+    def best(self, left: np.ndarray) -> int | None:
+        """The vector whose label would tell most; None where there is nothing left to tell."""
+        if self.graph is None:
+            top = int((left * self.shake).argmax())
+            return top if left[top] > 0 else None
+        if self.gain is None:
+            self.gain = (self.weight * left[self.near]).sum(axis=1) * self.most * self.shake
+            self.gain[left <= 0] = 0.0
+        # gains only fall, so the first whose gain still stands is the best
+        while True:
+            top = int(self.gain.argmax())
+            now = float((self.weight[top] * left[self.near[top]]).sum())
+            now *= self.most[top] * self.shake[top] if left[top] > 0 else 0.0
+            if now <= 0 and self.gain[top] <= 0:
+                return None
+            if now >= self.gain[top] * (1 - 1e-12):
+                return top
+            self.gain[top] = now
+
+    def take(self, left: np.ndarray, node: int) -> None:
+        """A label of this vector was asked for: what it tells is known."""
+        if self.graph is None:
+            left[node] = 0.0
+            return
+        left[self.near[node]] *= 1 - self.weight[node]
+        left[node] = 0.0
+
+    def row_of(self, node: int, worth: np.ndarray) -> int:
+        """The row of a vector with the most worth, the first of equals."""
+        rows = self._rows(node)
+        return int(rows[worth[rows].argmax()])
+
+    def around(self, node: int) -> np.ndarray:
+        """The rows nearest to a vector, itself among them."""
+        if self.graph is None:
+            return np.array([node])
+        return np.concatenate([self._rows(each) for each in self.near[node].tolist()])[:AROUND]
+
+    def _rows(self, node: int) -> np.ndarray:
+        if self.graph is None:
+            return np.array([node])
+        order, start = self.graph.train.members
+        rows = order[start[node] : start[node + 1]]
+        return rows if self.placed is None else self.placed[rows]
+
+
+PURPOSES: dict[str, Callable[[Chooser, int], list[Suggestion]]] = {
+    "teach": Chooser.teach,
+    "score": Chooser.score,
+    "cover": Chooser.cover,
+    "conflict": Chooser.conflict,
+    "check": Chooser.check,
+}

@@ -1,0 +1,48 @@
+"""Which rows count as drawn at random: the beginning of one seeded order of all rows.
+
+The order is read off the rows' names, so a project keeps it across sessions, machines and row files
+that grow. Rows are drawn from its front. A row that was labelled for another reason before the draw
+came to it is passed over, and counts as random from then on: left out, it would bias the sample
+towards rows that nobody had a reason to look at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..votes import ABSTAIN, RANDOM
+from ..workspace import HandLabels
+from .records import Place
+
+_KEY = b"epoxy: rows drawn at random"
+
+
+def drawing_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
+    """All rows in the order in which they are drawn."""
+    keyed = [
+        (hashlib.blake2b(f"{file}\n{name}".encode(), digest_size=8, key=_KEY).digest(), at, row)
+        for at, (file, names) in enumerate(zip(files, ids))
+        for row, name in enumerate(names.tolist())
+    ]
+    return [(at, row) for _, at, row in sorted(keyed)]
+
+
+def with_drawn(labels: HandLabels, order: Sequence[Place]) -> HandLabels:
+    """Labels with every row called random that the draw has passed; the same where there is none."""
+    passed: list[Place] = []
+    last = 0
+    for at, row in order:
+        if labels.y[at][row] == ABSTAIN:
+            break
+        passed.append((at, row))
+        if labels.chosen[at][row] == RANDOM:
+            last = len(passed)
+    turned = [
+        (at, row, labels.y[at][row], RANDOM, labels.wrong[at][row])
+        for at, row in passed[:last]
+        if labels.chosen[at][row] != RANDOM
+    ]
+    return labels.with_labels(turned) if turned else labels
