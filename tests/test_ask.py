@@ -726,15 +726,10 @@ def test_the_task_is_a_file_that_is_written_once_and_read_strictly(project, caps
             with pytest.raises(EpoxyError, match=re.escape(match)):
                 ask(session, server_of(model), budget=2)
         path.write_text(good.replace("longest = 8000", "longest = 5"))
-        ask(session, server_of(model), budget=2)
+        ask(session, server_of(model), rows=["r20", "r21"], budget=2)
 
     assert model.calls == 4
-    assert set(model.rows[2:]) <= {
-        "text: win m […]",
-        "text: lovel […]",
-        "text: free  […]",
-        "text: what  […]",
-    }
+    assert set(model.rows[2:]) == {"text: win m […]", "text: lovel […]"}
 
 
 def test_nothing_is_sent_where_nobody_can_agree(project, capsys) -> None:

@@ -210,3 +210,23 @@ def test_scores_go_by_trusted_labels_where_there_are_some() -> None:
     assert "the labels they are of may be wrong" in alone[1]
     assert alone[0]["rows"] == 60
     assert (session.scores["rows"], session.scores.basis) == (40, "random")
+
+
+def test_labels_that_may_be_wrong_leave_the_draw_where_it_was() -> None:
+    """Scores rest on all of the beginning of the random order, whoever else answered some of it."""
+    _, y = data()
+    session = Session(data()[0], model=Fusion())
+    first = [each.row for each in session.next(6, "score")]
+    session.label(first[2], "ham", chosen="teach")
+    for row in (first[0], first[4]):
+        session.label(row, "ham", by="ann", chosen="random")
+
+    again = [each.row for each in session.next(5, "score")]
+    words = session.state.workspace.labels.chosen[0]
+
+    assert again[:4] == [first[0], first[1], first[3], first[4]]
+    assert words[first[2]] == "teach"  # a trusted label that the trusted draw has not come to
+    for row in first[:2]:
+        session.label(row, ["ham", "spam"][y[row]], chosen="random")
+    session.label(first[3], "ham", chosen="random")
+    assert session.state.workspace.labels.chosen[0][first[2]] == "random"

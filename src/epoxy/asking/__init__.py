@@ -19,6 +19,7 @@ from .choosing import (
     Chosen,
     Rows,
     rows_answered,
+    rows_next,
     rows_to_ask,
     rows_to_check,
 )
@@ -38,14 +39,17 @@ AGAIN: Literal["again"] = "again"
 class _Amounts(NamedTuple):
     rows: int  # to ask about
     check: int  # of them labelled by a person
+    purpose: str
 
     @classmethod
-    def of(cls, rows: int, check: int | None) -> _Amounts:
+    def of(cls, rows: int, check: int | None, purpose: str) -> _Amounts:
         if rows < 1 or (check is not None and check < 0):
             raise ParameterError(
                 f"{rows} rows, {check} to check on, cannot be asked; give 1 or more"
             )
-        return cls(rows, min(MOST_CHECKED, rows // SHARE_CHECKED) if check is None else check)
+        return cls(
+            rows, min(MOST_CHECKED, rows // SHARE_CHECKED) if check is None else check, purpose
+        )
 
 
 def ask(
@@ -56,6 +60,7 @@ def ask(
     budget: Budget | int | None = None,
     by: str | None = None,
     task: Task | None = None,
+    purpose: str = "mix",
     check: int | None = None,
     at_once: int | None = None,
     reliable: float = 0.8,
@@ -73,6 +78,8 @@ def ask(
     rows
         How many rows, ids of rows, a `RowQuery` they match, or "again" for all that `by` labelled (those
         whose prompt is the same cost nothing). By default as many as the budget has calls.
+    purpose
+        What rows are chosen for that are not named, as in `Session.next`.
     budget
         The most calls, or a `Budget` that also limits tokens and money. Every try is a call.
     by
@@ -103,8 +110,10 @@ def ask(
     """
     made = _asker(session, answer, by, task, server)
     limit = _budget(budget, rows)
-    amounts = _Amounts.of(rows if isinstance(rows, int) else limit.calls, check)
+    amounts = _Amounts.of(rows if isinstance(rows, int) else limit.calls, check, purpose)
     home = session.folder
+    if home is not None:
+        home.catch_up(session)  # rows that others labelled are not asked about
     with Cache(None if home is None else home.project.cache / "answers.jsonl") as cache:
         questions = _questions(session, made, cache, rows, amounts)
         threads = at_once or (4 if isinstance(made.answerer, Server) else 1)
@@ -192,14 +201,16 @@ def _questions(
         return [asker.question(session, each) for each in rows_answered(session, asker.by)]
     if rows is not None and not isinstance(rows, int | RowQuery):
         return [asker.question(session, each) for each in rows_to_ask(session, rows)]
+    if isinstance(rows, RowQuery):
+        chosen = rows_to_ask(session, rows)
+    else:
+        more = cache.n_taken(asker.identity)  # some of which were no label, or undone
+        chosen = rows_next(session, plan.rows + more, plan.purpose, asker.by)
     found = _waiting(session, asker, cache)[: plan.rows]
     n_check = plan.check - sum(each.chosen.how == CHECK for each in found)
-    for chosen, most in (
-        (rows_to_check(session, asker.by), min(n_check, plan.rows - len(found))),
-        (rows_to_ask(session, rows), plan.rows),
-    ):
+    for places, most in ((rows_to_check(session, asker.by), n_check), (chosen, plan.rows)):
         seen = {each.chosen.place for each in found}
-        new = (asker.question(session, each) for each in chosen if each.place not in seen)
+        new = (asker.question(session, each) for each in places if each.place not in seen)
         unused = (each for each in new if not cache.is_taken(each.about))
         found += islice(unused, max(0, min(most, plan.rows - len(found))))
     return found

@@ -111,6 +111,11 @@ class Cache:
         """Whether an answer about a row was used before."""
         return about in self._taken
 
+    def n_taken(self, identity: str) -> int:
+        """How many answers of a model and prompt were used."""
+        keys = {key for key, each in self._kept.items() if each.identity == identity}
+        return sum(key in keys for key, _, _ in self._taken)
+
     def waiting(self, identity: str) -> list[Kept]:
         """Answers of a model and prompt that came, and that a killed run did not come to use."""
         found = self._kept.values()

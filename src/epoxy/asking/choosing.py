@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from ..session.browsing import RowQuery
 from ..session.records import Place
 from ..votes import ABSTAIN, RANDOM
-from ..workspace import TRAIN
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -28,15 +27,13 @@ class Chosen(NamedTuple):
     how: str | None
 
 
-def rows_to_ask(session: Session, rows: Rows | None) -> Iterable[Chosen]:
-    """Rows in the order in which they are asked about; by number or without one, more than are needed."""
+def rows_to_ask(session: Session, rows: RowQuery | Sequence[Any]) -> list[Chosen]:
+    """Rows that match a question and have no label, or rows by their ids."""
     if isinstance(rows, RowQuery):
         how = "words" if rows.find else rows.filter
         labelled = session.state.records.labels
         places = (session.place(int(number)) for number in session.browse(rows).rows)
         return [Chosen(each, how) for each in places if labelled.y[each[0]][each[1]] == ABSTAIN]
-    if rows is None or isinstance(rows, int):
-        return _next(session)
     return [Chosen(_place(session, each), "named") for each in rows]
 
 
@@ -63,11 +60,12 @@ def rows_answered(session: Session, by: str) -> list[Chosen]:
     ]
 
 
-def _next(session: Session) -> list[Chosen]:
-    """Train rows without a label, from the beginning of one random order of all."""
-    y = session.state.records.labels.y[TRAIN]
-    order = np.random.default_rng(0).permutation(len(y))
-    return [Chosen((TRAIN, int(row)), RANDOM) for row in order[y[order] == ABSTAIN]]
+def rows_next(session: Session, n: int, purpose: str, by: str) -> list[Chosen]:
+    """Rows that help most, `n` besides those that `by` labelled."""
+    done = {place for place, _ in rows_answered(session, by)}
+    found = session.next(n + len(done), purpose)
+    every = (Chosen(session.place(each.number), each.chosen) for each in found)
+    return [each for each in every if each.place not in done]
 
 
 def _place(session: Session, row: Any) -> Place:

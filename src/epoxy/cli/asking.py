@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..asking import Plan
 
 FILTERS = ("uncertain", "novote", "conflict")
+PURPOSES = ("mix", "teach", "score", "cover", "conflict")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="send without asking")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--rows", type=int, metavar="N", help="how many rows (default: the budget)")
+    parser.add_argument(
+        "--purpose", choices=PURPOSES, default="mix", help="what rows are chosen for (mix)"
+    )
     which.add_argument("--filter", choices=FILTERS, help="only such rows")
     which.add_argument("--find", metavar="WORDS", help="only rows that hold these words")
     which.add_argument("--ids", metavar="A,B,…", help="these rows")
@@ -72,13 +76,14 @@ def run(options: argparse.Namespace) -> None:
         options.seconds,
         answer_tokens=options.answer_tokens,
     )
-    session = open_project(options)
+    session = open_project(options, graph=True)
     done = ask(
         session,
         server,
         rows=_rows(options),
         budget=budget,
         by=options.by,
+        purpose=options.purpose,
         check=options.check,
         at_once=options.at_once,
         reliable=options.reliable,
