@@ -488,12 +488,22 @@ def test_waits_grow_and_end() -> None:
     waits: list[float] = []
     with (
         serving(Model(lambda number, body: {"status": 500})) as model,
-        pytest.raises(EndpointError, match="it answers 500, 5 times; the run ends here"),
+        pytest.raises(EndpointError, match="gives no answer: status 500, 5 times; the run ends here"),
     ):
         ask(session_of(), server_of(model, wait=waits.append), budget=50)
 
     assert model.calls == 5
     assert [b / a for a, b in pairwise(waits)] == [pytest.approx(2, rel=0.7)] * 3
+
+
+def test_a_server_that_takes_nothing_ends_the_run() -> None:
+    with (
+        serving(Model(lambda number, body: {"status": 422, "body": b"no such model"})) as model,
+        pytest.raises(EndpointError, match="refuses: no such model; the run ends here"),
+    ):
+        ask(session_of(), server_of(model), budget=30)
+
+    assert model.calls == 2
 
 
 @pytest.mark.parametrize(
@@ -533,7 +543,7 @@ def test_a_server_that_dies_midway_ends_the_run_and_loses_nothing() -> None:
         done = ask(session, server_of(model, tries=2), budget=40, at_once=2)
 
     assert done.labels == len(labels_by(session, "m")) == 7
-    assert "it answers 502, 2 times" in done.stopped
+    assert "gives no answer: status 502, 2 times" in done.stopped
     assert "The run ended early" in str(done)
     assert model.calls < 40
 

@@ -154,7 +154,9 @@ class Server:
             if found is None:
                 messages = prompt.repaired(messages, said)
                 found = prompt.read(self._completed(messages, prompt, meter))
-        except _NotKnown:
+        except _NotKnown as error:
+            if not self._manner.settled:  # it takes no request at all
+                raise Unanswered(f"{self.where} refuses: {error}") from None
             return Answer(None, REFUSED)
         return Answer(found, "" if found else MALFORMED)
 
@@ -184,7 +186,7 @@ class Server:
                 used = most if error.paid else used
                 failed += 1
                 if failed >= self.tries:
-                    raise Unanswered(f"{error}, {failed} times") from None
+                    raise Unanswered(f"{self.where} gives no answer: {error}, {failed} times") from None
                 self._postpone(failed, error)
             finally:
                 meter.settle(number, *used)
@@ -240,7 +242,7 @@ class Server:
             after = _retry_after(headers.get("retry-after"))
             if after is not None and after > LONGEST_WAIT:
                 return EndpointError(f"{fact}; it asks to come back in {after:.0f} s: do so then")
-            return _Busy(f"it answers {status}", after)
+            return _Busy(f"status {status}", after)
         return EndpointError(f"{fact}; check --endpoint, --model and the account there")
 
     # when to call
