@@ -488,7 +488,9 @@ def test_waits_grow_and_end() -> None:
     waits: list[float] = []
     with (
         serving(Model(lambda number, body: {"status": 500})) as model,
-        pytest.raises(EndpointError, match="gives no answer: status 500, 5 times; the run ends here"),
+        pytest.raises(
+            EndpointError, match="gives no answer: status 500, 5 times; the run ends here"
+        ),
     ):
         ask(session_of(), server_of(model, wait=waits.append), budget=50)
 

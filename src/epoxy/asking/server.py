@@ -186,7 +186,9 @@ class Server:
                 used = most if error.paid else used
                 failed += 1
                 if failed >= self.tries:
-                    raise Unanswered(f"{self.where} gives no answer: {error}, {failed} times") from None
+                    raise Unanswered(
+                        f"{self.where} gives no answer: {error}, {failed} times"
+                    ) from None
                 self._postpone(failed, error)
             finally:
                 meter.settle(number, *used)
