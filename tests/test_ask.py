@@ -494,8 +494,21 @@ def test_waits_grow_and_end() -> None:
     ):
         ask(session_of(), server_of(model, wait=waits.append), budget=50)
 
-    assert model.calls == 5
-    assert [b / a for a, b in pairwise(waits)] == [pytest.approx(2, rel=0.7)] * 3
+    assert model.calls == 10  # five about each of two rows
+    assert [b / a for a, b in pairwise(waits[:4])] == [pytest.approx(2, rel=0.7)] * 3
+
+
+def test_a_row_that_breaks_the_server_does_not_end_the_run() -> None:
+    session = session_of()
+    first = session.cells(session.next(20)[0].number)["text"]
+
+    def reply(number: int, body: dict) -> dict:
+        return {"status": 500} if first in row_of(body) else answers("ham")
+
+    with serving(Model(reply)) as model:
+        done = ask(session, server_of(model), rows=20, budget=50, check=0)
+
+    assert (done.labels, done.unanswered, model.calls) == (19, 1, 24)
 
 
 def test_a_server_that_takes_nothing_ends_the_run() -> None:
@@ -505,7 +518,7 @@ def test_a_server_that_takes_nothing_ends_the_run() -> None:
     ):
         ask(session_of(), server_of(model), budget=30)
 
-    assert model.calls == 2
+    assert model.calls == 3  # as it is, and plainer; then another row
 
 
 @pytest.mark.parametrize(
@@ -665,6 +678,7 @@ def test_a_killed_run_goes_on_and_pays_again_at_most_what_was_in_flight(project)
                 assert process.poll() is None
                 time.sleep(0.005)
             process.kill()
+        time.sleep(0.1)  # what was on its way to the server arrives
         before, kept = model.calls, (project / ".epoxy/answers.jsonl").read_text().count('"choice"')
         assert main(arguments) == 0
         asked = model.calls

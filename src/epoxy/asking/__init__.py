@@ -157,7 +157,9 @@ def _asker(
     home = session.folder
     hidden = frozenset[str]() if home is None else home.rows.given
     if task is None:
-        task = _task(session, isinstance(answer, Server), tuple(set(cells) - hidden))
+        task = _task(
+            session, isinstance(answer, Server), tuple(each for each in cells if each not in hidden)
+        )
     made = Asker(name, Prompt(task), answer)
     checked_columns(made, cells, hidden)
     return made
@@ -169,8 +171,9 @@ def _task(session: Session, is_server: bool, columns: tuple[str, ...]) -> Task:
     home, texts = session.folder, session.texts
     column = None if texts is None else texts.column
     if home is not None:
-        path, mentions = home.project.folder / FILE, home.project.mentions
-        write_task(path, session.classes, [column or columns[0], *mentions])
+        path, project = home.project.folder / FILE, home.project
+        every = [each for each in columns if each != project.id]
+        write_task(path, session.classes, every if column is None else [column, *project.mentions])
         return read_task(path, session.classes)
     if column is None:
         raise ParameterError("no column is named to send; give task=Task(classes, columns=…)")

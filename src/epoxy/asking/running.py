@@ -13,12 +13,12 @@ from .budget import Spent
 from .server import Stopped, Unanswered
 
 T = TypeVar("T")
-LOST = 5
-"""Questions in a row without an answer that end a run."""
+LOST, LOST_AT_FIRST = 5, 2
+"""Questions in a row without an answer that end a run, and those that do before the first answer."""
 
 
 class Run(Generic[T]):
-    """Asks questions; the first alone, so that a wrong key or a wrong address costs one call."""
+    """Asks questions, one by one until the first answer: a wrong key or address costs one call."""
 
     def __init__(self, ask: Callable[[T], object], stop: threading.Event) -> None:
         self._ask, self._stop = ask, stop
@@ -35,8 +35,8 @@ class Run(Generic[T]):
         """Ask all of them; returns what ended the run before the end, None if nothing did."""
         todo, total = iter(questions), len(questions)
 
-        def work(most: int) -> None:
-            for _ in range(most):
+        def work(until_answered: bool) -> None:
+            while not (until_answered and self.answered):
                 with self._lock:
                     each = None if self._stop.is_set() else next(todo, None)
                 if each is None:
@@ -50,8 +50,8 @@ class Run(Generic[T]):
 
         futures: list[Future[None]] = []
         with ThreadPoolExecutor(at_once) as pool:
-            for workers, most in ((1, 1), (at_once, total)):
-                futures += [pool.submit(work, most) for _ in range(workers)]
+            for workers in (1, at_once):
+                futures += [pool.submit(work, not futures) for _ in range(workers)]
                 self._wait(futures)
         errors = [error for each in futures if (error := each.exception()) is not None]
         errors.sort(key=lambda error: isinstance(error, Spent | Stopped))  # the telling ones first
@@ -64,7 +64,7 @@ class Run(Generic[T]):
             with self._lock:
                 self.unanswered += 1
                 self._lost += 1
-                if self._lost >= LOST or not self.answered:
+                if self._lost >= (LOST if self.answered else LOST_AT_FIRST):
                     raise EndpointError(
                         f"{error}; the run ends here, and the same command goes on from there"
                     ) from None
