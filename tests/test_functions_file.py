@@ -377,3 +377,28 @@ def test_files_that_cannot_be_read_are_said(tmp_path):
         read(tmp_path, b"# coding: nonsense\n").functions  # noqa: B018
     with pytest.raises(CodeError, match="fails on line 1: SyntaxError"):
         read(tmp_path, b"def").functions  # noqa: B018
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    file = read(tmp_path)
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+
+    with pytest.raises(
+        StoreError, match=r"cannot be written \(No space left on device\), and is as"
+    ):
+        file.write(b"x = 1\n", file.hash)
+    assert file.path.read_text() == LFS
+    assert [each.name for each in tmp_path.iterdir()] == ["lfs.py"]
+
+
+def test_a_folder_in_the_place_of_the_file_is_said(tmp_path):
+    (tmp_path / "lfs.py").mkdir()
+
+    with pytest.raises(
+        StoreError, match=r"lfs\.py cannot be read \(Is a directory\)|not a regular"
+    ):
+        FunctionsFile.read(tmp_path / "lfs.py")

@@ -80,6 +80,10 @@ class FunctionsFile:
             raise StoreError(
                 f"there is no file {place}; write your labeling functions there"
             ) from None
+        except OSError as error:
+            raise StoreError(
+                f"{place} cannot be read ({error.strerror}); make it a file you may read"
+            ) from error
 
     @property
     def hash(self) -> str:
@@ -213,7 +217,7 @@ class FunctionsFile:
         made = FunctionsFile(self.path, content)
         if checked:
             _ = made._tree
-        if digest(read_whole(target, MOST_BYTES)) != expecting:
+        if FunctionsFile.read(target).hash != expecting:
             raise FileChanged(
                 f"{self.path} was changed since it was read, so nothing was written; read it again"
             )
@@ -222,7 +226,13 @@ class FunctionsFile:
             place.write_bytes(content)
             shutil.copymode(target, place)
 
-        write_whole(target, fill)
+        try:
+            write_whole(target, fill)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be written ({error.strerror}), and is as it was; "
+                "make its folder writable or make room, and try again"
+            ) from error
         return made
 
     # reading

@@ -105,7 +105,9 @@ class Loader(MetaPathFinder):
     def _run(self, path: Path) -> ModuleType:
         if not path.is_file():
             self.seen(path, "")
-            raise StoreError(f"{self.shown} has no lfs.py; write your labeling functions there")
+            raise StoreError(
+                f"{self.shown} has no {self.file}; write your labeling functions there"
+            )
         loader = _FromText("lfs", str(path), self)
         spec = importlib.util.spec_from_loader("lfs", loader)
         assert spec is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +18,7 @@ import numpy as np
 
 from ..definitions import Definition, call_code
 from ..diagnostics import interval
-from ..errors import CodeError, EpoxyError, ParameterError
-from ..files import write_whole
+from ..errors import CodeError, EpoxyError, ParameterError, StoreError
 from ..functions_file import FunctionsFile
 from ..running import Limits, Runner
 from ..votes import ABSTAIN
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """A draft's share of the time a function has, for every 10,000 rows."""
 SHOWN = 8
-FILE = "draft.py"
 
 
 @dataclass(frozen=True)
@@ -220,16 +219,18 @@ def _votes(
         return votes_of(made.function(name), session.frames, session.state).votes
     home = session.need_folder("a draft of Python code")
     if made.kind == "regex":
-        code = f"import epoxy\nf = {call_code(made, name, 'epoxy.regex')}\n"
-        runner = _load(home, code.encode(), made, name)
+        content = f"import epoxy\nf = {call_code(made, name, 'epoxy.regex')}\n".encode()
     else:
-        runner = _load(home, _content(file, made, name, replaces), made, name)
+        content = _content(file, made, name, replaces)
+    runner = _load(home, content, made, name)
     columns = []
     for table in home.rows.tables:
         done = runner.vote([name], table, home.project.classes)
         for failure in done.failures:
-            line = _line(failure.traceback, home, made, name)
-            raise CodeError(str(failure), "", line)
+            at = re.findall(rf'{re.escape(runner.file)}", line (\d+)', failure.traceback)
+            raise CodeError(
+                str(failure), "", _within(content, made, name, int(at[-1])) if at else None
+            )
         columns.append(done.columns[name])
     return tuple(columns)
 
@@ -243,33 +244,33 @@ def _content(file: FunctionsFile, made: Definition, name: str, replaces: str | N
 
 def _load(home: Folder, content: bytes, made: Definition, name: str) -> Runner:
     """A worker that has run some content as if it were lfs.py; errors count lines of the draft."""
-    place = home.project.cache / FILE
-    write_whole(place, content, durable=False)
+    folder = home.project.folder
     if home.drafts is None:
         limits = Limits(min(SECONDS, home.project.seconds), home.project.memory)
-        home.drafts = Runner(
-            home.project.folder, limits, str(place.relative_to(home.project.folder))
-        )
+        file = home.project.cache / f"draft-{uuid.uuid4().hex[:8]}.py"
+        home.drafts = Runner(folder, limits, str(file.relative_to(folder)))
+    place = folder / home.drafts.file
     try:
+        place.write_bytes(content)
         home.drafts.load()
     except CodeError as error:
-        line = None if error.line is None else _within(place, made, name, error.line)
+        line = None if error.line is None else _within(content, made, name, error.line)
         raise CodeError(error.reason, "" if line is None else "the draft", line) from None
+    except OSError as error:
+        raise StoreError(
+            f"{place} cannot be written ({error.strerror}), so nothing can be drafted; "
+            "make room, or make the project folder writable"
+        ) from error
+    finally:
+        place.unlink(missing_ok=True)
     return home.drafts
 
 
-def _line(traceback: str, home: Folder, made: Definition, name: str) -> int | None:
-    """The line of the draft that raised."""
-    place = home.project.cache / FILE
-    found = re.findall(rf'{re.escape(FILE)}", line (\d+)', traceback)
-    return _within(place, made, name, int(found[-1])) if found else None
-
-
-def _within(place: Path, made: Definition, name: str, line: int) -> int | None:
-    """A line of the draft's file as a line of its code; None for one before it."""
+def _within(content: bytes, made: Definition, name: str, line: int) -> int | None:
+    """A line of a file as a line of the draft's code in it; None for one before it."""
     if made.kind != "python":
         return None
-    end = FunctionsFile.read(place).function(name).end
+    end = FunctionsFile(Path("lfs.py"), content).function(name).end
     found = line - (end - (made.last_def.end_lineno or 1))
     return found if found > 0 else None
 

@@ -23,12 +23,17 @@ _KEY = b"epoxy: rows drawn at random"
 
 def drawing_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
     """All rows in the order in which they are drawn."""
-    keyed = [
-        (hashlib.blake2b(f"{file}\n{name}".encode(), digest_size=8, key=_KEY).digest(), at, row)
-        for at, (file, names) in enumerate(zip(files, ids))
-        for row, name in enumerate(names.tolist())
-    ]
-    return [(at, row) for _, at, row in sorted(keyed)]
+    digests = b"".join(
+        hashlib.blake2b(
+            f"{file}\n{name}".encode("utf-8", "surrogatepass"), digest_size=8, key=_KEY
+        ).digest()
+        for file, names in zip(files, ids)
+        for name in names.tolist()
+    )
+    at = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
+    row = np.concatenate([np.arange(len(each)) for each in ids])
+    order = np.argsort(np.frombuffer(digests, dtype=">u8"), kind="stable")
+    return list(zip(at[order].tolist(), row[order].tolist()))
 
 
 def with_drawn(labels: HandLabels, order: Sequence[Place]) -> HandLabels:

@@ -45,14 +45,7 @@ def open_session(
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load()
     read = cache(lambda: read_vectors(project, rows, report("embedding")))
-
-    @cache
-    def near() -> Neighbourhood:
-        """Only for functions of example rows, which vote by vectors."""
-        sizes = tuple(map(len, rows.ids))
-        metric = engine_of(model).metric
-        return Neighbourhood.of_vectors(sizes, read(), metric, apart=True)
-
+    near = cache(lambda: _near(engine_of(model).metric, rows, read()))
     columns, failures = vote(project, rows, runner, loaded, loaded.names, near, report("voting"))
     if not columns:
         shown = "; ".join(map(str, failures[:3]))
@@ -72,6 +65,11 @@ def open_session(
         folder=home,
         labels=splits[0] if project.sequence is not None else None,
     )
+
+
+def _near(metric: str, rows: ProjectRows, vectors: list[np.ndarray | None]) -> Neighbourhood:
+    """What functions of example rows vote by."""
+    return Neighbourhood.of_vectors(tuple(map(len, rows.ids)), vectors, metric, apart=True)
 
 
 def _split(
