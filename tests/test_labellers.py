@@ -9,6 +9,7 @@ import pytest
 
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
+from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
 
 N = 400
@@ -176,3 +177,56 @@ def test_neighbours_are_not_judged_by_the_labels_they_repeat() -> None:
     right = {row["expert"]: row["right"] for row in experts.rows}
     assert right.pop("neighbours") is None
     assert None not in right.values()
+
+
+def test_labels_given_at_once_are_labels_given_one_after_the_other() -> None:
+    _, y = data()
+    said = [("ann", row, int(y[row])) for row in range(40)]
+    said += [("bob", row, int(y[row] if row % 3 else 1 - y[row])) for row in range(20, 60)]
+    said += [("ann", 5, int(1 - y[5])), (None, 7, int(y[7]))]
+    edits = [Label("train", str(row), ["ham", "spam"][label], by) for by, row, label in said]
+    one, many = (Session(data()[0], model=Fusion()) for _ in range(2))
+    start = many.probabilities
+
+    for edit in edits:
+        one.apply(edit)
+    many.apply(Several(tuple(edits), "answers"))
+
+    np.testing.assert_allclose(many.probabilities, one.probabilities, atol=1e-6)
+    assert table(many) == table(one)
+    many.undo()
+    np.testing.assert_allclose(many.probabilities, start, atol=1e-6)
+    assert many.hand_labelled() is None
+
+
+def test_scores_go_by_trusted_labels_where_there_are_some() -> None:
+    _, y = data()
+    session = session_of({"ann": labelled(1 - y, slice(0, 60), 0.0, 1)})  # always wrong
+    alone = dict(session.scores), session.scores.why
+
+    for row in range(100, 140):
+        session.label(row, ["ham", "spam"][y[row]], chosen="random")
+
+    assert "the labels they are of may be wrong" in alone[1]
+    assert alone[0]["rows"] == 60
+    assert (session.scores["rows"], session.scores.basis) == (40, "random")
+
+
+def test_labels_that_may_be_wrong_leave_the_draw_where_it_was() -> None:
+    """Scores rest on all of the beginning of the random order, whoever else answered some of it."""
+    _, y = data()
+    session = Session(data()[0], model=Fusion())
+    first = [each.row for each in session.next(6, "score")]
+    session.label(first[2], "ham", chosen="teach")
+    for row in (first[0], first[4]):
+        session.label(row, "ham", by="ann", chosen="random")
+
+    again = [each.row for each in session.next(5, "score")]
+    words = session.state.workspace.labels.chosen[0]
+
+    assert again[:4] == [first[0], first[1], first[3], first[4]]
+    assert words[first[2]] == "teach"  # a trusted label that the trusted draw has not come to
+    for row in first[:2]:
+        session.label(row, ["ham", "spam"][y[row]], chosen="random")
+    session.label(first[3], "ham", chosen="random")
+    assert session.state.workspace.labels.chosen[0][first[2]] == "random"

@@ -22,6 +22,7 @@ _HOME = {
     "LabelingWarning": "applying",
     "Session": "session",
     "apply": "applying",
+    "ask": "asking",
     "apply_report": "applying",
     "from_column": "declarative",
     "from_model": "declarative",
@@ -46,6 +47,7 @@ _HOME = {
 }
 
 _MODULES = (
+    "asking",
     "bench",
     "datasets",
     "diagnostics",
@@ -63,6 +65,7 @@ _MODULES = (
 __all__ = sorted([*_HOME, *_MODULES])
 
 if TYPE_CHECKING:
+    from . import asking as asking
     from . import bench as bench
     from . import datasets as datasets
     from . import diagnostics as diagnostics
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
     from .applying import LabelingWarning as LabelingWarning
     from .applying import apply as apply
     from .applying import apply_report as apply_report
+    from .asking import ask as ask
     from .declarative import from_column as from_column
     from .declarative import from_model as from_model
     from .declarative import keywords as keywords

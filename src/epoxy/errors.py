@@ -13,6 +13,7 @@
     ├── StoreError          a folder or file that is missing, damaged or of another version
     │   ├── CodeError       labeling functions that do not run; it says on which line
     │   └── FileChanged     a file that somebody else has written since it was read
+    ├── EndpointError       a server that cannot be reached, refuses, or may not be used
     ├── NotFitted           a model used before `fit`
     └── MissingExtra        an optional dependency that is not installed
 
@@ -27,6 +28,7 @@ from collections.abc import Iterable
 __all__ = [
     "AlignmentError",
     "CodeError",
+    "EndpointError",
     "EpoxyError",
     "FileChanged",
     "FrameError",
@@ -93,6 +95,10 @@ class CodeError(StoreError):
 
 class FileChanged(StoreError):
     """A file was written by somebody else since it was read, so nothing was written over it."""
+
+
+class EndpointError(EpoxyError):
+    """A server that answers questions cannot be reached, refuses, or may not be used."""
 
 
 class NotFitted(EpoxyError, AttributeError):

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import benching, demo, project, studio, theorising, training, tuning, watching
+from . import asking, benching, demo, project, studio, theorising, training, tuning, watching
 
 
 class Command(Protocol):
@@ -141,6 +141,19 @@ ALL: tuple[Command, ...] = (
         "continues where it stopped.",
         benching.arguments,
         benching.run,
+    ),
+    Simple(
+        "ask",
+        "Ask a language model about rows, within a budget, and take its answers as fallible labels.",
+        "Any server that speaks the OpenAI chat-completions protocol, by default one on this machine. The\n"
+        "task, the classes and the columns that are sent stand in DIR/ask.toml, which is written on first\n"
+        "use for you to edit. What leaves the machine, and where to, is shown before the first call.\n"
+        "Answers are kept: nothing is paid twice, and a killed run goes on where it was. One row in\n"
+        "five is one that you labelled, so that the report can say how often answers are right.\n\n"
+        "  epoxy ask spam/ --model llama3.1 --budget 300\n"
+        "  epoxy ask spam/ --model gpt-4o-mini --budget 300 --endpoint https://api.openai.com/v1",
+        asking.arguments,
+        asking.run,
     ),
     Simple(
         "watch",

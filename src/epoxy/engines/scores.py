@@ -15,7 +15,7 @@ class Scores(dict[str, float]):
     """How good the labels are on rows labelled at random, by models that did not learn from them.
 
     `basis` is "random" where every scored row was drawn at random, "unknown" where the choice of some
-    is not known, and "none" where nothing can be scored; `why` says so in words.
+    is not known or their labels may be wrong, and "none" where nothing can be scored; `why` says so in words.
     """
 
     def __init__(self, values: dict[str, float], basis: str, why: str = "") -> None:
@@ -46,8 +46,13 @@ def majority_scores(outcome: Outcome, positive: str | None) -> Scores:
 
 
 def scored_rows(labels: HandLabels, held_out: np.ndarray) -> np.ndarray:
-    """Labelled rows drawn at random for which there is a model that did not learn from them."""
-    return np.asarray(labels.representative & np.isfinite(held_out[:, 0]))
+    """Labelled rows drawn at random for which there is a model that did not learn from them.
+
+    Where a trusted person labelled some of them, labels that may be wrong are no truth to score by.
+    """
+    found = np.asarray(labels.representative & np.isfinite(held_out[:, 0]))
+    trusted = found & (labels.noise == 0)
+    return trusted if trusted.any() else found
 
 
 def _scores(
@@ -67,6 +72,9 @@ def _scores(
         positive=positive,
         decided=decided if every or decided is None else decided[rows],
     )
+    if labels.noise[rows].any():
+        why = "the labels they are of may be wrong; label some rows that were drawn at random yourself"
+        return Scores(found, "unknown", why)
     if labels.told_random[rows].all():
         return Scores(found, "random")
     why = "how the labelled rows were chosen is not known; if a tool showed them, scores mislead"

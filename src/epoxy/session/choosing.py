@@ -86,13 +86,14 @@ class Chooser:
         return tuple(each for each in found if each is not None)
 
     def score(self, n: int) -> list[Suggestion]:
-        """Rows from the front of the project's random order."""
+        """Rows from the front of the project's random order that no trusted person has labelled."""
         found: list[Suggestion] = []
         for count, place in enumerate(self.names.order, 1):
             if len(found) >= n:
                 break
             at, row = place
-            if self.labels.y[at][row] == ABSTAIN and place not in self.taken:
+            missing = self.labels.y[at][row] == ABSTAIN or self.labels.wrong[at][row] > 0
+            if missing and place not in self.taken:
                 reason = (
                     f"drawn at random, number {count:,} of {len(self.names.order):,} in the order "
                     "of this project: scores rest on such rows"

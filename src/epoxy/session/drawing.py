@@ -3,7 +3,8 @@
 The order is read off the rows' names, so a project keeps it across sessions, machines and row files
 that grow. Rows are drawn from its front. A row that was labelled for another reason before the draw
 came to it is passed over, and counts as random from then on: left out, it would bias the sample
-towards rows that nobody had a reason to look at.
+towards rows that nobody had a reason to look at. Labels that may be wrong do not move the draw: scores
+rest on trusted ones, and those must be all of its beginning.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def with_drawn(labels: HandLabels, order: Sequence[Place]) -> HandLabels:
     passed: list[Place] = []
     last = 0
     for at, row in order:
-        if labels.y[at][row] == ABSTAIN:
+        if labels.y[at][row] == ABSTAIN or labels.wrong[at][row] > 0:
             break
         passed.append((at, row))
         if labels.chosen[at][row] == RANDOM:

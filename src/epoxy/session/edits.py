@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..extension import AUTO, Setting, as_setting
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Votes
 from ..workspace import Source, Workspace
-from .records import Record
+from .records import Place, Record
 from .state import State
 
 Key = tuple[str, ...]
@@ -165,22 +166,22 @@ class Label(Edit):
 
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
         """Replace what this labeller said of the row."""
+        made, (inverse,) = _labelled(state, [self])
+        return made, inverse
+
+    def record(self, state: State) -> tuple[Place, str | None, Record | None]:
+        """The row, the labeller, and what is said of the row; None takes it back."""
         place = state.names.find(self.file, self.row)
         if place is None:
             raise AlignmentError(
                 f"no row {self.row!r} in {self.file}; give the id of one of its rows"
             )
+        if self.label is None:
+            return place, self.by, None
         classes = state.workspace.classes
-        known = isinstance(self.label, str) and self.label in classes
-        if self.label is not None and not known:
+        if not isinstance(self.label, str) or self.label not in classes:
             raise UnknownName.of("class", self.label, classes)
-        old = state.records.by(place, self.by)
-        record = None
-        if self.label is not None:
-            record = Record(classes.index(self.label), self.by, self.chosen, self.at)
-        made = state.with_records(state.records.replaced(place, self.by, record))
-        before = (None, None, 0.0) if old is None else (classes[old.label], old.chosen, old.at)
-        return made, replace(self, label=before[0], chosen=before[1], at=before[2])
+        return place, self.by, Record(classes.index(self.label), self.by, self.chosen, self.at)
 
     def to_json(self) -> dict[str, Any]:
         """All there is to say of the label."""
@@ -278,17 +279,37 @@ class Several(Edit):
         return About(self.words, keys)
 
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """One after the other; taken back in the opposite order."""
+        """One after the other, labels that follow each other at once; taken back in the opposite order."""
         inverses: list[Edit] = []
-        for edit in self.edits:
-            state, inverse = edit.apply(state, engine)
-            inverses.append(inverse)
+        for labels, group in groupby(self.edits, lambda each: isinstance(each, Label)):
+            if labels:
+                state, undone = _labelled(
+                    state, [each for each in group if isinstance(each, Label)]
+                )
+                inverses += undone
+                continue
+            for edit in group:
+                state, inverse = edit.apply(state, engine)
+                inverses.append(inverse)
         return state, Several(tuple(reversed(inverses)), self.words)
 
     def to_json(self) -> dict[str, Any]:
         """The edits in order."""
         edits = [each.to_json() for each in self.edits]
         return {"kind": "several", "what": self.words, "edits": edits}
+
+
+def _labelled(state: State, edits: Sequence[Label]) -> tuple[State, list[Label]]:
+    """The state after labels given in order, and for each the edit that takes it back."""
+    records, before = state.records.replaced([each.record(state) for each in edits])
+    classes = state.workspace.classes
+    inverses = [
+        replace(each, label=None, chosen=None, at=0.0)
+        if old is None
+        else replace(each, label=classes[old.label], chosen=old.chosen, at=old.at)
+        for each, old in zip(edits, before)
+    ]
+    return state.with_records(records), inverses
 
 
 def edit_from_json(record: Mapping[str, Any]) -> Edit | None:

@@ -9,7 +9,7 @@ How reliable a labeller is was told, or is estimated from rows that several labe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -80,23 +80,27 @@ class Records:
             return ()
         return (Record(label, None, self.labels.chosen[at][row]),)
 
-    def by(self, place: Place, by: str | None) -> Record | None:
-        """What one labeller said of a row."""
-        return next((each for each in self.of(place) if each.by == by), None)
-
-    def replaced(self, place: Place, by: str | None, record: Record | None) -> Records:
-        """The same with one labeller's record of a row replaced, or with None taken back."""
-        before = self.of(place)
-        kept = tuple(each for each in before if each.by != by)
-        now = kept if record is None else (*kept, record)
-        made = replace(self, rows={**self.rows, place: now})
-        changed = [place]
-        if max(len(before), len(now)) < 2:
+    def replaced(
+        self, given: Iterable[tuple[Place, str | None, Record | None]]
+    ) -> tuple[Records, list[Record | None]]:
+        """The same with labellers' records of rows replaced (None: taken back), and what was said before."""
+        rows, before, doubled = dict(self.rows), list[Record | None](), False
+        changed: dict[Place, None] = {}
+        for place, by, record in given:
+            old = rows[place] if place in rows else self.of(place)
+            before.append(next((each for each in old if each.by == by), None))
+            kept = tuple(each for each in old if each.by != by)
+            rows[place] = kept if record is None else (*kept, record)
+            doubled |= max(len(old), len(rows[place])) > 1
+            changed[place] = None
+        made = replace(self, rows=rows)
+        if not doubled:
             made.__dict__["estimated"] = self.estimated  # of rows with several labels, as before
         elif made.estimated != self.estimated:
-            changed += [each for each, records in made.rows.items() if any(r.by for r in records)]
-        given = [(*each, *made._consensus(made.rows[each])) for each in changed]
-        return replace(made, labels=made.labels.with_labels(given))
+            fallible = (each for each, records in rows.items() if any(r.by for r in records))
+            changed |= dict.fromkeys(fallible)
+        found = [(*each, *made._consensus(rows[each])) for each in changed]
+        return replace(made, labels=made.labels.with_labels(found)), before
 
     def grown(self, n_rows: int) -> Records:
         """The same with unlabelled rows at the end of train."""

@@ -1,0 +1,295 @@
+"""What answers that may be wrong are worth: to Fusion, and to a classifier taught by the same answers.
+
+    python benchmarks/answers.py                        all sets, table on standard output
+    python benchmarks/answers.py --sets spam sms --seeds 1
+    python benchmarks/answers.py --json answers.json    all numbers; sets that are there are kept
+    python benchmarks/answers.py --json answers.json --figure docs/answers.svg
+
+Rows of dev are the pool: 100 of them, if asked for, are hand labels, and the rest is answered, with one
+answer in five (100 at most) about a hand-labelled row, as `epoxy ask` does. The answerer is right 70, 80,
+90 or 95 % of the time in the mean over classes, some classes more often and some less (up to 10 points
+either way), and half of its mistakes about a class are one other class. Answers reach Fusion as labels
+of a labeller of whom nothing is told. The classifier is logistic regression on the vectors of the same
+rows, penalty and threshold by cross-validation on the same labels; hand labels take the place of
+answers there. Test gold only scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from epoxy import Fusion, Session, Split
+from epoxy.bench import open_task
+from epoxy.bench.task import Judge, Task
+from epoxy.diagnostics import calibration_error
+from epoxy.diagnostics.sources import interval
+from epoxy.numerics import unit_rows
+from epoxy.session import Label, Several
+
+DATA = Path(
+    os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
+).resolve()
+RIGHT = (0.70, 0.80, 0.90, 0.95)
+ANSWERS, HAND = (100, 300, 1000), (0, 100)
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+BY = "model"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One draw of hand-labelled and answered rows of dev."""
+
+    right: float
+    answers: int
+    n_hand: int
+    seed: int
+    hand: np.ndarray
+    asked: np.ndarray
+    said: np.ndarray  # (len(asked),) class
+
+
+def main() -> None:
+    options = _options()
+    path = Path(options.json) if options.json else None
+    results: list[dict[str, Any]] = []
+    if path is not None and path.is_file():
+        results = json.loads(path.read_text())["results"]
+    done = {each["data"] for each in results}
+    for name in options.sets or _sets():
+        task, judge = open_task(DATA / name)
+        if task.name in done:
+            continue
+        results += _measured(task, judge, options.seeds)
+        if path is not None:
+            path.write_text(json.dumps({"results": results}, indent=1) + "\n")
+    _show(results)
+    if options.figure:
+        _draw(results, options.figure)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sets", nargs="*", help="names of data folders; all with vectors")
+    parser.add_argument("--seeds", type=int, default=3, help="draws of rows and answers")
+    parser.add_argument("--json", help="where to write all numbers")
+    parser.add_argument("--figure", help="where to draw score against money")
+    return parser.parse_args()
+
+
+def _sets() -> list[str]:
+    return sorted(path.parent.name for path in DATA.glob("*/vectors-test.npy"))
+
+
+def _measured(task: Task, judge: Judge, seeds: int) -> list[dict[str, Any]]:
+    dev = task.dev
+    assert dev is not None
+    pool = Split(dev.votes, dev.vectors, ids=[f"dev-{at}" for at in range(dev.n_rows)])
+    model = Fusion(scoring=task.scoring.name, positive=task.positive)
+    session = Session(task.train, pool, model, graph=False)
+    found = []
+    for case in _cases(dev, seeds):
+        ours = _fused(session, task, judge, case)
+        found.append(ours | {"classifier": _classified(task, judge, case)})
+        print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def _cases(dev: Split, seeds: int) -> Iterator[Case]:
+    for right, n_hand, seed in product(RIGHT, HAND, range(seeds)):
+        draw = np.random.default_rng([seed, round(100 * right), n_hand])
+        order = draw.permutation(dev.n_rows)
+        hand = order[: min(n_hand, dev.n_rows // 2)]
+        most = 0
+        for answers in ANSWERS:
+            again = min(100, answers // 5, len(hand))
+            asked = np.concatenate([hand[:again], order[len(hand) :][: answers - again]])
+            if len(asked) <= 1.2 * most:  # the pool has no more
+                continue
+            most = len(asked)
+            said = simulated(dev.truth, right, len(dev.classes), seed)[asked]
+            yield Case(right, answers, n_hand, seed, hand, asked, said)
+
+
+def simulated(truth: np.ndarray, right: float, n_classes: int, seed: int) -> np.ndarray:
+    """An answer for every row."""
+    draw = np.random.default_rng([7, seed, round(100 * right)])
+    spread = min(0.1, 0.8 * (1 - right))
+    rates = right + spread * draw.permutation(np.linspace(-1, 1, n_classes))
+    favourite = (np.arange(n_classes) + draw.integers(1, n_classes, n_classes)) % n_classes
+    other = (truth + draw.integers(1, n_classes, len(truth))) % n_classes
+    wrong = np.where(draw.random(len(truth)) < 0.5, favourite[truth], other)
+    return np.where(draw.random(len(truth)) < rates[truth], truth, wrong)
+
+
+def _fused(session: Session, task: Task, judge: Judge, case: Case) -> dict[str, Any]:
+    """Fusion taught by hand labels, and by these and the answers."""
+    dev = task.dev
+    assert dev is not None
+    own = [_label(task, int(row), int(dev.truth[row]), None) for row in case.hand]
+    said = [_label(task, int(row), int(each), BY) for row, each in zip(case.asked, case.said)]
+    without = _taught(session, task, judge, own)
+    taught = _taught(session, task, judge, [*own, *said])
+    both = np.isin(case.asked, case.hand)
+    agreed = interval(int((case.said == dev.truth[case.asked])[both].sum()), int(both.sum()))
+    return {
+        "data": task.name,
+        "metric": task.scoring.name,
+        "right": case.right,
+        "answers": case.answers,
+        "asked": len(case.asked),
+        "hand": len(case.hand),
+        "hand_wanted": case.n_hand,
+        "seed": case.seed,
+        "fusion": taught["score"],
+        "fusion_without": without["score"],
+        "calibration_error": taught["calibration_error"],
+        "is_right": float((case.said == dev.truth[case.asked]).mean()),
+        "estimated": taught["estimated"],
+        "agreement": agreed,
+    }
+
+
+def _label(task: Task, row: int, label: int, by: str | None) -> Label:
+    return Label("dev", f"dev-{row}", task.classes[label], by, "random")
+
+
+def _taught(session: Session, task: Task, judge: Judge, labels: list[Label]) -> dict[str, Any]:
+    if labels:
+        session.apply(Several(tuple(labels), "labels"))
+    model = session.model()
+    proba = model.predict_proba(task.test)
+    right = session.state.records.right(BY)
+    if labels:
+        session.undo()
+    return {
+        "score": judge.score(model.decide(proba))["score"],
+        "calibration_error": calibration_error(proba, judge.truth),
+        "estimated": right,
+    }
+
+
+def _classified(task: Task, judge: Judge, case: Case) -> float:
+    """Logistic regression on the answered rows, hand labels in the place of answers."""
+    dev = task.dev
+    assert dev is not None
+    assert dev.vectors is not None
+    assert task.test.vectors is not None
+    known = dict(zip(case.asked.tolist(), case.said.tolist()))
+    known |= {int(row): int(dev.truth[row]) for row in case.hand}
+    rows, y = np.array(list(known)), np.array(list(known.values()))
+    x, test = unit_rows(dev.vectors)[rows], unit_rows(task.test.vectors)
+    present = np.unique(y)
+    if len(present) == 1:
+        return judge.score(np.full(len(test), present[0]))["score"]
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    best: tuple[float, float, float | None] = (-np.inf, 1.0, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classes with fewer rows than folds
+        for penalty in PENALTIES:
+            head = LogisticRegression(C=penalty, max_iter=1000)
+            held = _widened(
+                cross_val_predict(head, x, y, cv=folds, method="predict_proba"), present, task
+            )
+            cut = task.scoring.threshold(held, y)
+            value = task.scoring.scores(task.scoring.labels(held, cut), y)["score"]
+            best = max(best, (value, penalty, cut), key=lambda each: each[0])
+        head = LogisticRegression(C=best[1], max_iter=1000).fit(x, y)
+    proba = _widened(head.predict_proba(test), present, task)
+    return judge.score(task.scoring.labels(proba, best[2]))["score"]
+
+
+def _widened(proba: np.ndarray, present: np.ndarray, task: Task) -> np.ndarray:
+    found = np.zeros((len(proba), len(task.classes)))
+    found[:, present] = proba
+    return found
+
+
+def _show(results: list[dict[str, Any]]) -> None:
+    print("\nscore on test, mean over sets and draws; margin of Fusion over the classifier")
+    print(f"{'right':>6} {'hand':>5} {'answers':>8} {'sets':>5}", end="")
+    print(
+        f"{'without':>9} {'classifier':>11} {'Fusion':>8} {'margin':>8} {'worst set':>22} {'ECE':>6}"
+    )
+    for right, hand, answers in product(RIGHT, HAND, ANSWERS):
+        rows = [
+            each
+            for each in results
+            if (each["right"], each["hand_wanted"], each["answers"]) == (right, hand, answers)
+        ]
+        if not rows:
+            continue
+        by_set: dict[str, list[float]] = {}
+        for each in rows:
+            by_set.setdefault(each["data"], []).append(each["fusion"] - each["classifier"])
+        margins = {name: float(np.mean(some)) for name, some in by_set.items()}
+        worst = min(margins, key=lambda name: margins[name])
+        mean = {
+            key: np.mean([each[key] for each in rows])
+            for key in ("fusion_without", "classifier", "fusion", "calibration_error")
+        }
+        print(
+            f"{right:>6.0%} {hand:>5} {answers:>8} {len(by_set):>5} {mean['fusion_without']:>8.1f} "
+            f"{mean['classifier']:>11.1f} {mean['fusion']:>8.1f} {np.mean(list(margins.values())):>+8.1f} "
+            f"{worst:>14} {margins[worst]:>+7.1f} {mean['calibration_error']:>6.3f}"
+        )
+    known = [each for each in results if each["agreement"] is not None]
+    for right in RIGHT:
+        some = [each for each in known if each["right"] == right]
+        within = [
+            each["agreement"]["low"] <= each["is_right"] <= each["agreement"]["high"]
+            for each in some
+        ]
+        off = [each["estimated"] - each["is_right"] for each in some]
+        if some:
+            print(
+                f"right {right:.0%}: the interval of the agreement covers the truth in "
+                f"{np.mean(within):.0%} of {len(some)} cases; the estimate is off by "
+                f"{np.mean(off):+.3f} ± {np.std(off):.3f}"
+            )
+
+
+def _draw(results: list[dict[str, Any]], path: str) -> None:
+    """Score against the number of answers, with and without hand labels, at 90 %."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "answers"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axis, hand in zip(axes, HAND):
+        rows = [e for e in results if e["right"] == 0.9 and e["hand_wanted"] == hand]
+        every = [{e["data"] for e in rows if e["answers"] == each} for each in ANSWERS[:2]]
+        shared = set.intersection(*every)
+        xs = [0, *ANSWERS[:2]]
+        for key, name in (("fusion", "Fusion"), ("classifier", "classifier on the answers")):
+            ys = [
+                np.mean([e[key] for e in rows if e["answers"] == each and e["data"] in shared])
+                for each in xs[1:]
+            ]
+            start = np.mean([e["fusion_without"] for e in rows if e["data"] in shared])
+            first = [start] if key == "fusion" else [np.nan]
+            axis.plot(xs, [*first, *ys], marker="o", label=name)
+        axis.set_title(f"{hand} hand labels, {len(shared)} sets")
+        axis.set_xlabel("answers paid for, 90 % right")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("score on test")
+    axes[0].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Answers of a language model, or of anything else that can be called, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..errors import EndpointError, ParameterError
+from ..progress import Progress, silent
+from ..session.browsing import RowQuery
+from .answers import Answers
+from .budget import Budget
+from .cache import Cache
+from .choosing import (
+    CHECK,
+    MOST_CHECKED,
+    SHARE_CHECKED,
+    Chosen,
+    Rows,
+    rows_answered,
+    rows_next,
+    rows_to_ask,
+    rows_to_check,
+)
+from .plan import Asker, Callback, Plan, Question, checked_columns
+from .prompt import Prompt
+from .server import LOCAL, Server
+from .task import FILE, Example, Task, read_task, write_task
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+__all__ = ["LOCAL", "Answers", "Budget", "Example", "Plan", "Server", "Task", "ask"]
+
+AGAIN: Literal["again"] = "again"
+
+
+class _Amounts(NamedTuple):
+    rows: int  # to ask about
+    check: int  # of them labelled by a person
+    purpose: str
+
+    @classmethod
+    def of(cls, rows: int, check: int | None, purpose: str) -> _Amounts:
+        if rows < 1 or (check is not None and check < 0):
+            raise ParameterError(
+                f"{rows} rows, {check} to check on, cannot be asked; give 1 or more"
+            )
+        return cls(
+            rows, min(MOST_CHECKED, rows // SHARE_CHECKED) if check is None else check, purpose
+        )
+
+
+def ask(
+    session: Session,
+    answer: Server | Callback | None = None,
+    *,
+    rows: Rows | Literal["again"] | None = None,
+    budget: Budget | int | None = None,
+    by: str | None = None,
+    task: Task | None = None,
+    purpose: str = "mix",
+    check: int | None = None,
+    at_once: int | None = None,
+    reliable: float = 0.8,
+    confirm: Callable[[Plan], bool] | None = None,
+    progress: Progress = silent,
+    **server: Any,
+) -> Answers:
+    """Ask about rows, and take the answers as labels of a labeller who may err.
+
+    Parameters
+    ----------
+    answer
+        What answers: a `Server`, or a function of a row's cells (a dict of texts) that returns a class,
+        or None where it is unsure. Without one, `model=` and the other arguments of `Server` make one.
+    rows
+        How many rows, ids of rows, a `RowQuery` they match, or "again" for all that `by` labelled (those
+        whose prompt is the same cost nothing). By default as many as the budget has calls.
+    purpose
+        What rows are chosen for that are not named, as in `Session.next`.
+    budget
+        The most calls, or a `Budget` that also limits tokens and money. Every try is a call.
+    by
+        The labeller's name; by default the model's.
+    task
+        What is told and which columns are sent; by default what `ask.toml` of the project says.
+    check
+        How many of the rows are ones that a person labelled, so that it is seen how often answers are
+        right; by default one in five, 100 at most.
+    at_once
+        Calls in flight; by default 4 for a server and 1 for a function.
+    reliable
+        The report warns below this share of answers that agree with hand labels.
+    confirm
+        Gets the plan before the first call; nothing is asked where it returns False. Without it rows
+        are sent only to this machine: to let them leave it, look at the plan and return True.
+
+    Examples
+    --------
+    >>> from epoxy import Session, Split, Votes
+    >>> rows = [{"text": text} for text in ["win money", "a song", "money now", "sing it"] * 10]
+    >>> votes = Votes([[1, -1], [-1, 0], [1, -1], [-1, -1]] * 10, classes=["ham", "spam"])
+    >>> vectors = [[1.0, 0.1], [0.1, 1.0], [1.0, 0.2], [0.2, 1.0]] * 10
+    >>> session = Session(Split(votes, vectors), rows=rows)
+    >>> done = ask(session, lambda row: "spam" if "money" in row["text"] else None, by="me", rows=8)
+    >>> done.labels + done.unsure
+    8
+    """
+    made = _asker(session, answer, by, task, server)
+    limit = _budget(budget, rows)
+    amounts = _Amounts.of(rows if isinstance(rows, int) else limit.calls, check, purpose)
+    home = session.folder
+    if home is not None:
+        home.catch_up(session)  # rows that others labelled are not asked about
+    with Cache(None if home is None else home.project.cache / "answers.jsonl") as cache:
+        questions = _questions(session, made, cache, rows, amounts)
+        threads = at_once or (4 if isinstance(made.answerer, Server) else 1)
+        plan = Plan(session, made, questions, cache, limit, threads, reliable)
+        if plan.unpaid and not _may(plan, confirm):
+            raise EndpointError("nothing was asked and nothing was sent; say yes to let rows leave")
+        return plan.run(progress)
+
+
+def _may(plan: Plan, confirm: Callable[[Plan], bool] | None) -> bool:
+    if confirm is not None:
+        return confirm(plan)
+    server = plan.asker.answerer
+    if isinstance(server, Server) and not server.is_local:
+        raise EndpointError(
+            f"{len(plan.unpaid)} rows would leave this machine for {server.where}; look at the plan and "
+            "agree to it: confirm=lambda plan: True"
+        )
+    return True
+
+
+def _asker(
+    session: Session,
+    answer: Server | Callback | None,
+    by: str | None,
+    task: Task | None,
+    server: dict[str, Any],
+) -> Asker:
+    if answer is None:
+        if "model" not in server:
+            raise ParameterError("nobody is named to ask; give model=…, or a function that answers")
+        answer = Server(**server)
+    elif server:
+        raise ParameterError(
+            f"{sorted(server)} are of a server, and an answerer is given; leave one"
+        )
+    name = answer.model if by is None and isinstance(answer, Server) else by
+    if not isinstance(name, str) or not name:
+        raise ParameterError("answers need the name of a labeller; give by=…")
+    cells = session.cells(0)
+    home = session.folder
+    hidden = frozenset[str]() if home is None else home.rows.given
+    if task is None:
+        task = _task(
+            session, isinstance(answer, Server), tuple(each for each in cells if each not in hidden)
+        )
+    made = Asker(name, Prompt(task), answer)
+    checked_columns(made, cells, hidden)
+    return made
+
+
+def _task(session: Session, is_server: bool, columns: tuple[str, ...]) -> Task:
+    if not is_server:
+        return Task(dict.fromkeys(session.classes, ""), columns)
+    home, texts = session.folder, session.texts
+    column = None if texts is None else texts.column
+    if home is not None:
+        path, project = home.project.folder / FILE, home.project
+        every = [each for each in columns if each != project.id]
+        write_task(path, session.classes, every if column is None else [column, *project.mentions])
+        return read_task(path, session.classes)
+    if column is None:
+        raise ParameterError("no column is named to send; give task=Task(classes, columns=…)")
+    return Task(dict.fromkeys(session.classes, ""), (column,))
+
+
+def _budget(given: Budget | int | None, rows: Any) -> Budget:
+    if isinstance(given, Budget):
+        return given
+    if given is None:
+        if isinstance(rows, int):
+            return Budget(rows)
+        if rows is None:
+            raise ParameterError("how much may be spent is not said; give budget=…, in calls")
+        given = 1 << 40
+    return Budget(given)
+
+
+def _questions(
+    session: Session,
+    asker: Asker,
+    cache: Cache,
+    rows: Rows | Literal["again"] | None,
+    plan: _Amounts,
+) -> list[Question]:
+    """What to ask about: answers that wait to be used first, then rows to check on, then the rest."""
+    if rows == AGAIN:
+        return [asker.question(session, each) for each in rows_answered(session, asker.by)]
+    if rows is not None and not isinstance(rows, int | RowQuery):
+        return [asker.question(session, each) for each in rows_to_ask(session, rows)]
+    if isinstance(rows, RowQuery):
+        chosen = rows_to_ask(session, rows)
+    else:
+        more = cache.n_taken(asker.identity)  # some of which were no label, or undone
+        chosen = rows_next(session, plan.rows + more, plan.purpose, asker.by)
+    found = _waiting(session, asker, cache)[: plan.rows]
+    n_check = plan.check - sum(each.chosen.how == CHECK for each in found)
+    for places, most in ((rows_to_check(session, asker.by), n_check), (chosen, plan.rows)):
+        seen = {each.chosen.place for each in found}
+        new = (asker.question(session, each) for each in places if each.place not in seen)
+        unused = (each for each in new if not cache.is_taken(each.about))
+        found += islice(unused, max(0, min(most, plan.rows - len(found))))
+    return found
+
+
+def _waiting(session: Session, asker: Asker, cache: Cache) -> list[Question]:
+    """Questions whose answers came, and that a killed run did not come to use."""
+    found, done = [], {place for place, _ in rows_answered(session, asker.by)}
+    for kept in cache.waiting(asker.identity):
+        place = session.state.names.find(kept.file, kept.row)
+        if place is not None and place not in done:
+            question = asker.question(session, Chosen(place, kept.chosen))
+            found += [question] if question.key == kept.key else []
+    return found
