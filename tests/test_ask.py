@@ -694,7 +694,7 @@ def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
     def reply(number: int, body: dict) -> dict:
         if number == 10:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        return answers("ham", delay=0.02)
+        return answers("ham", delay=0.2)
 
     with serving(Model(reply)) as model:
         code = main(command(project, model, "--yes", budget=40))

@@ -248,7 +248,7 @@ def test_a_session_without_a_project_drafts_words_patterns_and_example_rows():
     assert alone.draft({"kind": "like", "label": "ham", "rows": [1], "radius": 0}).rows == 10
     assert "and this session has none; use Session.open" in alone.draft(code("1")).error.message
     with pytest.raises(
-        ParameterError, match=r"save_function runs the lfs\.py of a project folder, and"
+        ParameterError, match=r"save_function is about a project folder, and"
     ):
         alone.save_function(OFFER, "offers")
     with pytest.raises(
