@@ -247,13 +247,9 @@ def test_a_session_without_a_project_drafts_words_patterns_and_example_rows():
     assert alone.draft({"kind": "regex", "label": "ham", "pattern": "song$"}).rows == 10
     assert alone.draft({"kind": "like", "label": "ham", "rows": [1], "radius": 0}).rows == 10
     assert "and this session has none; use Session.open" in alone.draft(code("1")).error.message
-    with pytest.raises(
-        ParameterError, match=r"save_function is about a project folder, and"
-    ):
+    with pytest.raises(ParameterError, match=r"save_function is about a project folder, and"):
         alone.save_function(OFFER, "offers")
-    with pytest.raises(
-        ParameterError, match=r"save_code runs the lfs\.py of a project folder, and this"
-    ):
+    with pytest.raises(ParameterError, match=r"save_code is about a project folder, and this"):
         alone.save_code("", "")
 
 
