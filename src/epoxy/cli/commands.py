@@ -6,7 +6,18 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import asking, benching, demo, project, studio, theorising, training, tuning, watching
+from . import (
+    annotating,
+    asking,
+    benching,
+    demo,
+    project,
+    studio,
+    theorising,
+    training,
+    tuning,
+    watching,
+)
 
 
 class Command(Protocol):
@@ -141,6 +152,16 @@ ALL: tuple[Command, ...] = (
         "continues where it stopped.",
         benching.arguments,
         benching.run,
+    ),
+    Simple(
+        "annotate",
+        "Label rows by keyboard at the terminal, in the order that helps.",
+        "Shows one row at a time with the reason it was chosen: seven rows that teach to three drawn at\n"
+        "random, on which scores rest. Digits label, s skips, w says why the row has the label it has,\n"
+        "u takes the last label back, q ends. Every label is kept and learned from as soon as its key is\n"
+        "pressed. Keys may be piped in.",
+        annotating.arguments,
+        annotating.run,
     ),
     Simple(
         "ask",

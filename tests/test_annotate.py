@@ -1,0 +1,100 @@
+"""Labelling by keyboard at the terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+
+import pytest
+
+import epoxy
+from epoxy.cli import main
+from epoxy.cli.annotating import annotate, class_keys
+from epoxy.errors import ParameterError
+from epoxy.session.making import new_project
+from test_cli import LFS, write_rows
+from test_terminal import Watched
+
+
+@pytest.fixture
+def project(tmp_path):
+    new_project(tmp_path / "spam", write_rows(tmp_path / "rows.csv"), lfs=LFS)
+    return tmp_path / "spam"
+
+
+def keys(text: str):
+    pressed = iter(text)
+    return lambda: next(pressed, "")
+
+
+def test_a_digit_labels_the_row_that_next_suggests_with_how_it_was_chosen(project):
+    session = epoxy.Session.open(project)
+    before = session.hand_labelled().n_rows
+    first = session.next(1)[0]
+
+    assert annotate(session, keys("2"), "mix") == 1
+
+    assert session.hand_labelled().n_rows == before + 1
+    at = session.names.index(first.split)
+    assert session.outcome.decided[at][first.row] == session.classes.index("spam")
+    assert session.state.records.of((at, first.row))[0].chosen == first.chosen
+
+
+def test_skipped_rows_do_not_come_again_and_undo_takes_the_last_label_back(project, capsys):
+    session = epoxy.Session.open(project)
+    before = session.hand_labelled().n_rows
+
+    done = annotate(session, keys("sss1u"), "teach")
+
+    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("row ")]
+    rows = [line.split(":")[0] for line in asked]
+    assert done == 0
+    assert session.hand_labelled().n_rows == before
+    assert len(set(rows[:4])) == 4
+    assert rows[3] == rows[5]  # what was taken back is asked again
+
+
+def test_why_explains_the_row_and_an_unknown_key_labels_nothing(project, capsys):
+    session = epoxy.Session.open(project)
+    version = session.version
+
+    annotate(session, keys("w9uq"), "mix")
+
+    out = capsys.readouterr().out
+    assert "log-odds of" in out
+    assert "no key '9' here" in out
+    assert "there is no edit to undo" in out
+    assert session.version == version
+
+
+def test_classes_of_one_character_are_their_own_keys_and_too_many_are_refused():
+    assert class_keys(("0", "1", "7")) == {"0": "0", "1": "1", "7": "7"}
+    assert class_keys(("ham", "spam")) == {"1": "ham", "2": "spam"}
+    assert class_keys(("s", "q")) == {"1": "s", "2": "q"}  # these keys do something else
+    with pytest.raises(ParameterError, match=r"40 classes are more than there are keys \(31\)"):
+        class_keys(tuple(f"class {each}" for each in range(40)))
+
+
+def test_keys_may_be_piped_in_and_the_end_of_the_pipe_ends_it(project, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("2\n1\n"))
+
+    assert main(["annotate", str(project)]) == 0
+
+    assert "2 labels given, all kept" in capsys.readouterr().out
+
+
+def test_thirty_labels_at_a_terminal_survive_a_kill(project):
+    before = epoxy.Session.open(project, graph=False).hand_labelled().n_rows
+    terminal = Watched("annotate", str(project))
+    terminal.until("[q] end", 120)
+    for count in range(1, 31):
+        terminal.drawn = ""
+        os.write(terminal.file, b"2" if count % 2 else b"1")
+        terminal.until(f"{before + count} labelled")
+    os.kill(terminal.pid, signal.SIGKILL)
+    os.waitpid(terminal.pid, 0)
+    os.close(terminal.file)
+
+    assert epoxy.Session.open(project, graph=False).hand_labelled().n_rows == before + 30
