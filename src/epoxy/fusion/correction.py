@@ -87,10 +87,10 @@ def correct(problem: Problem, groups: np.ndarray, memory: Any = None) -> Correct
     logits, point = problem.offset, _origin(problem)
     precondition = _preconditioner(problem)
     for _ in range(ROUNDS):
-        believed = _believed(softmax(logits), problem.y, problem.noise)
-        point, logits = _solve(problem, believed, point, precondition)
-    dual = problem.weight * (believed - softmax(logits))
-    held = _left_out(problem, logits, believed, groups)
+        taken = believed(softmax(logits), problem.y, problem.noise)
+        point, logits = _solve(problem, taken, point, precondition)
+    dual = problem.weight * (taken - softmax(logits))
+    held = _left_out(problem, logits, taken, groups)
     return Correction(*_learned(problem, dual), dual, held)
 
 
@@ -118,7 +118,7 @@ def _correct_two(problem: Problem, groups: np.ndarray, memory: Any) -> Correctio
     odds = start
     for at in range(ROUNDS):
         proba = softmax(np.stack([-odds / 2, odds / 2], axis=1))
-        targets = _believed(proba, problem.y, problem.noise)[:, 1]
+        targets = believed(proba, problem.y, problem.noise)[:, 1]
         near = before.rounds[at] if before.rounds else None
         found = binary.solve(start, psi, kernel, targets, problem.weight, near, before.hessian)
         rounds.append(found)
@@ -165,7 +165,7 @@ def _origin(problem: Problem) -> np.ndarray:
     return np.zeros(len(problem.evidence) + n_classes + problem.root.shape[1] * n_classes)
 
 
-def _believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """What the true class is, given the model and a label that may be wrong; rows sum to 1."""
     at = np.arange(len(y))
     found = proba * (noise / (proba.shape[1] - 1))[:, None]

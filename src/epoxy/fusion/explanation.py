@@ -67,22 +67,24 @@ def explain_one(
     floor = np.log(np.maximum(proba, 1e-300))
     other = int(np.argsort(np.where(np.arange(len(proba)) == label, -np.inf, proba))[-1])
     said = {name: each[0] for name, each in fitted.evidence(row).items()}
+    scale = float(fitted.scale(row, {name: each[None] for name, each in said.items()})[0])
+    weights = scale * fitted.weights
     parts = {
         name: float(weight * (said[name][label] - said[name][other]))
-        for name, weight in zip(fitted.experts, fitted.weights)
+        for name, weight in zip(fitted.experts, weights)
     }
     voices: list[Voice] = []
     named = _named(model, row, said)
-    for name, weight in zip(fitted.experts, fitted.weights):
+    for name, weight in zip(fitted.experts, weights):
         found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
         voices += [_weighted(voice, part) for voice, part in found]
         _add_rest(voices, name, parts[name] - sum(part for _, part in found))
-    start = float(fitted.start[label] - fitted.start[other])
+    start = scale * float(fitted.start[label] - fitted.start[other])
     log_odds = float(floor[label] - floor[other])
     if fitted.corrected is not None:
         learned = _learned(fitted, row)
-        parts["hand labels"] = float(learned[label] - learned[other])
-        behind = _behind_correction(model, row, label, other)
+        parts["hand labels"] = scale * float(learned[label] - learned[other])
+        behind = _behind_correction(model, row, label, other, scale)
         voices += behind
         rest = parts["hand labels"] - sum(voice.weight for voice in behind)
         _add_rest(voices, "hand labels", rest)
@@ -189,7 +191,9 @@ def _neighbours(model: Fusion, row: Rows, said: np.ndarray) -> Named:
     return [(voice, part * scale) for voice, part in zip(voices, parts)]
 
 
-def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list[Voice]:
+def _behind_correction(
+    model: Fusion, row: Rows, label: int, other: int, scale: float
+) -> list[Voice]:
     """The hand-labelled rows that moved the answer most: φ(x)·φ_i times what row i taught."""
     fitted = model.fitted_
     taught = fitted.corrected
@@ -199,7 +203,7 @@ def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list
         rows = taught.labelled.features.astype(np.float64)
         likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
     likeness += _spread(model.hand_votes, fitted) @ _spread(row.votes, fitted)[0]
-    pulls = likeness * (taught.dual[:, label] - taught.dual[:, other])
+    pulls = scale * likeness * (taught.dual[:, label] - taught.dual[:, other])
     strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
     return [
         _weighted(_hand_voice(model, "hand labels", int(at)), float(pulls[at])) for at in strongest

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .correction import Correction, Problem, correct
+from .calibration import fit_scales, kinds_of
+from .correction import Correction, Problem, believed, correct
 from .fitted import FEATURE_SCALE, VOTE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .labelled import Labelled, Nearby, Place, likest, sample_of
 from .sequence import whole_sequences
@@ -67,7 +68,8 @@ class Teaching:
         groups = whole_sequences(groups, workspace.label_groups[back])
         votes = gathered([each.votes.T for each in rows]).T
         spread = VOTE_SCALE * (one_hot(votes, n_classes) - base.vote_mean)
-        wrong = np.maximum(np.maximum(gathered(labels.wrong), told), NOISE)
+        least = 0.95 * (n_classes - 1) / n_classes
+        wrong = np.minimum(np.maximum(gathered(labels.wrong), told), least)
 
         def solved(heard: Mapping[str, np.ndarray]) -> Correction:
             start = base.start + sum(WEIGHTS[name] * each for name, each in heard.items())
@@ -77,7 +79,7 @@ class Teaching:
                 *self._material(labelled, spread.shape[1]),
                 spread,
                 y,
-                np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
+                np.maximum(wrong, min(NOISE, least)),
                 len(np.unique(groups)) / len(y),
                 np.array([RIDGES[name] for name in heard]),
             )
@@ -106,7 +108,10 @@ class Teaching:
             spread.T @ found.dual,
             asked,
         )
-        return replace(base, corrected=corrected), softmax(found.held_out)[order]
+        kinds, held = kinds_of(votes, heard.get("pupil")), found.held_out
+        scales = fit_scales(base.scales, held, believed(softmax(held), y, wrong), kinds)
+        made = replace(base, corrected=corrected, scales=scales)
+        return made, softmax(held * scales[kinds][:, None])[order]
 
     def _taken_up(self, labels: HandLabels) -> Labelled:
         """The labelled rows' features; what stays labelled is kept."""
