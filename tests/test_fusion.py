@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from epoxy.errors import (
     UnknownName,
     VectorError,
 )
+from epoxy.fusion.calibration import fit_scales
+from epoxy.fusion.correction import believed
 from epoxy.fusion.features import Features
 from epoxy.fusion.groups import Likest, Spacing
 from oracles.fusion import Oracle
@@ -262,6 +265,7 @@ def test_what_hand_labels_add_to_every_row_is_theirs_and_no_class_balance() -> N
     train, hand, other = three(60)
     model = Fusion(class_balance=[0.5, 0.5]).fit(train, hand)
     bias = model.fitted_.corrected.bias
+    scale = model.fitted_.scales[2 if other.votes.covered[3] else 1]
 
     said = model.explain(other, 3)
 
@@ -269,7 +273,7 @@ def test_what_hand_labels_add_to_every_row_is_theirs_and_no_class_balance() -> N
     (everywhere,) = [each for each in said.voices if "to every row" in each.detail]
     assert said.start == pytest.approx(0.0, abs=1e-4)
     assert abs(everywhere.weight) > 1e-3
-    assert everywhere.weight == pytest.approx(bias[label] - bias[against])
+    assert everywhere.weight == pytest.approx(scale * (bias[label] - bias[against]))
     assert "class balance, before any source speaks" in str(said)
 
 
@@ -280,6 +284,92 @@ def test_what_experts_say_beyond_single_votes_is_named() -> None:
 
     assert "what these say together, beyond each alone" in said
     assert "the rest" not in said
+
+
+def test_copies_of_a_rare_source_with_ten_votes_count_once() -> None:
+    """Ten equal votes are no chance, even where they are less than 2 % of the rows."""
+    train = draw(600, 1)
+    rare = np.full((600, 3), -1)
+    rare[::60] = 1
+    rare[0, 2] = -1  # nearly equal, and no copy
+    names = [*train.votes.sources, "one", "equal", "nearly"]
+    train = with_votes(train, np.hstack([train.votes.matrix, rare]), names)
+
+    model = Fusion().fit(unlabelled(train))
+
+    assert {names[at] for at in model.fitted_.columns} == {*names} - {"one"}
+
+
+def test_copies_of_a_source_that_hardly_votes_count_twice() -> None:
+    """Below 2 % of the rows two may be equal by chance; a source without a vote is nobody's copy."""
+    splits = three()
+    names = [*splits[0].votes.sources, *"abcde", "nearly equal", "mute", "mute too", "mute as well"]
+    more = []
+    for each in splits:
+        rare = np.full((each.n_rows, 9), -1)
+        rare[::60, :6] = 1
+        rare[0, 5] = -1
+        more.append(with_votes(each, np.hstack([each.votes.matrix, rare]), names))
+
+    model, _ = assert_follows_the_formulas(tuple(more))
+
+    assert {names[at] for at in model.fitted_.columns} == {*names} - {*"cde"}
+
+
+def test_scales_change_how_sure_the_model_is_and_no_label(train: Split, test: Split) -> None:
+    model = Fusion().fit(train)
+    scaled = model.predict_proba(test)
+    model.fitted_ = replace(model.fitted_, scales=np.ones(3))
+
+    plain = model.predict_proba(test)
+
+    covered = test.votes.covered
+    assert (scaled.argmax(axis=1) == plain.argmax(axis=1)).all()
+    assert (scaled.max(axis=1) < plain.max(axis=1))[covered].all()
+    assert (scaled.max(axis=1) > plain.max(axis=1))[~covered].all()
+
+
+def test_a_row_of_which_nothing_is_known_has_the_class_balance(train: Split, dev: Split) -> None:
+    """However sure labels make the model of rows without votes."""
+    silent = Split(Votes(np.full((1, 6), -1), classes=CLASSES), np.zeros((1, 8)))
+
+    for hand in (None, dev):
+        model = Fusion().fit(train, hand)
+
+        start = np.exp(model.fitted_.start)
+        votes = np.exp(model.fitted_.correction(np.full((6, 1), -1))[0])
+        expected = start * votes / (start * votes).sum()
+        np.testing.assert_allclose(model.predict_proba(silent)[0], expected, atol=1e-7)
+
+
+def test_labels_say_how_sure_the_model_may_be() -> None:
+    """Three rows in ten are labelled otherwise than the logits say; told so, the labels may be wrong."""
+    rng = np.random.default_rng(0)
+    logits = np.outer(rng.choice([-1.0, 1.0], size=400), [-1.0, 1.0])
+    y = np.where(rng.random(400) < 0.3, logits.argmin(axis=1), logits.argmax(axis=1))
+    proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+    def scale(count: int, noise: float) -> float:
+        q = believed(proba[:count], y[:count], np.full(count, noise))
+        return fit_scales(np.ones(3), logits[:count], q, np.full(count, 2))[2]
+
+    assert scale(400, 0.0) < scale(40, 0.0) < 1.0
+    assert scale(400, 0.0) + 0.1 < scale(400, 0.3) < 1.1
+
+
+def test_rows_that_say_nothing_leave_the_scale_alone() -> None:
+    equal = np.zeros((5, 2))
+
+    assert fit_scales(np.ones(3), equal, np.eye(2)[[0, 1, 0, 1, 1]], np.full(5, 2))[2] == 1.0
+
+
+@pytest.mark.parametrize(("right", "end"), [(0.0, 0.25), (1.0, 4.0)])
+def test_a_scale_stays_within_its_bounds(monkeypatch, right: float, end: float) -> None:
+    monkeypatch.setattr("epoxy.fusion.calibration.VOICES", 1e-3)
+    logits = np.tile([-1.0, 1.0], (50, 1))
+    targets = np.tile([1 - right, right], (50, 1))
+
+    assert fit_scales(np.ones(3), logits, targets, np.full(50, 1))[1] == end
 
 
 def test_vectors_of_noise_follow_the_formulas() -> None:
@@ -875,13 +965,15 @@ def test_voices_and_experts_add_up_to_the_log_odds(
 
 
 def test_the_start_of_an_explanation_is_the_class_balance(model: Fusion, test: Split) -> None:
-    """Whatever rounding leaves is small, so nothing is hidden in it."""
+    """As loud as the row is; whatever rounding leaves is small, so nothing is hidden in it."""
     start = np.log(model.class_balance_)
 
     for row in range(0, 500, 25):
         said = model.explain(test, row)
         label, against = (CLASSES.index(each) for each in (said.label, said.against))
-        assert said.start == pytest.approx(start[label] - start[against], abs=1e-4)
+        kind = 2 if test.votes.covered[row] else 1
+        known = model.fitted_.scales[kind] * (start[label] - start[against])
+        assert said.start == pytest.approx(known, abs=1e-4)
 
 
 def test_an_explanation_names_votes_loans_and_hand_labels(model: Fusion, test: Split) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
@@ -43,7 +43,8 @@ class Oracle:
         seed: int = 0,
     ) -> None:
         self.metric, self.n_classes = metric, len(train.classes)
-        self.rho = min(max(0.05, noise), 0.95 * (self.n_classes - 1) / self.n_classes)
+        most = 0.95 * (self.n_classes - 1) / self.n_classes
+        self.rho, self.told = min(max(0.05, noise), most), min(noise, most)
         matrix = train.votes.matrix
         self.columns = distinct(matrix, train.votes.sources)
         every = np.full(matrix.shape[1], np.inf) if radii is None else np.asarray(radii, float)
@@ -58,6 +59,7 @@ class Oracle:
             self._learn_from_vectors(seed)
         if self.view is None:
             self.vectors = None  # vectors that tell nothing lend nothing
+        self.first = self.scales = (1.0, 1.0) if self.view is None else (0.9, 1.35)
         far = self.loans(self.votes, self.vectors)[1]
         far = far[(self.votes < 0) & np.isfinite(far)]
         self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
@@ -135,8 +137,13 @@ class Oracle:
         return {"votes": votes, "said": said, "x": x, "phi": phi}
 
     def before(self, said: dict[str, np.ndarray]) -> np.ndarray:
-        """Logits of the model without labels."""
+        """Logits of the model without labels, at scale 1."""
         return np.log(self.prior) + sum(WEIGHT[name] * each for name, each in said.items())
+
+    def scaled(self, logits: np.ndarray, parts: dict[str, Any], scales: Any) -> np.ndarray:
+        """Logits as loud as rows with votes, and rows known by their vector alone, are to be."""
+        with_votes, without = (each[:, None] for each in kinds(parts))
+        return logits * np.where(with_votes, scales[0], np.where(without, scales[1], 1.0))
 
     # hand labels
 
@@ -171,7 +178,13 @@ class Oracle:
             del said["neighbours"]
             self.asked, offset = None, self.before(parts["said"])
         self.corrected = (dict(zip(said, off)), bias, right.T @ learned)
-        self.held = softmax(left_out(logits, q, experts, parts["phi"], groups, weight, ridges))
+        held = left_out(logits, q, experts, parts["phi"], groups, weight, ridges)
+        q = believed(softmax(held), self.y, self.told)
+        self.scales = tuple(
+            best_scale(held[rows], q[rows], start) if rows.any() else start
+            for rows, start in zip(kinds(parts), self.scales)
+        )
+        self.held = softmax(self.scaled(held, parts, self.scales))
 
     def neighbours(self, x: np.ndarray, forbidden: Any = False) -> np.ndarray:
         """Evidence of the five likest labelled rows."""
@@ -191,20 +204,23 @@ class Oracle:
         parts = self.parts(split)
         said = parts["said"]
         if self.corrected is None:
-            return softmax(self.before(said))
+            return softmax(self.scaled(self.before(said), parts, self.scales))
         off, bias, theta = self.corrected
         if self.asked is not None:
             silent = np.zeros((split.n_rows, self.n_classes))
             said["neighbours"] = silent if split.vectors is None else self.neighbours(parts["x"])
         logits = np.log(self.prior) + bias + parts["phi"] @ theta
-        return softmax(logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items()))
+        logits = logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items())
+        return softmax(self.scaled(logits, parts, self.scales))
 
     def _choose_rule(self, train: Split, hand: Split, scoring: str, positive: int) -> None:
         rows, mine = self.parts(train), self.parts(hand)
         words = [None] * hand.n_rows if hand.chosen is None else hand.chosen.tolist()
         unknown = np.array([word is None for word in words])
         drawn = np.array([word == "random" for word in words])
-        margins = [ahead(self.before(each["said"])) for each in (mine, rows)]
+        margins = [
+            ahead(self.scaled(self.before(each["said"]), each, self.first)) for each in (mine, rows)
+        ]
         if unknown.any() and not looks_chosen(
             margins[0][unknown], margins[1], mine["votes"][unknown], rows["votes"],
             None if mine["x"] is None else mine["x"][unknown], rows["x"],
@@ -298,13 +314,18 @@ def likeness(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
-    """Sources that share less than 75 % of their (row, vote) pairs with each one kept before."""
+    """Sources that share less than 75 % of their (row, vote) pairs with each one kept before.
+
+    Those below 2 % of the rows go where one kept before shares all pairs, two if there are few.
+    """
     pairs = [{(row, vote) for row, vote in enumerate(v.tolist()) if vote >= 0} for v in votes.T]
     kept: list[int] = []
     for at in sorted(range(len(pairs)), key=lambda at: (-len(pairs[at]), names[at])):
         rare = len(pairs[at]) < 0.02 * len(votes)
         alike = [len(pairs[at] & pairs[k]) / max(1, len(pairs[at] | pairs[k])) for k in kept]
-        if rare or all(each < 0.75 for each in alike):
+        equals = sum(each == 1.0 for each in alike)
+        few = 2 if len(pairs[at]) < 10 else 1
+        if not pairs[at] or (equals < few if rare else all(each < 0.75 for each in alike)):
             kept.append(at)
     return np.sort(np.array(kept, dtype=int))
 
@@ -377,6 +398,28 @@ def believed(p: np.ndarray, y: np.ndarray, rho: float) -> np.ndarray:
     said = np.eye(p.shape[1])[y]
     q = p * np.where(said == 1, 1 - rho, rho / (p.shape[1] - 1))
     return q / q.sum(axis=1, keepdims=True)
+
+
+def kinds(parts: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with votes, and rows without of which the vector says something."""
+    with_votes = (parts["votes"] >= 0).any(axis=1)
+    nothing = np.zeros((len(with_votes), 1))
+    return with_votes, ~with_votes & (parts["said"].get("pupil", nothing) != 0).any(axis=1)
+
+
+def best_scale(logits: np.ndarray, q: np.ndarray, start: float) -> float:
+    """The scale at which held-out logits foretell q best, 40 rows more having found `start`."""
+    p = softmax(logits)
+    bend = (p * (logits - (p * logits).sum(axis=1, keepdims=True)) ** 2).sum(axis=1).mean()
+
+    def loss(scale: float) -> float:
+        found = -(q * np.log(np.maximum(softmax(scale * logits), 1e-300))).sum()
+        return float(found + 20 * bend * (scale - start) ** 2)
+
+    found = optimize.minimize_scalar(
+        loss, bounds=(0.25, 4), method="bounded", options={"xatol": 1e-9}
+    )
+    return float(found.x) if bend > 1e-12 else start
 
 
 def newton(

@@ -166,13 +166,13 @@ def correct(problem: Problem, groups: np.ndarray, memory: Memory | None = None) 
         memory = Memory((), _hessian(problem, softmax(logits)))
     precondition = _preconditioner(problem, memory.hessian)
     for at in range(ROUNDS):
-        believed = _believed(softmax(logits), problem.y, problem.noise)
+        taken = believed(softmax(logits), problem.y, problem.noise)
         start = memory.points[at] if memory.points else points[-1]
-        point, logits = _solve(problem, believed, start, precondition)
+        point, logits = _solve(problem, taken, start, precondition)
         points.append(point)
-    dual = problem.weight * (believed - softmax(logits))
+    dual = problem.weight * (taken - softmax(logits))
     off = problem.evidence.reshape(len(problem.evidence), -1) @ dual.ravel() / problem.ridges
-    held, hessian = _left_out(problem, logits, believed, groups)
+    held, hessian = _left_out(problem, logits, taken, groups)
     found = Memory(tuple(points[1:]), hessian)
     return Correction(off, dual.sum(axis=0) / RIDGE_BIAS, dual, held, found)
 
@@ -181,7 +181,7 @@ def _size(problem: Problem) -> int:
     return problem.rank * len(problem.differences) + len(problem.experts)
 
 
-def _believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """What the true class is, given the model and a label that may be wrong; rows sum to 1."""
     at = np.arange(len(y))
     found = proba * (noise / (proba.shape[1] - 1))[:, None]
@@ -267,7 +267,7 @@ def _conjugate_gradients(
 
 
 def _left_out(
-    problem: Problem, logits: np.ndarray, believed: np.ndarray, groups: np.ndarray
+    problem: Problem, logits: np.ndarray, taken: np.ndarray, groups: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits of labelled rows as if their group had not been labelled, (m, K), and the Hessian.
 
@@ -276,7 +276,7 @@ def _left_out(
     S = (A⁻¹ + W)⁻¹, a group g has  L_g + (I − S_gg W_g)⁻¹ S_gg (weight (P − q))_g.
     """
     proba = softmax(logits)
-    bend, excess = problem.bend(proba), problem.weight * (proba - believed)
+    bend, excess = problem.bend(proba), problem.weight * (proba - taken)
     with many_threaded_blas():  # two large products
         hessian = _hessian(problem, proba)
         half = solve_triangular(hessian, problem.rough.T, lower=True, check_finite=False)

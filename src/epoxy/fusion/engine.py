@@ -29,6 +29,7 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
+from .calibration import SCALES
 from .choice import looks_chosen
 from .fitted import Fitted, Rows, read
 from .teaching import Teaching, surely_better, vote_mean
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 FEWEST_TO_ASK = 10
 """Hand labels from which they may find vectors telling that votes do not."""
-COPY, RARE = 0.75, 0.02
+COPY, RARE, CHANCE = 0.75, 0.02, 10
 
 
 @dataclass(eq=False)
@@ -133,8 +134,8 @@ class FusionEngine:
         radii = np.array([_far(workspace.active[at].radius) for at in columns])
         edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
         rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
-        mean = vote_mean(rows[TRAIN].votes, len(prior))
-        base = Fitted(prior, columns, radii, edges, None, None, None, mean, None, decision.Rule())
+        parts = (None, None, None, vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None)
+        base = Fitted(prior, columns, radii, edges, *parts, decision.Rule())
         said = [self._by_votes(base, each) for each in rows]
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
@@ -145,7 +146,8 @@ class FusionEngine:
             assert part.features is not None
             each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
         echo = vectors.echo(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
-        return replace(base, view=vectors.view, pupil=readout, echo=echo), rows, said
+        heard = replace(base, view=vectors.view, pupil=readout, echo=echo, scales=SCALES)
+        return heard, rows, said
 
     def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Outcome:
         """Votes alone: there are no vectors, or they foretell no vote, and then nothing is lent by them.
@@ -216,7 +218,7 @@ class FusionEngine:
             if fitted.hears_neighbours:
                 assert part.nearby is not None
                 spoken["neighbours"] = fitted.of_neighbours(part.nearby)
-            logits.append(fitted.summed(spoken, learned))
+            logits.append(fitted.summed(part, spoken, learned))
         proba = tuple(map(softmax, logits))
         self._last = (workspace, rows, said, base)
         rule = self._rule(workspace, proba, held)
@@ -255,20 +257,18 @@ class FusionEngine:
     def _distinct(self, workspace: Workspace) -> np.ndarray:
         """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
 
-        A source that votes on less than 2 % of the rows is kept: small sets overlap by chance.
+        Small sets overlap by chance: below 2 % of the rows equals go, and below ten votes the third.
         """
         assert self._counts is not None
         names = workspace.names
-        met = self._counts.moments(names, workspace.classes).spread()
-        same = np.einsum("iaja->ij", met)
+        same = np.einsum("iaja->ij", self._counts.moments(names, workspace.classes).spread())
         total = np.diagonal(same)
-        n_rows = workspace.splits[TRAIN].n_rows
+        common = RARE * workspace.splits[TRAIN].n_rows
         kept: list[int] = []
         for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
-            rivals = same[at, kept]
-            if total[at] < RARE * n_rows or bool(
-                (rivals < COPY * (total[at] + total[kept] - rivals)).all()
-            ):
+            own, rivals = total[at], same[at, kept]
+            share, most = (COPY, 0) if own >= common else (1.0, int(own < CHANCE))
+            if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
                 kept.append(at)
         return np.sort(np.array(kept, dtype=np.intp))
 
@@ -328,8 +328,8 @@ class FusionEngine:
 
     def _before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
-        _, _, said, base = self._last
-        return [base.summed(each, np.zeros_like(each["majority"])) for each in said]
+        _, rows, said, base = self._last
+        return [base.summed(part, each) for part, each in zip(rows, said)]
 
     def drawn_at_random(self, workspace: Workspace) -> tuple[np.ndarray, str]:
         """Labelled rows taken as drawn at random, and why others are not, in words.

@@ -31,7 +31,8 @@ SHOWN = 5
 class FusionExplanation(Explanation):
     """As `Explanation`, with the sum of each expert's voices in `experts`.
 
-    `start` and the weights of all voices add up to `log_odds`; so do `start` and the experts.
+    `start` and the weights of all voices add up to `log_odds`; so do `start` and the experts. All are
+    scaled as the logit of the row is.
     """
 
     experts: dict[str, float] = field(default_factory=dict)
@@ -71,24 +72,26 @@ def explain_one(
     floor = np.log(np.maximum(proba, 1e-300))
     other = int(np.argsort(np.where(np.arange(len(proba)) == label, -np.inf, proba))[-1])
     said = {name: each[0] for name, each in fitted.evidence(row).items()}
+    scale = float(fitted.scale(row, {name: each[None] for name, each in said.items()})[0])
+    weights = scale * fitted.weights
     parts = {
         name: float(weight * (said[name][label] - said[name][other]))
-        for name, weight in zip(fitted.experts, fitted.weights)
+        for name, weight in zip(fitted.experts, weights)
     }
     voices: list[Voice] = []
     named = _named(model, row, said)
-    for name, weight in zip(fitted.experts, fitted.weights):
+    for name, weight in zip(fitted.experts, weights):
         found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
         voices += [replace(voice, weight=part) for voice, part in found]
         _add_rest(voices, name, parts[name] - sum(part for _, part in found))
     voices += _copied(model, split, at)
-    start = float(np.log(fitted.prior[label]) - np.log(fitted.prior[other]))
+    start = scale * float(np.log(fitted.prior[label]) - np.log(fitted.prior[other]))
     log_odds = float(floor[label] - floor[other])
     if fitted.corrected is not None:
         learned, bias = fitted.second(row)[1][0], fitted.corrected.bias
-        everywhere = float(bias[label] - bias[other])
-        parts["hand labels"] = float(learned[label] - learned[other]) + everywhere
-        behind = _behind_correction(model, row, label, other)
+        everywhere = scale * float(bias[label] - bias[other])
+        parts["hand labels"] = scale * float(learned[label] - learned[other]) + everywhere
+        behind = _behind_correction(model, row, label, other, scale)
         behind.append(Voice("hand labels", None, "rest", weight=everywhere, detail=_EVERYWHERE))
         voices += behind
         rest = parts["hand labels"] - sum(voice.weight for voice in behind)
@@ -220,7 +223,9 @@ def _neighbours(model: Fusion, row: Rows, said: np.ndarray) -> Named:
     return [(voice, part * scale) for voice, part in zip(voices, parts)]
 
 
-def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list[Voice]:
+def _behind_correction(
+    model: Fusion, row: Rows, label: int, other: int, scale: float
+) -> list[Voice]:
     """The hand-labelled rows that moved the answer most: φ(x)·φ_i times what row i taught."""
     fitted = model.fitted_
     taught = fitted.corrected
@@ -230,7 +235,7 @@ def _behind_correction(model: Fusion, row: Rows, label: int, other: int) -> list
         rows = taught.labelled.features.astype(np.float64)
         likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
     likeness += fitted.spread(model.hand_votes) @ fitted.spread(row.votes)[0]
-    pulls = likeness * (taught.dual[:, label] - taught.dual[:, other])
+    pulls = scale * likeness * (taught.dual[:, label] - taught.dual[:, other])
     strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
     return [
         replace(_hand_voice(model, "hand labels", int(at)), weight=float(pulls[at]))

@@ -11,6 +11,7 @@ import numpy as np
 from ..compiling import compiled
 from ..numerics import softmax
 from . import evidence as ev
+from .calibration import kinds_of
 from .decision import Rule
 from .features import View, in_blocks
 from .labelled import Labelled, Nearby
@@ -92,6 +93,7 @@ class Fitted:
     pupil: Readout | None
     echo: Readout | None
     vote_mean: np.ndarray  # (n_classes · n_columns,)
+    scales: np.ndarray  # (3,) how loud the whole is, by kind of row; see `calibration`
     corrected: Corrected | None
     rule: Rule
 
@@ -182,16 +184,24 @@ class Fitted:
         middle = VOTE_SCALE * (self.vote_mean @ taught.of_votes)
         return np.asarray(votes_times(votes, taught.of_votes) - middle)
 
-    def summed(self, said: Mapping[str, np.ndarray], learned: np.ndarray) -> np.ndarray:
-        """Logits: the start, the experts as loud as they are, and what the hand labels add."""
-        found: np.ndarray = self.start + learned
+    def scale(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+        """How loud the whole is about each row, of which the experts say so much; (n_rows,)."""
+        return np.asarray(self.scales[kinds_of(rows.votes, said.get("pupil"))])
+
+    def summed(
+        self, rows: Rows, said: Mapping[str, np.ndarray], learned: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """Logits: the start, the experts as loud as they are, what the hand labels add, all scaled."""
+        found = np.empty_like(said["majority"])
+        np.add(self.start, learned, out=found)
         for weight, name in zip(self.weights, self.experts):
             found += weight * said[name]
+        found *= self.scale(rows, said)[:, None]
         return found
 
     def logits(self, rows: Rows) -> np.ndarray:
         """The sum of it all; (n_rows, n_classes)."""
-        return self.summed(*self._answer(rows))
+        return self.summed(rows, *self._answer(rows))
 
     def probabilities(self, rows: Rows) -> np.ndarray:
         """Class probabilities; (n_rows, n_classes)."""

@@ -11,6 +11,7 @@ from ..errors import StoreError
 from ..persistence import State
 from ..schema import Array
 from ..votes import Split, Votes
+from .calibration import HIGHEST, LOWEST, SCALES
 from .decision import Rule
 from .features import WAVES, View
 from .fitted import Corrected, Fitted, Readout
@@ -54,6 +55,7 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
         "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
         "edges": Array("f", "edges", low=0, high=np.inf),
         "vote_mean": Array("f", "classes*columns", low=0, high=1),
+        "scales": Array("f", f"{len(SCALES)}", low=LOWEST, high=HIGHEST),
         "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
     }
     for name in splits:
@@ -136,6 +138,7 @@ def to_state(model: Fusion) -> State:
         "radii": fitted.radii,
         "edges": fitted.edges,
         "vote_mean": fitted.vote_mean,
+        "scales": fitted.scales,
     }
     if fitted.view is not None:
         arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
@@ -209,6 +212,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         _readout("pupil", arrays),
         _readout("echo", arrays),
         arrays["vote_mean"],
+        arrays["scales"],
         _corrected(model, view, values, arrays),
         rule,
     )

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .correction import Correction, Memory, Problem, correct
+from .calibration import fit_scales, kinds_of
+from .correction import Correction, Memory, Problem, believed, correct
 from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
@@ -46,7 +47,8 @@ class _Lesson:
     y: np.ndarray  # (m,)
     heard: dict[str, np.ndarray]  # what each expert says of them, (m, n_classes)
     votes: np.ndarray  # (m, n_classes · n_sources) of φ, scaled
-    wrong: np.ndarray  # (m,) how often such a label is wrong
+    kinds: np.ndarray  # (m,) which scale is a row's
+    wrong: np.ndarray  # (m,) how often such a label is told to be wrong
     groups: np.ndarray  # (m,) left out together
 
     @classmethod
@@ -73,7 +75,7 @@ class _Lesson:
         if base.echo is not None and labelled is not None:
             heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
         votes = gathered([each.votes.T for each in rows]).T
-        wrong = np.maximum(np.maximum(gathered(labels.wrong), told), NOISE)
+        wrong = np.maximum(gathered(labels.wrong), told)
         groups = np.arange(labels.count) if known is None else known.groups
         return cls(
             labelled,
@@ -81,6 +83,7 @@ class _Lesson:
             gathered(labels.y),
             heard,
             base.spread(votes),
+            kinds_of(votes, heard.get("pupil")),
             np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
             whole_sequences(groups, workspace.label_groups[back]),
         )
@@ -126,7 +129,11 @@ class Teaching:
             lesson.votes.T @ found.dual,
             asked,
         )
-        return replace(base, corrected=corrected), softmax(found.held_out)[lesson.order]
+        kinds, held = lesson.kinds, found.held_out
+        labels = believed(softmax(held), lesson.y, lesson.wrong)
+        scales = fit_scales(base.scales, held, labels, kinds)
+        made = replace(base, corrected=corrected, scales=scales)
+        return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
     def _solved(self, base: Fitted, lesson: _Lesson) -> Correction:
         """The correction of what some experts say."""
@@ -141,7 +148,7 @@ class Teaching:
             products,
             lesson.votes,
             lesson.y,
-            lesson.wrong,
+            np.maximum(lesson.wrong, NOISE),
             len(np.unique(lesson.groups)) / len(lesson.y),
             np.array([RIDGES[name] for name in heard]),
         )
