@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all setup web test-web demo test test-slow lint format types docs bench wheels clean
+.PHONY: all setup web no-npm test-web demo test test-slow lint format types docs bench wheels clean
 
 all: lint types test
 
@@ -17,9 +17,12 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $(STAMP)
 
-# the studio's page: built again when a file of web/ is newer
+# the studio's page: built again when a file of web/ is newer; without npm tests in a browser are skipped
 PAGE := src/epoxy/studio/static/index.html
-web: $(PAGE)
+web: $(if $(shell command -v npm 2>/dev/null),$(PAGE),no-npm)
+
+no-npm:
+	@echo "npm is not installed: the studio's page is not built, and nothing is tested in a browser" >&2
 
 $(PAGE): $(shell find web -name node_modules -prune -o -type f -print)
 	cd web && npm install --no-audit --no-fund && npm run build
@@ -30,7 +33,7 @@ test-web:
 demo: setup
 	$(BIN)/epoxy demo
 
-test: setup
+test: setup web
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not needs_torch"
 
 test-slow: setup

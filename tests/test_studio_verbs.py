@@ -18,7 +18,8 @@ pytest.importorskip("httpx")
 
 import epoxy
 from epoxy.cli.demo import write_project
-from epoxy.studio import marks
+from epoxy.studio import app, marks
+from epoxy.studio.serving import unbuilt
 from epoxy.studio.verbs import VERBS
 from studio_client import Caller, Tab, messages, serving
 
@@ -259,6 +260,16 @@ def test_an_edit_is_answered_pushed_and_undone(call, tab, session):
         True,
     ]
     assert all(each["mine"] for each in edits)
+    off = next(each for each in edits if each["what"] == "off prize")
+    assert off["flipped"] == change["flipped"]
+    assert set(off["scores"]) == {"majority", "epoxy", "fusion"}
+    assert off["scores"]["fusion"] == change["after"]["accuracy"]
+
+
+def test_where_the_page_is_not_built_the_command_says_so(monkeypatch):
+    assert (unbuilt() is None) == ("/index.html" in app.static_files())
+    monkeypatch.setattr(app, "static_files", dict)
+    assert unbuilt() == "the page is not built; run make web in the folder epoxy was installed from"
 
 
 def test_marks_that_were_pushed_are_those_a_new_page_is_given(call, tab, session):

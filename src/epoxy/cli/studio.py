@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
-    from ..studio.serving import Studio, need_server
+    from ..studio.serving import Studio, need_server, unbuilt
 
     if options.json == "-":
         raise ParameterError("epoxy studio writes no result to read; leave --json out")
@@ -35,6 +35,8 @@ def run(options: argparse.Namespace) -> None:
     def ready() -> None:
         say_notes(session)
         say(f"{options.folder} is open at {studio.address} (Ctrl-C ends)")
+        if (missing := unbuilt()) is not None:
+            say(missing)
         sys.stdout.flush()
         if not options.no_open:
             webbrowser.open(studio.address)

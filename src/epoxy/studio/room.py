@@ -77,8 +77,10 @@ class Room:
     def __init__(self, session: Session, pictures: Pictures | None = None) -> None:
         self.session, self.pictures = session, pictures
         self.pages: list[Page] = []
-        self.scored: dict[int, tuple[dict[str, float], int]] = {}
-        """Scores after edits made while the room was open, and labels flipped, by number in the log."""
+        self.scored: dict[int, tuple[dict[str, float], int] | tuple[None, None]] = {
+            session.last_edit: (None, None)
+        }
+        """Accuracy of each model after edits made in this room, and labels flipped, by number in the log."""
         self.findings: tuple[int, list[dict[str, Any]]] = (-1, [])
         self.code_error: dict[str, Any] | None = None
         self.written: tuple[str, dict[str, Any]] = ("", {})  # hash of lfs.py, its functions
@@ -196,8 +198,16 @@ class Room:
         self._told = self.session.version
         changes = [showing.change(change, by) for change, by in self._drained()]
         state = showing.state(self)
+        self._compare(state)
         for each in changes or [showing.followed(self.session)]:
             self.tell("change", change=each, state=state)
+
+    def _compare(self, state: dict[str, Any]) -> None:
+        """Set the other models' scores beside those of an edit that was just made."""
+        scores, _ = self.scored.get(state["number"], (None, None))
+        for each in state["comparison"]:
+            if scores is not None and each["accuracy"] is not None:
+                scores.setdefault(each["name"], each["accuracy"]["value"])
 
     def _drained(self) -> list[tuple[Change, str]]:
         found = []
@@ -212,7 +222,9 @@ class Room:
         ours = here or thread.name.startswith(self._worker.name)
         self._changes.append((change, self._by if ours else "notebook"))
         self.seconds = change.seconds
-        self.scored[self.session.last_edit] = (dict(change.after), len(change.flipped))
+        name, own = self.session.engine.name, change.after.get("accuracy")
+        scores = {} if own is None else {name: own}
+        self.scored.setdefault(self.session.last_edit, (scores, len(change.flipped)))
         if not here:
             with self._wake:
                 self._wake.notify()

@@ -36,6 +36,14 @@ def need_server() -> None:
     del starlette, uvicorn, watchfiles, websockets
 
 
+def unbuilt() -> str | None:
+    """What to do where the page is not built; verbs are answered all the same."""
+    from .app import UNBUILT, static_files
+
+    there = "/index.html" in static_files()
+    return None if there else f"{UNBUILT} in the folder epoxy was installed from"
+
+
 class Studio:
     """A server over one session, on a port of this machine alone."""
 

@@ -1,0 +1,441 @@
+"""The studio as a person uses it: a real Chromium on the built page, over a server that runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+pytest.importorskip("watchfiles")
+pytest.importorskip("httpx")
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import sync_playwright
+
+import epoxy
+from epoxy.session.making import new_project
+from epoxy.studio.app import static_files
+from studio_client import serving
+from test_one_room import WORDS, write_messages
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+]
+HOSTILE = "<img src=x onerror=window.hurt=1> prize <script>window.hurt=1</script>"
+LFS = """
+import epoxy
+
+prize = epoxy.keywords("spam", "prize", "winner", name="prize")
+cash = epoxy.keywords("spam", "cash", name="cash")  # money
+home = epoxy.keywords("ham", "home", "dinner", name="home")
+
+
+@epoxy.labeling_function
+def friendly(row):
+    return "ham" if "friend" in row.text else None
+"""
+N_ROWS = 201
+LOST = 3
+"""The second byte of a row's mark where a source that is tried no longer lends to it."""
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.skipif(
+        "/index.html" not in static_files(), reason="the page is not built: make web"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    rows = write_messages(folder / "rows.csv", N_ROWS - 1, 40)
+    with rows.open("a") as file:
+        file.write(f'hostile,"{HOSTILE}",\n')
+    new_project(folder / "project", rows, options={"positive": "spam"}, lfs=LFS)
+    return folder / "project"
+
+
+@pytest.fixture(scope="module")
+def studio(project):
+    with serving(epoxy.Session.open(project)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as run:
+        made = run.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser, studio):
+    made = browser.new_context(viewport={"width": 1440, "height": 900})
+    first = made.new_page()
+    first.goto(studio.address)  # the token becomes a cookie
+    first.close()
+    return made
+
+
+@pytest.fixture
+def screen(context, studio):
+    with Screen(context, studio) as made:
+        yield made
+
+
+class Screen:
+    """One tab, and what a person sees and does in it; what went wrong in it is told at its end."""
+
+    def __init__(self, context, studio, fragment: str = "") -> None:
+        self.page = context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.goto(f"http://127.0.0.1:{studio.port}/{fragment}")
+        self.settled()
+
+    def _heard(self, message) -> None:
+        if message.type in ("error", "warning") and "GPU stall" not in message.text:
+            self.wrong.append(message.text)
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        refused = self.page.evaluate("window.__csp")
+        self.page.close()
+        if kind is None:
+            assert self.wrong == []
+            assert refused == 0
+
+    def __getitem__(self, name: str):
+        return self.page.get_by_test_id(name)
+
+    def settled(self) -> None:
+        """Wait until the map is painted."""
+        self.until(lambda: self.page.evaluate("window.__epoxy?.frames ?? 0") > 0)
+        self.page.evaluate("window.__epoxy.painted.then(() => null)")
+
+    def until(self, wanted, seconds: float = 10):
+        """What `wanted` gives as soon as it is true."""
+        end = time.monotonic() + seconds
+        while not (found := wanted()):
+            assert time.monotonic() < end, f"not seen within {seconds:g} s"
+            time.sleep(0.02)
+        return found
+
+    def says(self, name: str, words: str) -> None:
+        """Wait until an element has words in it."""
+        shown = self[name]
+        self.until(lambda: shown.count() and words in (shown.first.inner_text() or ""))
+
+    def marks(self) -> list[list[int]]:
+        return self.page.evaluate(f"Array.from({{length: {N_ROWS}}}, (_, r) => __epoxy.mark(r))")
+
+    def still(self) -> list[list[int]]:
+        """The marks of the map once they rest."""
+        last, since = self.marks(), time.monotonic()
+        while time.monotonic() - since < 0.4:
+            time.sleep(0.05)
+            if (now := self.marks()) != last:
+                last, since = now, time.monotonic()
+        return last
+
+    def hand_labels(self) -> int:
+        return int(re.search(r"(\d+) hand label", self["bar"].inner_text()).group(1))
+
+    def lasso_around(self, rows: list[int], margin: float = 3) -> None:
+        """Draw a box around where rows stand on the map."""
+        places = [self.page.evaluate("row => __epoxy.place(row)", row) for row in rows]
+        (left, right), (top, bottom) = (
+            (min(each) - margin, max(each) + margin) for each in zip(*places)
+        )
+        mouse = self.page.mouse
+        self["lasso"].click()
+        mouse.move(left, top)
+        mouse.down()
+        for x, y in ((right, top), (right, bottom), (left, bottom), (left, top)):
+            mouse.move(x, y, steps=3)
+        mouse.up()
+
+
+def file_of(project: Path) -> Path:
+    return project / "lfs.py"
+
+
+@pytest.fixture
+def kept(project, screen):
+    """lfs.py, put back as it was, with the page following."""
+    path = file_of(project)
+    text = path.read_text("utf-8")
+    yield path
+    path.write_text(text, "utf-8")
+    own = set(re.findall(r'name="(\w+)"', text)) | {"friendly"}
+    screen.until(lambda: names(screen) == own)
+
+
+def names(screen: Screen) -> set[str]:
+    found = screen.page.locator('[data-testid="source-list"] [data-testid^="source-"]')
+    return {
+        each.removeprefix("source-")
+        for each in found.evaluate_all("all => all.map(e => e.dataset.testid)")
+    }
+
+
+def test_the_address_with_its_token_opens_a_painted_map(browser, studio):
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    with Screen(context, studio, f"?token={studio.token}") as screen:
+        assert "token" not in screen.page.url
+        assert screen["bar"].inner_text().count(f"{N_ROWS} rows") == 1
+        assert len({tuple(each) for each in screen.marks()}) > 2  # both classes, sure and unsure
+        screen.page.evaluate("__epoxy.repaint()")
+        picture = screen["canvas"].screenshot()
+        assert len(picture) > 5000  # an empty pane compresses to less
+        for tab in (
+            "rows",
+            "label",
+            "code",
+            "history",
+        ):  # one line of tools, also beside a wide panel
+            screen[f"tab-{tab}"].click()
+            zoom = screen.page.get_by_role("group", name="Zoom").bounding_box()
+            colours = screen.page.get_by_role("radiogroup", name="Colour by").bounding_box()
+            assert zoom["y"] == colours["y"]
+    context.close()
+
+
+def test_a_keyword_function_is_previewed_and_saved_from_the_form(screen, kept):
+    own = re.compile(r"own alone\s*([\d.]+) %")
+    covered = float(own.search(screen["scores"].inner_text()).group(1))
+    before = kept.read_text("utf-8")
+
+    screen["new"].click()
+    screen["words"].fill("tomorrow, meeting")
+    screen["class-ham"].click()
+    screen.says("draft-effect", "Covers")
+    assert kept.read_text("utf-8") == before  # a preview keeps nothing
+    previewed = int(screen["draft-rows"].inner_text().split()[0])
+    screen["save-function"].click()
+
+    screen.until(lambda: "tomorrow_meeting" in names(screen))
+    after = kept.read_text("utf-8")
+    assert after.startswith(before)
+    added = 'tomorrow_meeting = epoxy.keywords("ham", "tomorrow", "meeting"'
+    assert added in after.removeprefix(before)
+    texts = [text for text in rows_of(kept) if re.search(r"\b(tomorrow|meeting)\b", text)]
+    assert previewed == len(texts)
+    screen.until(lambda: float(own.search(screen["scores"].inner_text()).group(1)) > covered)
+
+
+def rows_of(path: Path) -> list[str]:
+    """The texts of train rows, those without a label."""
+    lines = (path.parent.parent / "rows.csv").read_text().splitlines()[1:-1]
+    return [each.split(",")[1] for each in lines if each.endswith(",")] + [HOSTILE]
+
+
+def test_a_save_in_another_program_is_followed_and_an_error_stands_at_its_line(screen, kept):
+    text = kept.read_text("utf-8")
+    screen["tab-code"].click()
+    screen.until(lambda: screen.page.locator(".cm-content").count())
+
+    kept.write_text(text + '\nmeet = epoxy.keywords("ham", "meeting", name="meet")\n', "utf-8")
+    screen.until(lambda: "meet" in names(screen))
+    screen.until(lambda: 'name="meet"' in screen.page.locator(".cm-content").inner_text())
+    labels = screen.marks()
+
+    broken = text + "\ndef late(row:\n    return None\n"
+    line = broken.splitlines().index("def late(row:") + 1
+    kept.write_text(broken, "utf-8")
+    screen.says("code-error", "lfs.py")
+    assert f"line {line}" in screen["code-error"].inner_text().lower()
+    marked = screen.page.locator(".cm-lint-marker-error")
+    screen.until(lambda: marked.count() == 1)
+    number = screen.page.locator(
+        ".cm-lineNumbers .cm-gutterElement", has_text=re.compile(f"^{line}$")
+    )
+    middle = lambda box: box["y"] + box["height"] / 2  # noqa: E731
+    assert abs(middle(marked.bounding_box()) - middle(number.bounding_box())) < 10
+    assert screen.marks() == labels  # the last good state stays
+    assert "meet" in names(screen)
+
+    kept.write_text(text, "utf-8")
+    screen.until(lambda: screen["code-error"].count() == 0 and marked.count() == 0)
+    screen.until(lambda: "meet" not in names(screen))
+
+
+def test_a_radius_is_tried_while_dragged_kept_by_enter_and_dropped_by_escape(screen, project):
+    screen["source-prize"].click()
+    slider = screen["radius-slider"]
+    slider.wait_for()
+    screen.until(lambda: screen["by-source"].get_attribute("aria-checked") == "true")
+    screen.page.evaluate("__epoxy.painted.then(() => null)")
+    at_first, box = screen.marks(), slider.bounding_box()
+    y = box["y"] + box["height"] / 2
+
+    def drag(start: float, end: float) -> None:
+        screen.page.mouse.move(box["x"] + start * box["width"], y)
+        screen.page.mouse.down()
+        screen.page.mouse.move(box["x"] + end * box["width"], y, steps=8)
+        screen.page.mouse.up()
+
+    drag(0.5, 0.03)
+    screen["trial-flipped"].wait_for()
+    screen.until(lambda: screen.marks() != at_first)
+    tried = screen.still()
+    assert any(
+        kind == LOST for _, kind in tried
+    )  # what is no longer lent is shown while it is tried
+    small = [[255, 0] if mark[1] == LOST else mark for mark in tried]
+    screen.page.keyboard.press("Escape")
+    screen.until(lambda: screen.marks() == at_first)
+
+    drag(0.5, 0.03)
+    screen.until(lambda: screen.marks() == tried)
+    screen.page.keyboard.press("Enter")
+    screen.until(lambda: screen["keep"].count() == 0)
+    screen.says("last-edit", "prize")
+    screen.until(lambda: screen.marks() == small)
+    kept = epoxy.Session.open(project).radii["prize"]
+    assert 0 <= kept < 0.2
+
+    screen["undo"].click()
+    screen.until(lambda: screen.marks() == at_first)
+    screen["redo"].click()
+    screen.until(lambda: screen.marks() == small)
+    assert epoxy.Session.open(project).radii["prize"] == kept
+    screen["undo"].click()
+    screen.until(lambda: screen.marks() == at_first)
+
+
+def test_rows_in_a_lasso_become_exemplars_and_are_saved_as_code(screen, kept):
+    screen.lasso_around([0, 1])
+    screen["selection"].wait_for()
+    chosen = int(screen["selection"].inner_text().split()[0])
+    assert chosen >= 2
+    screen["more-like"].click()
+    screen["draft-effect"].wait_for()
+    screen["class-spam"].click()
+    screen["draft-name"].fill("like_these")
+    screen.until(lambda: screen["save-function"].is_enabled())
+    screen["save-function"].click()
+
+    screen.until(lambda: "like_these" in names(screen))
+    text = kept.read_text("utf-8")
+    written = re.search(r"like_these = epoxy\.like\((.*?)\n?\)\n", text, re.DOTALL).group(1)
+    assert written.count('"m') == min(chosen, 40)
+    assert "radius=" in written
+
+
+def test_rows_are_labelled_by_digits_and_scores_follow(screen, project):
+    count = screen.hand_labels()
+    scored = screen["scores"].inner_text()
+    screen.page.keyboard.press("n")
+    given = []
+    for done in range(10):
+        text = screen["to-label"].inner_text()
+        spam = sum(word in WORDS["spam"] for word in text.split())
+        ham = sum(word in WORDS["ham"] for word in text.split())
+        given.append((text, "spam" if spam > ham else "ham"))
+        screen.page.keyboard.press("2" if spam > ham else "1")
+        screen.until(lambda done=done: screen.hand_labels() == count + done + 1)
+        screen.until(lambda text=text: screen["to-label"].inner_text() != text)
+
+    screen.until(lambda: screen["scores"].inner_text() != scored)
+    session = epoxy.Session.open(project)
+    labels = session.state.workspace.labels
+    train = {session.text(row): int(labels.y[0][row]) for row in range(session.split().n_rows)}
+    assert [session.classes[train[text]] for text, _ in given] == [label for _, label in given]
+    screen.page.keyboard.press("u")
+    screen.until(lambda: screen.hand_labels() == count + 9)
+    assert screen["to-label"].inner_text() == given[-1][0]
+
+    screen.page.reload()
+    screen.settled()
+    assert screen.hand_labels() == count + 9
+    screen["tab-history"].click()
+    edits = screen.page.locator('[data-testid^="edit-"]')
+    screen.until(edits.count)
+    undone = edits.first.inner_text().split("\t")
+    assert "undo" in undone[1]
+    assert undone[2] == "you"
+    accuracy = [float(each) for each in undone if re.fullmatch(r"[01]\.\d{3}", each)]
+    assert accuracy == [pytest.approx(epoxy.Session.open(project).scores["accuracy"], abs=6e-4)]
+
+
+def test_a_second_tab_follows_what_the_first_decides(screen, context, studio):
+    with Screen(context, studio) as other:
+        count = screen.hand_labels()
+        place = screen.page.evaluate("__epoxy.place(5)")
+        screen.page.mouse.click(*place)
+        screen.page.keyboard.press("w")
+        screen["why"].wait_for()
+        screen["give-ham"].click()
+        other.until(lambda: other.hand_labels() == screen.hand_labels() == count + 1)
+        other.until(lambda: other.marks() == screen.marks())
+        other["undo"].click()
+        screen.until(lambda: screen.hand_labels() == count)
+        screen.until(lambda: other.marks() == screen.marks())
+
+
+def test_what_another_session_decides_is_followed_and_told_as_its(screen, project):
+    count = screen.hand_labels()
+    session = epoxy.Session.open(project)
+    session.label(session.split().ids[8], "ham")
+
+    screen.until(lambda: screen.hand_labels() == count + 1)
+    screen["tab-history"].click()
+    edits = screen.page.locator('[data-testid^="edit-"]')
+    screen.until(edits.count)
+    assert edits.first.inner_text().split("\t")[2] == "another session"
+
+
+def test_a_link_brings_back_what_was_looked_at(screen):
+    screen["source-cash"].click()
+    screen["radius-slider"].wait_for()
+    screen.page.reload()
+    screen.settled()
+    screen.says("source-panel", "cash")
+    assert screen["by-source"].get_attribute("aria-checked") == "true"
+
+
+def test_the_export_is_the_file_that_epoxy_label_writes(screen, project):
+    screen["export"].click()
+    with screen.page.expect_download() as waiting:
+        screen["export-parquet"].click()
+    exported = Path(waiting.value.path()).read_bytes()
+
+    written = project / "labels" / "labels.parquet"
+    written.unlink()
+    command = [sys.executable, "-m", "epoxy", "label", str(project)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert written.read_bytes() == exported
+
+
+def test_text_of_a_row_is_shown_as_text(screen):
+    screen["find-rows"].fill("onerror")
+    screen.says("row-total", "1 row")
+    screen.says("row-list", HOSTILE)
+    screen.page.locator('[data-testid^="row-"][role="button"]').first.dblclick()
+    screen.says("why", HOSTILE)
+    assert screen.page.evaluate("window.hurt ?? null") is None
+    assert screen.page.locator("img").count() == 0
