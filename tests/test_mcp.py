@@ -271,7 +271,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(project):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": ""},
         text=True,
     ) as server:
         for each in sent:
