@@ -53,8 +53,9 @@ def reached(start: str) -> set[str]:
     [
         ("diagnostics", ("model", "fusion", "engines", "session", "cli")),
         ("engines", ("session", "cli")),
-        ("session", ("studio", "cli")),
-        ("studio", ("cli",)),
+        ("session", ("studio", "agent", "cli")),
+        ("studio", ("agent", "cli")),
+        ("agent", ("cli",)),
     ],
 )
 def test_imports_go_down_only(lower, upper):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from . import (
+    agent,
     annotating,
     asking,
     benching,
@@ -192,5 +193,16 @@ ALL: tuple[Command, ...] = (
         "  epoxy studio spam/",
         studio.arguments,
         studio.run,
+    ),
+    Simple(
+        "mcp",
+        "The project for an agent: a session's verbs as tools of the Model Context Protocol.",
+        "Speaks on standard input and output, for a client that starts it. Reading is free; without\n"
+        "--write nothing is kept and no Python of an agent's is run. With it, functions, radii, switches\n"
+        "and labels go to the log under the agent's name and can be undone. Needs:\n"
+        "pip install 'epoxy-ws[agent]'.\n\n"
+        "  epoxy mcp spam/",
+        agent.arguments,
+        agent.run,
     ),
 )

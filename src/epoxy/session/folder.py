@@ -186,7 +186,9 @@ class Folder:
             raise
         self.failures = tuple(each for each in self.failures if each.name in self.loaded.names)
 
-    def reload(self, session: Session, written: Written | None = None) -> Change | None:
+    def reload(
+        self, session: Session, written: Written | None = None, *, record: bool = True
+    ) -> Change | None:
         """Run lfs.py again and vote with what changed; None where nothing did.
 
         `written` says that this session wrote it, so that undo may put it back.
@@ -211,9 +213,11 @@ class Folder:
         change = None
         if edits:
             words = ", ".join(edits)
-            change = session.apply_outside(
-                several([each for some in edits.values() for each in some], words), written
-            )
+            edit = several([each for some in edits.values() for each in some], words)
+            if record:
+                change = session.apply_outside(edit, written)
+            else:
+                session.follow(edit)
         self.loaded = loaded  # only now: an edit that could not be written is made at the next save
         return change
 

@@ -219,13 +219,14 @@ class Session(SessionVerbs):
 
         return self.apply(votes_of(lf, self._rows if rows is None else rows, self._state))
 
-    def reload(self) -> Change | None:
+    def reload(self, *, record: bool = True) -> Change | None:
         """Run lfs.py and what it imports again; only functions whose meaning changed vote again.
 
-        None where nothing changed.
+        None where nothing changed, and with `record=False`, which writes nothing to the log: for who
+        only follows what others save.
         """
         with self.lock:
-            return self.need_folder("reload").reload(self)
+            return self.need_folder("reload").reload(self, record=record)
 
     def catch_up(self) -> tuple[str, ...]:
         """Take up what other sessions of the project decided since; returns what that is, in words."""
