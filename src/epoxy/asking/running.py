@@ -76,7 +76,10 @@ class Run(Generic[T]):
     def _wait(self, futures: Sequence[Future[None]]) -> None:
         """Wait for calls; Ctrl-C ends the run when those in flight are answered."""
         try:
-            wait(futures)
+            while wait(
+                futures, timeout=0.1
+            ).not_done:  # not all at once: a signal may not end a wait
+                pass
         except KeyboardInterrupt:
             self.interrupted = True
             self._stop.set()
