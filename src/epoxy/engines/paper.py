@@ -127,15 +127,14 @@ class PaperEngine:
         """Replace probabilities of counted rows by those of models that did not count them."""
         assert self._runner is not None
         labels, runner = workspace.labels, self._runner
-        per_split = [each.stacked().T for each in extended]
-        matrix = labels.gather(per_split)
-        for label in np.unique(labels.labels[labels.representative]):
-            rows = np.flatnonzero(labels.representative & (labels.labels == label))
+        per_source = zip(*(each.columns for each in extended))
+        matrix = np.stack([labels.gather(columns) for columns in per_source])
+        for label, rows in labels.counted:
             fewer = counts - (np.arange(len(counts)) == label)
             balance = shares_of_counts(fewer, pseudo=len(counts))
             model = runner.fit(workspace.names, extended[TRAIN], balance)
-            columns = tuple(np.ascontiguousarray(matrix[rows].T))
-            held[rows] = runner.predict(model, workspace.names, Columns(columns, len(rows)))
+            columns = Columns(tuple(matrix[:, rows]), len(rows))
+            held[rows] = runner.predict(model, workspace.names, columns)
 
     def reach(self, workspace: Workspace, at: int) -> Reach:
         """The reach of the active sources onto split `at`."""
