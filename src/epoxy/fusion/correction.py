@@ -27,6 +27,7 @@ are found by conjugate gradients, preconditioned by the Hessian the last fit end
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,7 +42,7 @@ ROUNDS, STEPS = 2, 50
 TOLERANCE = 1e-8
 """On the gradient; the loss is convex with modulus 1, so parameters are at least as exact."""
 LARGE = 512
-"""Rows from which curvature is multiplied in float32; gradients never are."""
+"""Rows from which curvature is multiplied in float32, gradients never, and by several threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +278,7 @@ def _left_out(
     """
     proba = softmax(logits)
     bend, excess = problem.bend(proba), problem.weight * (proba - taken)
-    with many_threaded_blas():  # two large products
+    with many_threaded_blas() if len(logits) >= LARGE else nullcontext():
         hessian = _hessian(problem, proba)
         half = solve_triangular(hessian, problem.rough.T, lower=True, check_finite=False)
     alone = np.einsum("ij,ij->j", half, half, dtype=np.float64)
