@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..encoders import embed
-from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName
+from ..errors import (
+    AlignmentError,
+    EpoxyError,
+    LabelError,
+    StoreError,
+    UnknownName,
+    VectorError,
+)
 from ..progress import Progress
 from .project import Project
 from .records import Place
@@ -228,6 +235,38 @@ def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray 
     if project.dev is not None:
         return list(loaded)
     return [loaded[0][each] for each in rows.positions]
+
+
+def vectors_in(column: Any, name: str) -> np.ndarray:
+    """An Arrow column of lists of equal length as float32 vectors."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        raise VectorError(
+            f"column {name!r} has {column.null_count} rows without a vector; embed them"
+        )
+    if isinstance(column, pa.ChunkedArray):
+        parts = [vectors_in(chunk, name) for chunk in column.chunks]
+        if len({each.shape[1] for each in parts}) > 1:
+            raise VectorError(
+                f"column {name!r} has vectors of different lengths; embed all rows alike"
+            )
+        return np.concatenate(parts)
+    kind = column.type
+    fixed = pa.types.is_fixed_size_list(kind)
+    if not (fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise VectorError(f"column {name!r} holds {kind}, not vectors; write lists of numbers")
+    lengths = [kind.list_size] if fixed else pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(lengths) > 1:
+        raise VectorError(f"column {name!r} has vectors of different lengths; embed all rows alike")
+    values = column.flatten()
+    if values.null_count:
+        raise VectorError(
+            f"column {name!r} has vectors with missing numbers; embed these rows again"
+        )
+    found = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return np.asarray(found.reshape(len(column), -1))
 
 
 def _loaded(file: Path) -> np.ndarray:
