@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..errors import AlignmentError, FrameError, StoreError
+from ..errors import FrameError, StoreError
+from ..session.rows_files import check_schema, parquet_files
 from .shard import Piece, Shard
 
 BATCH = 8192
@@ -79,9 +80,7 @@ def parts_of(path: Path, cure: str = "check the path") -> Parts:
             f"{path} is not Parquet, which is what is read a part at a time; convert it once, "
             "for example with pyarrow or DuckDB, or label it in memory"
         )
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not files:
-        raise FrameError(f"{path} holds no .parquet file; {cure}")
+    files = parquet_files(path, cure) if path.is_dir() else [path]
     parts, schema = [], None
     for file in files:
         try:
@@ -93,7 +92,7 @@ def parts_of(path: Path, cure: str = "check the path") -> Parts:
         with read:
             found = read.schema_arrow.remove_metadata()
             schema = found if schema is None else schema
-            _check_schema(files[0], schema, file, found)
+            check_schema(files[0], schema, file, found)
             parts.append(_part(file, read.metadata))
     if not sum(each.n_rows for each in parts):
         raise FrameError(f"{path} has no rows; give at least one row to label")
@@ -106,22 +105,6 @@ def _part(file: Path, about: Any) -> Part:
     text = f"{status.st_size} {status.st_mtime_ns} {about.num_rows} {about.serialized_size}"
     n_bytes = sum(each.total_byte_size for each in groups)
     return Part(file, about.num_rows, n_bytes, tuple(each.num_rows for each in groups), text)
-
-
-def _check_schema(first: Path, expected: Any, file: Path, found: Any) -> None:
-    for name in [*expected.names, *found.names]:
-        kinds = [
-            str(each.field(name).type) if name in each.names else None for each in (expected, found)
-        ]
-        if kinds[0] != kinds[1]:
-            said = [
-                f"no column {name!r}" if kind is None else f"{name!r} of type {kind}"
-                for kind in kinds
-            ]
-            raise AlignmentError(
-                f"parts have different schemas: {first} has {said[0]}, and {file} has {said[1]}; "
-                "write all parts with the same columns and types"
-            )
 
 
 def read_shard(

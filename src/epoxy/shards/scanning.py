@@ -52,7 +52,7 @@ class Scanned:
     n_train: int
     dev: np.ndarray  # places of dev rows among all rows
     hand: np.ndarray  # places of train rows that the log labels
-    tables: tuple[Any, Any]  # those rows, train first
+    tables: tuple[Any, Any]  # those rows, train first; None for none
 
 
 def scan(run: Run, project: Project, wanted: Sequence[str]) -> Scanned:
@@ -72,7 +72,9 @@ def scan(run: Run, project: Project, wanted: Sequence[str]) -> Scanned:
         )
     check_unique(run, stage.kept, named, "names")
     dev, hand = (np.concatenate([each[name] for each in found]) for name in ("dev", "hand"))
-    tables = tuple(_joined([each[name] for each in found]) for name in ("hand_rows", "dev_rows"))
+    tables = tuple(
+        joined_tables([each[name] for each in found]) for name in ("hand_rows", "dev_rows")
+    )
     return Scanned(stage.kept, tuple(shards), at, dev, hand, (tables[0], tables[1]))
 
 
@@ -134,13 +136,24 @@ def hashes_of(names: Any) -> np.ndarray:
     return np.frombuffer(whole, dtype=np.uint64)
 
 
-def _packed(shard: Shard, chosen: np.ndarray) -> np.ndarray:
-    """Some rows of a shard, all columns, as the bytes of an Arrow stream."""
+def take_shard(
+    shard: Shard, kept: Kept, rows: Kept, columns: list[str] | None, places: np.ndarray
+) -> Summary:
+    """Some columns of some train rows, by their places among train rows."""
+    train = np.flatnonzero(rows.load(shard, "train"))
+    mine = places[(places >= shard.train) & (places < shard.train + shard.n_train)] - shard.train
+    chosen = np.zeros(len(shard), dtype=bool)
+    chosen[train[mine]] = True
+    return {"rows": _packed(shard, chosen, columns)}
+
+
+def _packed(shard: Shard, chosen: np.ndarray, columns: list[str] | None = None) -> np.ndarray:
+    """Some rows of a shard as the bytes of an Arrow stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
     writer, at = None, 0
-    for batch in read_shard(shard) if chosen.any() else ():
+    for batch in read_shard(shard, columns) if chosen.any() else ():
         part = chosen[at : at + len(batch)]
         at += len(batch)
         if writer is None:
@@ -152,7 +165,8 @@ def _packed(shard: Shard, chosen: np.ndarray) -> np.ndarray:
     return np.frombuffer(sink.getvalue().to_pybytes(), dtype=np.uint8)
 
 
-def _joined(parts: Sequence[np.ndarray]) -> Any:
+def joined_tables(parts: Sequence[np.ndarray]) -> Any:
+    """The rows that were packed, as one table; None for none."""
     import pyarrow as pa
 
     tables = [pa.ipc.open_stream(each.tobytes()).read_all() for each in parts if len(each)]

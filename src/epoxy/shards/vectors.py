@@ -96,6 +96,11 @@ class Encoding:
     def __init__(self, encoder: Any, column: Any, identity: str) -> None:
         self.encoder, self.column, self.identity = encoder, column, identity
 
+    def of(self, table: Any) -> np.ndarray:
+        """Vectors of the rows of a pyarrow table."""
+        rows = self.encoder.prepare(column_of(table, self.column))
+        return np.asarray(self.encoder.encode(rows))
+
     def __repr__(self) -> str:
         return f"Encoding({self.identity!r}, {self.column!r})"
 
@@ -150,8 +155,7 @@ def copy_shard(shard: Shard, kept: Kept, given: Given, rows: Kept) -> Summary:
     else:
         assert isinstance(given, Encoding)
         names = [given.column] if isinstance(given.column, str) else given.column
-        table = table_of(shard, names)
-        found = given.encoder.encode(given.encoder.prepare(column_of(table, given.column)))
+        found = given.of(table_of(shard, names))
     made = as_float32(found)
     kept.save(shard, vectors=made)
     return {"dimension": np.array(made.shape[1])}

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..applying import Failure
-from ..errors import EpoxyError, VoteError
+from ..errors import EpoxyError
 from ..label_models.moments import Moments, moments
 from ..neighbors import store
 from ..running import Limits, Loaded, Runner
 from ..session.project import Project
+from ..session.reading import votes_in
 from ..votes import ABSTAIN, Votes
 from .joining import Joined, joined
 from .parts import read_shard, table_of
@@ -86,7 +87,8 @@ class Voted:
     """Who voted, and how often each two met on train rows."""
 
     kept: Kept
-    sources: tuple[str, ...]
+    every: tuple[str, ...]  # all that were asked, in the order of what is kept
+    sources: tuple[str, ...]  # those that answered
     moments: Moments
     failures: tuple[Failure, ...] = ()
 
@@ -112,7 +114,8 @@ def vote(
         raise EpoxyError(f"no labeling function could vote: {shown}")
     names = tuple(name for name, each in zip(sources, voted) if each)
     counted = run.stage("pairs", count_shard, stage.kept, np.flatnonzero(voted), names, classes)
-    return Voted(stage.kept, names, merged(counted, names, classes), tuple(failures.values()))
+    total = merged(counted, names, classes)
+    return Voted(stage.kept, sources, names, total, tuple(failures.values()))
 
 
 def vote_shard(
@@ -211,30 +214,6 @@ def take_shard(
             matrix[at, mine] = votes_in(table.column(name), name, classes)
     kept.save(shard, votes=matrix)
     return {"voted": np.ones(len(sources), dtype=bool), "failures": np.empty(0, np.uint8)}
-
-
-def votes_in(column: Any, source: str, classes: tuple[str, ...]) -> np.ndarray:
-    """A column of class indices or class names as votes; null and −1 abstain."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_integer(column.type):
-        found = pc.fill_null(column, ABSTAIN).to_numpy()
-    else:
-        at = pc.index_in(column.cast(pa.string()), value_set=pa.array(classes))
-        unknown = pc.and_(pc.is_null(at), pc.is_valid(column))
-        if pc.any(unknown).as_py():
-            first = column.filter(unknown)[0].as_py()
-            raise VoteError(
-                f"source {source!r} votes {first!r}; expected one of {list(classes)} or null"
-            )
-        found = pc.fill_null(at, ABSTAIN).to_numpy()
-    if len(found) and (found.min() < ABSTAIN or found.max() >= len(classes)):
-        raise VoteError(
-            f"source {source!r} votes with numbers from {found.min()} to {found.max()}; "
-            f"expected −1 or below {len(classes)}, the number of classes"
-        )
-    return np.asarray(found, dtype=_dtype(classes))
 
 
 def count_shard(
