@@ -65,7 +65,7 @@ def label(
     progress
         Makes a callback from what is being done.
     rows_per_shard
-        How many rows a shard has at most, where memory is not to decide it.
+        How many rows a shard has at most, where memory would allow more.
     """
     world = open_world(
         folder,

@@ -126,7 +126,7 @@ def open_world(
     given, dimension = _vectors(project, parts)
     each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
     fits = budget.rows_within(budget.bytes_of(memory), each, str(project.folder))
-    shards = parts.cut(fits if most is None else most)
+    shards = parts.cut(fits if most is None else min(most, fits))
     run = Run(project.cache / "shards", runner, shards, parts.key, report)
     store = Store(project.cache / "state.sqlite")
     scanned = scanning.scan(run, project, _labelled_in(store))
