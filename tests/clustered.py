@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import errno
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epoxy import Session
+from epoxy.errors import AlignmentError
+from epoxy.neighbors.workers import n_threads
+from epoxy.shards import Kept, Piece, Shard, Summary
 
 LFS = """
 import epoxy
@@ -81,4 +87,57 @@ def labels_of(folder: Path) -> pa.Table:
     return pq.read_table(folder / "labels" / "labels.parquet")
 
 
-PYTHON = sys.executable
+# what a stage does to a shard, in tests of the runner alone
+
+
+def number(shard: Shard, kept: Kept, *more: int) -> Summary:
+    return {"number": np.array(shard.number + sum(more))}
+
+
+def number_late(shard: Shard, kept: Kept) -> Summary:
+    """The first shards take longest; only order among summaries can put them first."""
+    time.sleep(0.3 if shard.number < 2 else 0.0)
+    return number(shard, kept)
+
+
+def end_worker_once(shard: Shard, kept: Kept) -> Summary:
+    """Kill the worker with the signal that nothing can catch, the first time that a shard is done."""
+    mark = kept.folder / "ended"
+    if shard.number == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number(shard, kept)
+
+
+def end_worker(shard: Shard, kept: Kept) -> Summary:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def refuse(shard: Shard, kept: Kept) -> Summary:
+    raise AlignmentError("rows and vectors differ; write them again")
+
+
+def fill_disk(shard: Shard, kept: Kept) -> Summary:
+    raise OSError(errno.ENOSPC, "No space left on device", str(kept.folder / "votes.npy"))
+
+
+def miss_file(shard: Shard, kept: Kept) -> Summary:
+    kept.load(shard, "nothing")
+    raise AssertionError
+
+
+def use_all_memory(shard: Shard, kept: Kept) -> Summary:
+    raise MemoryError
+
+
+def threads(shard: Shard, kept: Kept) -> Summary:
+    return {"threads": np.array(n_threads())}
+
+
+def pieces(folder: Path, count: int) -> tuple[Shard, ...]:
+    """Shards over a file that is there."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "rows.parquet"
+    file.write_bytes(b"rows")
+    return tuple(Shard(at, (Piece(str(file), at, at + 1),), at) for at in range(count))
