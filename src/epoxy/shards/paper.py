@@ -106,7 +106,7 @@ def conclude(world: World) -> Concluded:
     reaches = np.flatnonzero(~np.isnan(radii)) if world.vectors is not None else np.empty(0, int)
     if len(reaches):
         lending[reaches] = np.arange(len(reaches))
-        loans = _lend(world, every[reaches], reaches)
+        loans = lend_all(world, every[reaches], reaches)
         few = world.few
     stage = run.stage(
         "extended",
@@ -138,7 +138,7 @@ def _auto(world: World) -> float:
     return typical_distance(world.run, world.vectors, world.engine.metric, world.n_train)
 
 
-def _lend(world: World, columns: np.ndarray, active: np.ndarray) -> Kept:
+def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> Kept:
     """Who lends to train rows, kept; and to the labelled rows, in the workspace."""
     assert world.vectors is not None
     counts = world.voted.moments.counts.sum(axis=1)
