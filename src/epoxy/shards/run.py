@@ -35,6 +35,7 @@ class Run:
     shards: tuple[Shard, ...]
     key: str  # of the rows
     report: Callable[[str], Progress] = lambda what: silent
+    spare: int = 0  # bytes of memory beside a shard
 
     def stage(self, name: str, do: Do, *constants: Any) -> Stage:
         """Do something to every shard, or take up what was done before."""
