@@ -69,7 +69,7 @@ def label(
     progress
         Makes a callback from what is being done.
     rows_per_shard
-        How many rows a shard has at most, where memory is not to decide it.
+        How many rows a shard has at most, where memory would allow more.
     new
         A file of other rows, which are labelled instead, by the model that the project's rows made.
     vectors

@@ -1,14 +1,16 @@
 """Reach over shards: the nearest supporting row of every source, which is a minimum over shards.
 
-Every shard asks all shards' supporting rows, one shard of them in memory at a time. Each search is the
-exact one, and of two answers the nearer is taken, of equals the lower row: what a search over all rows
-at once would give, bit for bit.
+Every shard asks all shards' supporting rows. Where memory has room for them beside a shard, a worker
+reads them once and holds them: they are broadcast by the file system. Where it has not, it reads one
+shard of them at a time, again for every shard that asks. Each search is the exact one, and of two answers
+the nearer is taken, of equals the lower row: what a search over all rows at once would give, bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,61 @@ class Lending:
     columns: np.ndarray  # which of the kept votes
     lends: np.ndarray  # (n_columns,) bool: it votes on some train rows and not on all
     metric: str
+    supports: Supports
+
+    def support(self, shard: Shard) -> Support:
+        """The rows of a shard that lend; only those with a direction can be near somebody."""
+        votes = self.votes.load(shard, "votes")[self.columns]
+        backing = np.flatnonzero(((votes != ABSTAIN) & self.lends[:, None]).any(axis=0))
+        if not len(backing):
+            return Support(backing, votes[:, backing], None)
+        vectors = self.vectors.of(shard)[backing]
+        some = with_direction(vectors, self.metric)
+        backing, vectors = backing[some], vectors[some]
+        space = neighbors.Space(vectors, self.metric) if len(backing) else None
+        return Support(backing, votes[:, backing], space)
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Rows of one shard that lend, ready to be searched."""
+
+    rows: np.ndarray  # places among the shard's train rows
+    votes: np.ndarray  # (n_sources, n_rows)
+    space: neighbors.Space | None
+
+    @property
+    def n_bytes(self) -> int:
+        """What it holds; a space holds vectors twice, as they are and at length one."""
+        space = 0 if self.space is None else 2 * self.space.vectors.nbytes + 16 * len(self.space)
+        return self.rows.nbytes + self.votes.nbytes + space
+
+
+class Supports:
+    """What a worker holds of the rows that lend, as much as fits; it is as old as the stage.
+
+    The same to a stage's digest, however much fits, and it travels empty.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self._bytes = most, 0
+        self._held: dict[int, Support] = {}
+
+    def __reduce__(self) -> Any:
+        return Supports, (self.most,)
+
+    def __repr__(self) -> str:
+        return "Supports()"
+
+    def of(self, lending: Lending, shard: Shard) -> Support:
+        """Held, or read."""
+        found = self._held.get(shard.number)
+        if found is None:
+            found = lending.support(shard)
+            if self._bytes + found.n_bytes <= self.most:
+                self._held[shard.number] = found
+                self._bytes += found.n_bytes
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,23 +169,15 @@ class _Asking:
     def ask(self, other: Shard, found: Answers) -> None:
         """Look whether rows of another shard are nearer than what is known."""
         lending = self.lending
-        votes = lending.votes.load(other, "votes")[lending.columns]
-        backing = np.flatnonzero(((votes != ABSTAIN) & lending.lends[:, None]).any(axis=0))
-        if self.space is None or not len(backing):
+        there = lending.supports.of(lending, other)
+        if self.space is None or there.space is None:
             return
-        vectors = lending.vectors.of(other)[backing]
-        some = with_direction(vectors, lending.metric)
-        backing, vectors = backing[some], vectors[some]
-        if not len(backing):
-            return
-        votes = votes[:, backing]
-        support = ((votes != ABSTAIN) & lending.lends[:, None]).T
+        support = ((there.votes != ABSTAIN) & lending.lends[:, None]).T
         wanted = (self.own[:, self.places] == ABSTAIN) & lending.lends[:, None]
-        train = neighbors.Space(vectors, lending.metric)
-        near = neighbors.nearest(train, support, self.space, wanted=wanted.T)
-        for at in range(len(votes)):
+        near = neighbors.nearest(there.space, support, self.space, wanted=wanted.T)
+        for at, votes in enumerate(there.votes):
             answer = Found(near.row[:, at], near.distance[:, at])
-            found.nearer(at, self.places, answer, other.train + backing, votes[at])
+            found.nearer(at, self.places, answer, other.train + there.rows, votes)
 
 
 def with_direction(vectors: np.ndarray, metric: str) -> np.ndarray:

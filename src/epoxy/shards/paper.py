@@ -20,7 +20,7 @@ from ..label_models.runner import Columns, LabelModelRunner
 from ..loans import Loans
 from ..votes import ABSTAIN, Votes
 from ..weighting import Nearest
-from .lending import Lending, lend, lend_to_few, lends, typical_distance
+from .lending import Lending, Supports, lend, lend_to_few, lends, typical_distance
 from .opening import World, pick_answers
 from .runner import Summary
 from .shard import Kept, Shard
@@ -158,6 +158,7 @@ def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kep
         columns,
         lends(counts[at], world.n_train),
         world.engine.metric,
+        Supports(world.run.spare),
     )
     kept = lend(world.run, lending)
     hand = pick_answers(world.run, world.scanned, kept, len(columns))

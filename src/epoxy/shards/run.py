@@ -35,6 +35,7 @@ class Run:
     shards: tuple[Shard, ...]
     key: str  # of the rows
     report: Callable[[str], Progress] = lambda what: silent
+    spare: int = 0  # bytes of memory beside a shard
 
     def stage(self, name: str, do: Do, *constants: Any) -> Stage:
         """Do something to every shard, or take up what was done before."""
@@ -100,7 +101,13 @@ class Stage:
 
 
 def _do(shard: Shard, do: Do, kept: Kept, *constants: Any) -> Summary:
-    """Do it and keep the summary, which says that the shard is finished."""
+    """Do it and keep the summary, which says that the shard is finished.
+
+    A runner may ask twice, where the worker that had finished a shard is lost with its answer.
+    """
+    before = _summary(kept, shard)
+    if before is not None:
+        return before
     found = do(shard, kept, *constants)
     store.save(kept.place(shard, SUMMARY), {"done": np.empty(0), **found})
     return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..applying import Failure
-from ..errors import EpoxyError
+from ..errors import CodeError, EpoxyError
 from ..label_models.moments import Moments, moments
 from ..neighbors import store
 from ..running import Limits, Loaded, Runner
@@ -64,16 +64,42 @@ def _runner_of(functions: Functions) -> Runner:
     key = (functions.folder, *functions.meanings)
     if key not in _running:
         close()
-        home = Path(functions.folder)
-        if not all((home / name).is_file() for name, _ in functions.files):
-            home = Path(tempfile.mkdtemp(prefix="epoxy-functions-"))
-            for name, text in functions.files:
-                (home / name).parent.mkdir(parents=True, exist_ok=True)
-                (home / name).write_text(text, "utf-8")
-        made = Runner(home, functions.limits)
-        made.load()
+        made = Runner(_home_of(functions), functions.limits)
+        _check_same(functions, made.load())
         _running[key] = made
     return _running[key]
+
+
+def _home_of(functions: Functions) -> Path:
+    """The project folder where the texts there are those that travelled, else a folder made of these."""
+    home = Path(functions.folder)
+    if not all(_reads(home / name, text) for name, text in functions.files):
+        home = Path(tempfile.mkdtemp(prefix="epoxy-functions-"))
+        for name, text in functions.files:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text(text, "utf-8")
+    return home
+
+
+def _reads(path: Path, text: str) -> bool:
+    try:
+        return path.read_text("utf-8") == text
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _check_same(functions: Functions, loaded: Loaded) -> None:
+    """Refuse functions that are others here than where the run began: their votes would be, too."""
+    known = loaded.fingerprints
+    pairs = zip(functions.names, functions.meanings)
+    others = [name for name, meaning in pairs if (known.get(name) or meaning) != meaning]
+    if loaded.names != functions.names or others:
+        shown = others or sorted({*loaded.names} ^ {*functions.names})
+        raise CodeError(
+            f"lfs.py makes other functions of {shown} when it is loaded again: what it reads from files, "
+            "the environment or the clock decides what they are; write it into lfs.py, or read it "
+            "where the function runs"
+        )
 
 
 def close() -> None:
