@@ -49,7 +49,7 @@ class Space:
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = _fixed(as_float32(vectors))
         measure = metric_named(metric)
-        node, first = _group_equal_rows(raw)
+        node, first = group_equal_rows(raw, row_hashes(raw))
         distinct = raw if len(first) == len(raw) else _fixed(raw[first])
         squared_norm = _squared_norms(distinct)
         try:
@@ -103,15 +103,9 @@ class Space:
     def node_distances(self, nodes: np.ndarray, other: Space, others: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of nodes."""
         pairs = self.vectors, other.vectors, self.first[nodes], other.first[others]
-        if self.metric.name == "euclidean":
-            squares: np.ndarray = kernels.pair_squares(*pairs)
-            np.sqrt(squares, out=squares)
-            return squares
-        cosine: np.ndarray = kernels.pair_dots(*pairs)
-        cosine /= np.sqrt(self.squared_norm[nodes] * other.squared_norm[others])
-        np.subtract(1.0, cosine, out=cosine)
-        np.maximum(0.0, cosine, out=cosine)
-        return cosine
+        return pair_distances(
+            self.metric, *pairs, self.squared_norm[nodes], other.squared_norm[others]
+        )
 
     def check_same_dimension(self, other: Space) -> None:
         """Refuse to compare what cannot be compared."""
@@ -137,6 +131,27 @@ class Space:
         return Space(np.concatenate([self.vectors, more]), self.metric.name)
 
 
+def pair_distances(
+    metric: Metric,
+    x: np.ndarray,
+    z: np.ndarray,
+    rows: np.ndarray,
+    others: np.ndarray,
+    x_squared: np.ndarray,
+    z_squared: np.ndarray,
+) -> np.ndarray:
+    """The defined (float64) distances of pairs (x[rows[p]], z[others[p]]) with their squared norms."""
+    if metric.name == "euclidean":
+        squares: np.ndarray = kernels.pair_squares(x, z, rows, others)
+        np.sqrt(squares, out=squares)
+        return squares
+    cosine: np.ndarray = kernels.pair_dots(x, z, rows, others)
+    cosine /= np.sqrt(x_squared * z_squared)
+    np.subtract(1.0, cosine, out=cosine)
+    np.maximum(0.0, cosine, out=cosine)
+    return cosine
+
+
 def _fixed(vectors: np.ndarray) -> np.ndarray:
     """A read-only view: read-only or not is a type of its own to the compiler."""
     view = vectors.view()
@@ -151,25 +166,44 @@ def _squared_norms(vectors: np.ndarray) -> np.ndarray:
     return squared
 
 
-def _group_equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's node, and each node's lowest row; equal means equal bytes."""
-    n = len(raw)
-    hashed = _row_hashes(raw)
-    order = np.argsort(hashed, kind="stable")  # stable: equal hashes stay in row order
-    fresh = np.ones(n, dtype=bool)
-    fresh[1:] = hashed[order[1:]] != hashed[order[:-1]]
+def group_equal_rows(
+    raw: np.ndarray, hashed: np.ndarray, kept: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's node, and each node's lowest row; equal means equal bytes.
+
+    `hashed` are the rows' hashes. With `kept`, ascending, other rows are left out: their node is −1.
+    """
+    rows = np.arange(len(raw)) if kept is None else kept
+    mine = hashed if kept is None else hashed[kept]
+    order = np.argsort(mine, kind="stable")  # stable: equal hashes stay in row order
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = mine[order[1:]] != mine[order[:-1]]
     group = np.cumsum(fresh) - 1
     lowest = order[fresh]
     repeated = np.flatnonzero(~fresh)
-    if len(repeated):
-        same = raw[order[repeated]].view(np.uint32) == raw[lowest[group[repeated]]].view(np.uint32)
-        if not same.all():  # two different rows share a hash: compare the bytes themselves
-            return _group_by_bytes(raw)
-    return _number_by_first_row(order, group, lowest)
+    if _same_bytes(raw, rows[order[repeated]], rows[lowest[group[repeated]]]):
+        number, first = _number_by_first_row(order, group, lowest)
+    else:  # two different rows share a hash: compare the bytes themselves
+        number, first = _group_by_bytes(raw if kept is None else raw[kept])
+    if kept is None:
+        return number, first
+    node = np.full(len(raw), -1, dtype=np.int32)
+    node[kept] = number
+    return node, kept[first].astype(np.int32)
+
+
+def _same_bytes(raw: np.ndarray, rows: np.ndarray, others: np.ndarray) -> bool:
+    """Whether each row is equal to its other, looked at in blocks."""
+    block = max(1, 2**22 // raw.shape[1])
+    for start in range(0, len(rows), block):
+        one, other = raw[rows[start : start + block]], raw[others[start : start + block]]
+        if not np.array_equal(one.view(np.uint8), other.view(np.uint8)):
+            return False
+    return True
 
 
 def _group_by_bytes(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    whole = raw.view(np.dtype((np.void, raw.shape[1] * 4))).ravel()
+    whole = raw.view(np.dtype((np.void, raw.shape[1] * raw.itemsize))).ravel()
     _, lowest, group = np.unique(whole, return_index=True, return_inverse=True)
     return _number_by_first_row(np.arange(len(raw)), group, lowest)
 
@@ -185,7 +219,7 @@ def _number_by_first_row(
     return node, lowest[by_first].astype(np.int32)
 
 
-def _row_hashes(raw: np.ndarray) -> np.ndarray:
+def row_hashes(raw: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each row's bytes; equality is checked afterwards."""
     factors = np.random.default_rng(20).integers(1, 2**63, raw.shape[1], dtype=np.uint64) | 1
     hashed = np.empty(len(raw), dtype=np.uint64)
