@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import ParameterError
 from ..numerics import wilson
 from ..progress import Progress, silent
-from .lists_folder import Blocks, InFolder, InMemory
+from .lists_folder import Blocks, InFolder, InMemory, parts
 from .points import Points
 from .probing import (
     Asking,
@@ -33,6 +33,7 @@ from .probing import (
     cells_for,
     learn,
     nearest_in_cells,
+    with_newcomers,
 )
 from .workers import Work, n_threads
 
@@ -40,6 +41,7 @@ BLOCK = 4096  # nodes searched, written and checked at a time
 MEMORY = 4 << 30
 SURE = 1.959963984540054
 LEAST_ROOM = 32 << 20
+ROOM = 256 << 20  # for prepared cells where few are asked
 
 
 @dataclass(frozen=True)
@@ -157,15 +159,16 @@ def build(
     width = min(settings.k, points.n_nodes)
     n_cells = min(settings.cells or cells_for(points.n_nodes), points.n_nodes)
     room = _room(points, width, n_cells, memory, held=folder is None)
-    name = f"{points.fingerprint} {asdict(settings)}"
-    place = InMemory() if folder is None else InFolder(Path(folder), name)
+    place: InMemory | InFolder = InMemory()
+    if folder is not None:
+        place = InFolder(Path(folder), f"{points.fingerprint()} {asdict(settings)}")
     shape = points.n_nodes, width
     if (known := place.finished(shape)) is not None:
         return _opened(points, known)
     plan = place.plan(lambda: _planned(points, settings, width, n_cells, room))
     partition = Partition(plan["centre"], plan["top"])
     sorted_file = place.sorted_file(points.vectors)
-    members = Members(points, partition.cell, n_cells, room, sorted_file)
+    members = Members(points, partition, room, sorted_file=sorted_file)
     blocks = place.blocks(shape, BLOCK, members.order)
     _search_all(members, partition, blocks, width, progress)
     neighbour, distance = blocks.arranged(memory)
@@ -210,17 +213,15 @@ def _planned(
 
 def _true_neighbours(points: Points, sample: np.ndarray, width: int) -> np.ndarray:
     """The exact lists of some nodes: all others are asked, in blocks that follow each other."""
-    size = max(1, BLOCK)
-    blocks = np.arange(points.n_nodes) // size
-    members = Members(points, blocks, int(blocks[-1]) + 1, room=0)
+    blocks = np.arange(points.n_nodes) // BLOCK
+    members = Members(points, Partition(np.empty(int(blocks[-1]) + 1), blocks[:, None]), room=0)
     true = np.empty((len(sample), width), dtype=np.int32)
     share = -(-len(sample) // n_threads())
-    parts = [slice(at, at + share) for at in range(0, len(sample), share)]
 
     def search(part: slice) -> None:
         true[part] = nearest_in_cells(members, Asking(points, sample[part], None), width)[0]
 
-    Work(parts).run(lambda: search)
+    Work(parts(len(sample), share)).run(lambda: search)
     return true
 
 
@@ -248,6 +249,60 @@ def _probes_for(
             "let more be asked with most=…, or want less"
         )
     return probes
+
+
+def asked_by(
+    lists: NeighbourLists, others: Points, *, progress: Progress = silent
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of the nodes of other rows: the nearest of the same cells as rows like them ask."""
+    partition, width = lists.partition, lists.neighbour.shape[1]
+    members = Members(lists.points, partition, ROOM)
+    nodes = np.arange(others.n_nodes)
+    top = asked_cells(others, nodes, partition.centre, partition.probes)
+    by_cell = np.argsort(top[:, 0], kind="stable")
+    neighbour = np.empty((len(nodes), width), dtype=np.int32)
+    distance = np.empty((len(nodes), width))
+
+    def search(part: slice) -> None:
+        mine = by_cell[part]
+        asking = Asking(others, mine, top[mine])
+        neighbour[mine], distance[mine] = nearest_in_cells(members, asking, width)
+
+    Work(parts(len(nodes), BLOCK)).run(lambda: search, progress=progress)
+    return neighbour, distance
+
+
+def grown_lists(
+    lists: NeighbourLists, grown: Points, *, progress: Progress = silent
+) -> NeighbourLists:
+    """The lists of points to which nodes were added: what a build with the same centres would list.
+
+    The recall is that of the build; new nodes ask as many cells.
+    """
+    old, n_old = lists.partition, len(lists.neighbour)
+    new = np.arange(n_old, grown.n_nodes)
+    top = asked_cells(grown, new, old.centre, old.probes)
+    partition = Partition(old.centre, np.concatenate([old.top, top]))
+    everybody = Members(grown, partition, ROOM)
+    newcomers = Members(grown, partition, ROOM, only=slice(n_old, None))
+    shape = grown.n_nodes, lists.neighbour.shape[1]
+    neighbour, distance = np.empty(shape, dtype=np.int32), np.empty(shape)
+    by_cell = np.argsort(partition.cell[:n_old], kind="stable")
+
+    def renew(part: slice) -> None:
+        mine = by_cell[part]
+        held = lists.neighbour[mine], lists.distance[mine]
+        asks = (newcomers.size[old.top[mine]] > 0).any(axis=1)
+        if asks.any():
+            asking = Asking(grown, mine[asks], old.top[mine[asks]])
+            kept = held[0][asks], held[1][asks]
+            held[0][asks], held[1][asks] = with_newcomers(newcomers, everybody, asking, kept)
+        neighbour[mine], distance[mine] = held
+
+    Work(parts(n_old, BLOCK)).run(lambda: renew, progress=progress)
+    asking = Asking(grown, new, top)
+    neighbour[n_old:], distance[n_old:] = nearest_in_cells(everybody, asking, shape[1])
+    return NeighbourLists(grown, neighbour, distance, partition, lists.recall)
 
 
 def _search_all(

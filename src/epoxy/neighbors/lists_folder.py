@@ -24,10 +24,11 @@ import numpy as np
 
 from ..errors import StoreError
 from . import store
-from .points import release
+from .points import release, write_array
 
 Arrays = dict[str, np.ndarray]
 Shape = tuple[int, int]
+AT_ONCE = 1 << 15  # rows read of a mapped file before its pages are given back
 PLANNED = ("centre", "top", "sample", "true")
 
 
@@ -45,7 +46,8 @@ class Blocks(Protocol):
         """All lists by node."""
 
 
-def _parts(count: int, size: int) -> list[slice]:
+def parts(count: int, size: int) -> list[slice]:
+    """Slices of so many, one after the other."""
     return [slice(at, min(at + size, count)) for at in range(0, count, size)]
 
 
@@ -77,7 +79,7 @@ class _Held:
     def __init__(self, shape: Shape, size: int, order: np.ndarray) -> None:
         self.order = order
         self.neighbour, self.distance = np.empty(shape, dtype=np.int32), np.empty(shape)
-        self.left = _parts(shape[0], size)
+        self.left = parts(shape[0], size)
 
     def write(self, part: slice, neighbour: np.ndarray, distance: np.ndarray) -> None:
         mine = self.order[part]
@@ -170,7 +172,7 @@ class _Kept:
         for name in ("neighbour.part", "distance.part", "done.log"):
             (folder / name).touch()
         done = self._done()
-        self.left = [part for part in _parts(shape[0], size) if part.start // size not in done]
+        self.left = [part for part in parts(shape[0], size) if part.start // size not in done]
 
     def _part(self, name: str, kind: type, part: slice) -> np.ndarray:
         """A block as it stands in its file; shorter where the file ends."""
@@ -188,11 +190,11 @@ class _Kept:
             with suppress(ValueError):  # half a line that a power cut left
                 number, checksum = map(int, line.split())
                 found[number] = checksum
-        parts = dict(enumerate(_parts(self.shape[0], self.size)))
+        blocks = dict(enumerate(parts(self.shape[0], self.size)))
         return {
             number
             for number, checksum in found.items()
-            if number in parts and _checksum(*self._both(parts[number])) == checksum
+            if number in blocks and _checksum(*self._both(blocks[number])) == checksum
         }
 
     def _both(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -225,14 +227,19 @@ class _Kept:
         kinds = {"neighbour": np.int32, "distance": np.float64}
         for name, kind in kinds.items():
             held = np.memmap(self.folder / f"{name}.part", dtype=kind, mode="r", shape=self.shape)
-            path = self.folder / f"{name}.npy"
-            made = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=self.shape)
-            for part in _parts(self.shape[0], band):
-                made[part] = held[where[part]]
-                made.flush()
-                release(made)
-                release(held)
+            blocks = ((part, _gathered(held, where[part])) for part in parts(self.shape[0], band))
+            write_array(self.folder / f"{name}.npy", kind, self.shape, blocks)
         return mapped(self.folder / "neighbour.npy"), mapped(self.folder / "distance.npy")
+
+
+def _gathered(held: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows of a mapped array, read in their order there and given back as they are read."""
+    found = np.empty((len(rows), held.shape[1]), dtype=held.dtype)
+    order = np.argsort(rows)
+    for part in parts(len(rows), AT_ONCE):
+        found[order[part]] = held[rows[order[part]]]
+        release(held)
+    return found
 
 
 def _checksum(neighbour: np.ndarray, distance: np.ndarray) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import VectorError
+from ..errors import StoreError, VectorError
+from ..files import write_whole
 from ..inputs import as_table, check_finite
 from . import kernels
 from .metrics import Metric, metric_named
@@ -37,13 +38,13 @@ class Points:
     node: np.ndarray  # (n_rows,) int32, the node of each row, −1 for none
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node
     squared_norm: np.ndarray  # (n_nodes,) float64
-    fingerprint: str  # of the values, their shape and the metric
+    fingerprint: Callable[[], str]  # of the values, their shape and the metric
 
     @classmethod
     def of(cls, space: Space) -> Self:
         """Those of a space."""
         parts = space.vectors, space.metric, space.node, space.first, space.squared_norm
-        return cls(*parts, space.fingerprint)
+        return cls(*parts, lambda: space.fingerprint)
 
     @classmethod
     def over(cls, vectors: Any, metric: str = "cosine") -> Self:
@@ -62,7 +63,7 @@ class Points:
         node, first = group_equal_rows(raw, hashed, kept)
         digest = hashlib.blake2b(f"{measure.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
         digest.update(hashed.view(np.uint8).data)
-        made = cls(raw, measure, node, first, np.empty(len(first)), digest.hexdigest())
+        made = cls(raw, measure, node, first, np.empty(len(first)), digest.hexdigest)
         for part in made.blocks():
             block = made.raw(part)
             rows = np.arange(len(block), dtype=np.int32)
@@ -105,14 +106,17 @@ class Points:
     def rewritten(self, order: np.ndarray, path: Path) -> Points:
         """The distinct vectors in another order, in a file of their own: near ones are read together."""
         shape, kind = (len(order), self.dimension), self.vectors.dtype
-        file = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
-        for part in self.blocks():
-            rows = self.first[order[part]]
-            ascending = np.argsort(rows)
-            file[part][ascending] = self.vectors[rows[ascending]]
-            file.flush()
-            release(file)
-            self.release()
+
+        def blocks() -> Iterator[tuple[slice, np.ndarray]]:
+            for part in self.blocks():
+                rows = self.first[order[part]]
+                ascending = np.argsort(rows)
+                block = np.empty((len(rows), self.dimension), dtype=kind)
+                block[ascending] = self.vectors[rows[ascending]]
+                self.release()
+                yield part, block
+
+        write_array(path, kind, shape, blocks())
         held = np.asarray(np.load(path, mmap_mode="r"))
         every = np.arange(len(order), dtype=np.int32)
         return Points(held, self.metric, every, every, self.squared_norm[order], self.fingerprint)
@@ -120,6 +124,26 @@ class Points:
     def release(self) -> None:
         """Give back the pages of a mapped file that were read."""
         release(self.vectors)
+
+
+def write_array(
+    path: Path, kind: Any, shape: tuple[int, int], blocks: Iterator[tuple[slice, np.ndarray]]
+) -> None:
+    """Write an array block by block, all or nothing: who has the former one mapped goes on reading it."""
+
+    def fill(place: Path) -> None:
+        file = np.lib.format.open_memmap(place, mode="w+", dtype=kind, shape=shape)
+        for part, block in blocks:
+            file[part] = block
+            file.flush()
+            release(file)
+
+    try:
+        write_whole(path, fill, durable=False)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written ({error.strerror}); make room, or make its folder writable"
+        ) from error
 
 
 def release(array: np.ndarray) -> None:

@@ -102,14 +102,17 @@ class Members:
     def __init__(
         self,
         points: Points,
-        cell: np.ndarray,
-        n_cells: int,
+        partition: Partition,
         room: int,
+        *,
+        only: slice = slice(None),
         sorted_file: Path | None = None,
     ) -> None:
-        self.order = np.argsort(cell, kind="stable").astype(np.int32)  # position → node
+        cell, nodes = partition.cell[only], np.arange(points.n_nodes, dtype=np.int32)[only]
+        self.order = nodes[np.argsort(cell, kind="stable")]  # position → node
         self._sorted = sorted_file is not None
         self.points = points if sorted_file is None else points.rewritten(self.order, sorted_file)
+        n_cells = len(partition.centre)
         self.size = np.bincount(cell, minlength=n_cells)
         self.start = np.concatenate([[0], np.cumsum(self.size)])
         self._room, self._held = room, 0
@@ -168,8 +171,24 @@ def nearest_in_cells(members: Members, asking: Asking, width: int) -> Arrays:
         few = members.size[asking.top].sum(axis=1) < width
         if few.any():
             return _mixed(members, asking, width, few)
+    lists = Lists.empty(len(asking.nodes), width)
+    _offer(members, asking, lists)
+    neighbour = np.empty((len(asking.nodes), width), dtype=np.int32)
+    distance = np.empty((len(asking.nodes), width))
+    for part in _parts(len(asking.nodes)):
+        some = asking.only(np.arange(part.start, part.stop))
+        neighbour[part], distance[part] = _measured(members, some, lists.drain(part), width)
+    members.points.release()
+    return neighbour, distance
+
+
+def _parts(count: int) -> list[slice]:
+    return [slice(at, min(at + MEASURED, count)) for at in range(0, count, MEASURED)]
+
+
+def _offer(members: Members, asking: Asking, lists: Lists) -> None:
+    """Score the members of every asked cell, and offer them to the lists of who asks."""
     left = asking.points.operands(asking.nodes)[0]
-    lists = Lists.empty(len(left), width)
     buffer = np.empty(TILE * TILE, dtype=np.float32)
     everybody = np.arange(len(left))
     cells = (
@@ -178,6 +197,8 @@ def nearest_in_cells(members: Members, asking: Asking, width: int) -> Arrays:
         else asking.wanted()
     )
     for cell, rows in cells:
+        if not members.size[cell]:
+            continue
         right, start = members.right(cell), int(members.start[cell])
         for down in range(0, len(rows), TILE):
             mine = rows[down : down + TILE]
@@ -185,13 +206,27 @@ def nearest_in_cells(members: Members, asking: Asking, width: int) -> Arrays:
             for across in range(0, len(right), TILE):
                 tile = multiply(some, right[across : across + TILE], buffer)
                 lists.push_some(tile, mine, start + across)
-    neighbour = np.empty((len(left), width), dtype=np.int32)
-    distance = np.empty((len(left), width))
-    for at in range(0, len(left), MEASURED):
-        part = slice(at, min(at + MEASURED, len(left)))
-        some = asking.only(np.arange(part.start, part.stop))
-        neighbour[part], distance[part] = _measured(members, some, lists.drain(part), width)
-    members.points.release()
+
+
+def with_newcomers(members: Members, everybody: Members, asking: Asking, old: Arrays) -> Arrays:
+    """Lists of nodes that asked before, with members that came since and are near enough.
+
+    `old` are their lists; a newcomer at the distance of the last one loses to it: its node is higher.
+    """
+    width = old[0].shape[1]
+    lists = Lists.empty(len(asking.nodes), width, len(members.order))
+    last = members.points.metric.score_of(old[1][:, -1]) - _slack(members, asking)
+    lists.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
+    _offer(members, asking, lists)
+    neighbour, distance = old[0].copy(), old[1].copy()
+    for part in _parts(len(asking.nodes)):
+        names, floors = lists.drain(part)
+        most = int((names >= 0).sum(axis=1).max(initial=0))
+        if most:
+            some = asking.only(np.arange(part.start, part.stop))
+            nodes, far = _distances_of(members, some, names[:, :most])
+            both = np.hstack([neighbour[part], nodes]), np.hstack([distance[part], far])
+            neighbour[part], distance[part] = _proven(everybody, some, both, floors, width)
     return neighbour, distance
 
 
@@ -209,17 +244,28 @@ def _mixed(members: Members, asking: Asking, width: int, few: np.ndarray) -> Arr
 def _measured(members: Members, asking: Asking, drained: Arrays, width: int) -> Arrays:
     """Measure what was listed; where it is not proven to hold the nearest, look again."""
     names, floors = drained
-    distance = np.full(names.shape, np.inf)
-    at, place = np.nonzero(names >= 0)
-    positions = names[at, place]
-    distance[at, place] = _distances(members, asking, at, positions)
-    nodes = np.where(names >= 0, members.order[names], np.int32(-1))
+    return _proven(members, asking, _distances_of(members, asking, names), floors, width)
+
+
+def _proven(
+    members: Members, asking: Asking, found: Arrays, floors: np.ndarray, width: int
+) -> Arrays:
+    """The nearest of what was found; where others might be as near, they are looked for again."""
+    nodes, distance = found
     list_kernels.rank_rows(nodes, distance)
     metric, slack = members.points.metric, _slack(members, asking)
     beyond = metric.distance_of(floors.astype(np.float64) + slack)
     for row in np.flatnonzero(~(distance[:, width - 1] < beyond)).tolist():
         nodes[row, :width], distance[row, :width] = _looked_again(members, asking, row, width)
     return nodes[:, :width], distance[:, :width]
+
+
+def _distances_of(members: Members, asking: Asking, names: np.ndarray) -> Arrays:
+    """The nodes at some positions and how far each is from who asks; −1 and inf for no position."""
+    distance = np.full(names.shape, np.inf)
+    at, place = np.nonzero(names >= 0)
+    distance[at, place] = _distances(members, asking, at, names[at, place])
+    return np.where(names >= 0, members.order[names], np.int32(-1)), distance
 
 
 def _slack(members: Members, asking: Asking) -> float:

@@ -43,23 +43,41 @@ class Space:
     node: np.ndarray  # (n_rows,) int32, the node of each row
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
     squared_norm: np.ndarray  # (n_nodes,) float64
-    left: np.ndarray = field(repr=False)  # (n_nodes, d') float32, see Metric.operands
-    right: np.ndarray = field(repr=False)  # (n_nodes, d') float32; left[i]·right[j] is a score
+    hashed: np.ndarray = field(repr=False)  # (n_rows,) uint64, of the rows' bytes
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = _fixed(as_float32(vectors))
-        measure = metric_named(metric)
-        node, first = group_equal_rows(raw, row_hashes(raw))
-        distinct = raw if len(first) == len(raw) else _fixed(raw[first])
-        squared_norm = _squared_norms(distinct)
+        self._make(raw, metric_named(metric), row_hashes(raw), np.empty(0))
+
+    def _make(self, raw: np.ndarray, metric: Metric, hashed: np.ndarray, norms: np.ndarray) -> None:
+        """Group the rows, and measure nodes beyond those whose squared norms are known."""
+        node, first = group_equal_rows(raw, hashed)
+        squared = np.concatenate([norms, _squared_norms(raw, first[len(norms) :])])
         try:
-            left, right = measure.operands(distinct, squared_norm)
+            metric.check(squared)
         except VectorError:
-            if distinct is not raw:  # say it again with the user's row numbers
-                measure.operands(raw, squared_norm[node])
+            metric.check(squared[node])  # say it again with the user's row numbers
             raise
-        known = raw, measure, node, first, squared_norm, left, right
+        known = raw, metric, node, first, squared, hashed
         vars(self).update(zip(type(self).__annotations__, known, strict=True))
+
+    @cached_property
+    def operands(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Metric.operands`; made when first multiplied, because they take as much as vectors."""
+        whole = self.n_nodes == len(self)
+        return self.metric.operands(
+            self.vectors if whole else self.vectors[self.first], self.squared_norm
+        )
+
+    @property
+    def left(self) -> np.ndarray:
+        """(n_nodes, d') float32; left[i]·right[j] is a score."""
+        return self.operands[0]
+
+    @property
+    def right(self) -> np.ndarray:
+        """(n_nodes, d') float32; the same array as left where that is equal."""
+        return self.operands[1]
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -128,7 +146,21 @@ class Space:
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
-        return Space(np.concatenate([self.vectors, more]), self.metric.name)
+        raw = _fixed(np.concatenate([self.vectors, more]))
+        grown = object.__new__(Space)
+        hashed = np.concatenate([self.hashed, row_hashes(more)])
+        grown._make(raw, self.metric, hashed, self.squared_norm)
+        if "operands" in vars(self):
+            grown._add_operands(self.operands)
+        return grown
+
+    def _add_operands(self, old: tuple[np.ndarray, np.ndarray]) -> None:
+        """Operands of the first nodes are known: make those of the others."""
+        fresh = slice(len(old[0]), None)
+        new = self.metric.operands(self.vectors[self.first[fresh]], self.squared_norm[fresh])
+        left = np.concatenate([old[0], new[0]])
+        right = left if old[1] is old[0] else np.concatenate([old[1], new[1]])
+        vars(self)["operands"] = (left, right)
 
 
 def pair_distances(
@@ -159,9 +191,8 @@ def _fixed(vectors: np.ndarray) -> np.ndarray:
     return view
 
 
-def _squared_norms(vectors: np.ndarray) -> np.ndarray:
-    """|x|² of each row in float64."""
-    rows = np.arange(len(vectors), dtype=np.int32)
+def _squared_norms(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """|x|² of some rows in float64."""
     squared: np.ndarray = kernels.pair_dots(vectors, vectors, rows, rows)
     return squared
 
