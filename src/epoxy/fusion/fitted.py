@@ -128,9 +128,9 @@ class Fitted:
 
     def evidence(self, rows: Rows) -> dict[str, np.ndarray]:
         """What each expert says of the rows, before weighting; (n_rows, n_classes) each."""
-        return self._answer(rows)[0]
+        return self.answer(rows)[0]
 
-    def _answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What each expert says, and what the hand labels add beyond weights and bias."""
         n_classes = len(self.prior)
         found = {
@@ -201,7 +201,7 @@ class Fitted:
 
     def logits(self, rows: Rows) -> np.ndarray:
         """The sum of it all; (n_rows, n_classes)."""
-        return self.summed(rows, *self._answer(rows))
+        return self.summed(rows, *self.answer(rows))
 
     def probabilities(self, rows: Rows) -> np.ndarray:
         """Class probabilities; (n_rows, n_classes)."""

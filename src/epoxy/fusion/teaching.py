@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .calibration import fit_scales, kinds_of
 from .correction import Correction, Memory, Problem, believed, correct
+from .features import View
 from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
-from .vectors import Vectors
 
 RIDGES = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
 NOISE = 0.05
@@ -89,10 +89,28 @@ class _Lesson:
         )
 
 
+class Seen(Protocol):
+    """Vectors and features as teaching sees them: of the splits that hold labelled rows."""
+
+    given: tuple[np.ndarray | None, ...]
+    matrices: tuple[np.ndarray, ...]
+    view: View
+
+    def spacing(self) -> Spacing:
+        """How near train rows lie to labelled rows, before any is labelled."""
+
+    def lengths(self, at: int) -> np.ndarray:
+        """Lengths of a split's features; (n_rows,)."""
+
+    @property
+    def gram(self) -> np.ndarray:
+        """ΦᵀΦ of the train rows."""
+
+
 class Teaching:
     """What depends on the labelled rows and the vectors, and not on votes."""
 
-    def __init__(self, vectors: Vectors | None) -> None:
+    def __init__(self, vectors: Seen | None) -> None:
         self.vectors = vectors
         self._known: _TakenUp | None = None
         self._nearby: list[Nearby | None] = []
@@ -169,7 +187,7 @@ class Teaching:
         given = (places, labels.gather(vectors.matrices), labels.gather(raw))
         if known is None:
             rows, moved = Labelled.of(*given), np.empty(0, dtype=np.intp)
-            spacing = Spacing.over(vectors.features)
+            spacing = vectors.spacing()
         else:
             (rows, moved), spacing = known.rows.changed(*given), known.spacing
         units, order = rows.units, rows.order
