@@ -3,7 +3,7 @@
     python benchmarks/suggestions.py                          all sets with text, table on standard output
     python benchmarks/suggestions.py --sets spam sms --seeds 1
     python benchmarks/suggestions.py --json suggestions.json  all numbers; sets that are there are kept
-    python benchmarks/suggestions.py --tune                   on dev alone: its other rows in the place of test
+    python benchmarks/suggestions.py --tune                   on dev alone: other rows of it as test
 
 Of each set half of the functions are taken away at random, and so many dev rows are hand labels (0, 100
 drawn at random, or all). Five functions are suggested and added as they come. Told are the score on test

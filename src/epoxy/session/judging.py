@@ -4,7 +4,8 @@ Two witnesses are heard on the half for judging. Hand labels, of rows that were 
 look like, are right but few. The model's probabilities are many and may be off where this function votes,
 the more so as functions are found where the model likes them. So the model's word counts as `worth` hand
 labels, after a `shift` of its log-odds, and how much it is worth and how far it is shifted is itself read
-off hand labels: those on the rows of all candidates that were in question, against the model's word there.
+off hand labels: those on rows of other candidates that were in question, against the model's word there.
+No label is heard twice: those on the function's own rows speak for it directly, and for nothing else.
 Nothing is fixed that few labels cannot tell: the answer is a mean over all shifts and worths by how well
 each explains those labels, and without labels the spread of both stays as wide as experience has it.
 """
@@ -23,9 +24,9 @@ from .evidence import Evidence
 CONFIDENCE = 0.9
 SHIFTS = np.linspace(-2.5, 1.5, 17)
 WORTHS = np.exp(np.linspace(np.log(1.5), np.log(96), 9))
-SHIFT, SPREAD = -0.25, 0.75
-"""The model is thought to be a little too sure of its own finds, give or take."""
-WORTH, WORTHS_SPREAD = 10.0, 1.0
+SHIFT, SPREAD = 0.0, 1.0
+"""How far the model's word is thought to be off, give or take."""
+WORTH, WORTHS_SPREAD = 4.0, 0.7
 """Hand labels that its word is thought to be worth, give or take (in logarithms)."""
 UNKNOWN = 2.0
 """Rows' worth of even odds where there is no model."""
@@ -59,8 +60,10 @@ class Judge:
         self.evidence = evidence
         self.heard = ~evidence.find & evidence.fair & (evidence.hand != ABSTAIN)
         self.modelled = ~evidence.find & np.isfinite(evidence.held[:, 0])
-        self.chances = self._learned(candidates)  # (n_shifts, n_worths)
-        self.checked = bool(self.heard.any())
+        self.candidates = [
+            (label, rows[self.heard[rows]], self._model(label, _mask(rows, len(self.heard))))
+            for label, rows in candidates
+        ]
 
     def precision(self, label: int, voted: np.ndarray) -> Precision:
         """Of a function that votes `label` on some rows; (n_rows,) bool."""
@@ -76,7 +79,9 @@ class Judge:
             prior = _shifted(said)
             first = (WORTHS * prior[:, None] + right).ravel()
             second = (WORTHS * (1 - prior[:, None]) + hand - right).ravel()
-            shape, weight = (first, second), self._weighed(said, right, hand).ravel()
+            chances = self._learned(voted) + _log_chance(said, right, hand)
+            weight = np.exp(chances - chances.max()).ravel()
+            shape, weight = (first, second), weight / weight.sum()
         value, low, high = _quantiles(*shape, weight)
         return Precision(value, low, high, CONFIDENCE, basis, hand, right, rows)
 
@@ -89,35 +94,32 @@ class Judge:
         said = self.evidence.held[voted & self.modelled, label]
         return None if not len(said) else float((said.sum() + 0.5) / (len(said) + 1))
 
-    def _learned(self, candidates: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
-        """How likely each shift and worth is, from hand labels on the rows of candidates.
+    def _learned(self, apart: np.ndarray) -> np.ndarray:
+        """How likely each shift and worth is, from hand labels of candidates' rows but for some.
 
-        A labelled row that many candidates vote on counts once in all.
+        A labelled row that many candidates vote on counts once in all; (n_shifts, n_worths).
         """
         chances = (
             -0.5 * ((SHIFTS[:, None] - SHIFT) / SPREAD) ** 2
             - 0.5 * (np.log(WORTHS / WORTH)[None, :] / WORTHS_SPREAD) ** 2
         )
-        times = np.zeros(len(self.heard))
-        heard = [(label, rows[self.heard[rows]], rows) for label, rows in candidates]
-        for _, labelled, _ in heard:
-            times[labelled] += 1
-        for label, labelled, rows in heard:
-            voted = np.zeros(len(times), dtype=bool)
-            voted[rows] = True
-            said = self._model(label, voted) if len(labelled) else None
-            if said is None:
-                continue
-            weight = 1 / times[labelled]
-            right = float(weight[self.evidence.hand[labelled] == label].sum())
+        heard = [(label, rows[~apart[rows]], said) for label, rows, said in self.candidates]
+        heard = [each for each in heard if len(each[1]) and each[2] is not None]
+        times = np.zeros(len(apart))
+        for _, rows, _ in heard:
+            times[rows] += 1
+        for label, rows, said in heard:
+            assert said is not None
+            weight = 1 / times[rows]
+            right = float(weight[self.evidence.hand[rows] == label].sum())
             chances = chances + _log_chance(said, right, float(weight.sum()))
-        return np.asarray(chances - chances.max())
+        return np.asarray(chances)
 
-    def _weighed(self, said: float, right: int, hand: int) -> np.ndarray:
-        """How likely each shift and worth is, with this function's own labels."""
-        found = self.chances + _log_chance(said, right, hand)
-        found = np.exp(found - found.max())
-        return np.asarray(found / found.sum())
+
+def _mask(rows: np.ndarray, n_rows: int) -> np.ndarray:
+    found = np.zeros(n_rows, dtype=bool)
+    found[rows] = True
+    return found
 
 
 def _shifted(said: float) -> np.ndarray:
