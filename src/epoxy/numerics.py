@@ -33,6 +33,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return found
 
 
+def log_odds(share: Any) -> Any:
+    """The logarithm of share to rest."""
+    return np.log(share) - np.log1p(-np.asarray(share))
+
+
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """Each row at length one; rows of zeros stay."""
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]

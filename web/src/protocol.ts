@@ -119,6 +119,14 @@ export interface Draft {
   code: string;                                    // what saving would write
 }
 // verb "save_function" {definition, name, replaces?: string} -> {change: Change | null, name: string}
+// verb "suggest" {n?: number, label?: string, rows?: number[], conflict?: boolean} -> {suggestions: Suggested[]}  found on one half of the rows, judged on the other
+export interface Suggested {
+  name: string; definition: Definition; label: string; rows: number; coverage: number;
+  precision: { value: number; low: number; high: number; confidence: number; basis: string; hand: number; right: number; rows: number };
+  adds: number; against: number; reason: string;   // adds: rows nobody votes on, nor a suggestion before it
+  right: SuggestedRow[]; wrong: SuggestedRow[];
+}
+export interface SuggestedRow { row: number; id: string; text: string; label: string; by: "hand" | "model" }
 // verb "suggest_radius" {rows: number[]} -> {radius: number, rows: number}  a start for "more like these"
 // verb "code" {} -> {text, hash, error, functions: {name, line, kind}[]}
 // verb "save_code" {text, hash} -> {hash, error, change: Change | null}   error kind "Conflict" {theirs, hash} when the file changed since
@@ -163,6 +171,7 @@ export interface Verbs {
   why: [{ row: number }, Why];
   draft: [{ definition: Definition; name?: string; replaces?: string }, Draft];
   save_function: [{ definition: Definition; name: string; replaces?: string }, { change: Change | null; name: string }];
+  suggest: [{ n?: number; label?: string; rows?: number[]; conflict?: boolean }, { suggestions: Suggested[] }];
   suggest_radius: [{ rows: number[] }, { radius: number; rows: number }];
   code: [Record<string, never>, Code];
   save_code: [{ text: string; hash: string }, { hash: string; error: CodeError | null; change: Change | null }];

@@ -26,7 +26,7 @@ Filter = Literal["all", "uncertain", "conflict", "novote", "wrong", "hand", "nea
 Sort = Literal["file", "unsure", "sure", "like", "distance"]
 READING = (
     *("report", "findings", "functions", "next", "find_rows", "explain"),
-    *("try_function", "history"),
+    *("suggest_functions", "try_function", "history"),
 )
 WRITING = ("add_function", "change_function", "set_radius", "switch", "label", "undo")
 MOST, LONGEST = 100, 10_000
@@ -153,6 +153,18 @@ class Tools:
         cells = {} if session.texts is None else session.cells(row)
         shown = {name: _short(value) for name, value in list(cells.items())[:MOST]}
         return found | {"cells": shown, "voices": voices[:most], "voices_total": len(voices)}
+
+    def suggest_functions(
+        self, n: int = 5, label: str = "", conflict: bool = False
+    ) -> dict[str, Any]:
+        """Functions that could be added, for one class or all, each found and judged on different rows.
+
+        With coverage, precision with a 90 % interval and what it rests on, the rows it adds beyond the
+        functions there are, and rows it looks right and wrong about. `conflict`: for rows on which
+        functions quarrel. Pass a `definition` on to try_function or add_function.
+        """
+        found = self.session.suggest(_most(n), label=label or None, conflict=conflict)
+        return {"suggestions": [each.to_dict() for each in found]}
 
     def try_function(
         self, definition: dict[str, Any], name: str = "", replaces: str = ""

@@ -14,6 +14,7 @@ from . import (
     demo,
     project,
     studio,
+    suggesting,
     theorising,
     training,
     tuning,
@@ -163,6 +164,18 @@ ALL: tuple[Command, ...] = (
         "pressed. Keys may be piped in.",
         annotating.arguments,
         annotating.run,
+    ),
+    Simple(
+        "suggest",
+        "Functions that could be added: words, patterns and example rows, and how right each would be.",
+        "Found on one half of the rows, from hand labels and from what the model makes of the others, and\n"
+        "judged on the other half: coverage, how often it is right with a 90 % interval and what that\n"
+        "rests on, the rows it adds, and rows it looks right and wrong about. --accept writes them to\n"
+        "lfs.py.\n\n"
+        "  epoxy suggest spam/ --class spam\n"
+        "  epoxy suggest spam/ --class spam --accept 1 3",
+        suggesting.arguments,
+        suggesting.run,
     ),
     Simple(
         "ask",

@@ -11,6 +11,7 @@ from .edits import Edit, Label, Radii, Remove, SetVotes, Several, Switch
 from .growing import Append
 from .session import Session
 from .state import Change
+from .suggesting import FunctionSuggestion
 from .trials import Trial
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Draft",
     "Edit",
     "Found",
+    "FunctionSuggestion",
     "Label",
     "Radii",
     "Remove",

@@ -99,7 +99,7 @@ def browse(session: SessionVerbs, query: RowQuery) -> Found:
     """Answer a question about rows."""
     outcome, total = session.outcome, session.n_rows
     source = None if query.source is None else known(outcome.workspace, query.source)
-    kept = _numbers(query.selection, total) if query.selection is not None else np.ones(total, bool)
+    kept = row_mask(query.selection, total) if query.selection is not None else np.ones(total, bool)
     if query.find.strip():
         sizes = [split.n_rows for split in outcome.workspace.splits]
         kept &= need_texts(session.texts).found(query.find, sizes)
@@ -176,7 +176,7 @@ def _masks(outcome: Outcome, query: RowQuery, source: Source | None) -> dict[str
         "hand": np.concatenate([each != ABSTAIN for each in workspace.labels.y]),
         "near": near,
         "voted": voted,
-        "flipped": nothing if query.flipped is None else _numbers(query.flipped, total),
+        "flipped": nothing if query.flipped is None else row_mask(query.flipped, total),
     }
 
 
@@ -226,7 +226,7 @@ def _largest(proba: np.ndarray) -> np.ndarray:
     return found
 
 
-def _numbers(rows: Any, total: int) -> np.ndarray:
+def row_mask(rows: Any, total: int) -> np.ndarray:
     """Row numbers as a mask, checked."""
     given = np.asarray(rows)
     if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= total):

@@ -65,6 +65,12 @@ class RowTexts:
             found.append(mask)
         return np.concatenate(found)
 
+    def column_texts(self) -> list[list[str]] | None:
+        """The text column of each split, "" where a text is missing; None where there is no such column."""
+        if self.column is None:
+            return None
+        return [[each or "" for each in p.texts(self.column).to_pylist()] for p in self._parts]
+
     def _lowered(self) -> list[list[Any]]:
         """The texts of each split in lower case: of the text column, or of every column of texts."""
         import pyarrow.compute as pc

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .drafting import Draft
     from .session import Session
     from .state import Change
+    from .suggesting import FunctionSuggestion, Material
 
 
 class SessionVerbs(SessionView):
@@ -30,6 +31,7 @@ class SessionVerbs(SessionView):
 
     lock: threading.RLock
     _rows: Any
+    _material: Material | None = None
 
     @property
     def frames(self) -> Any:
@@ -115,6 +117,49 @@ class SessionVerbs(SessionView):
 
         with self.lock:
             return suggest(self, n, purpose, seed)
+
+    @property
+    def material(self) -> Material:
+        """The words and halves of the rows, made when functions are first suggested."""
+        from .suggesting import Material
+
+        if self._material is None or not self._material.fits(self._state.workspace):
+            self._material = Material(self)
+        return self._material
+
+    def suggest(
+        self,
+        n: int = 5,
+        *,
+        label: str | None = None,
+        rows: Any = None,
+        conflict: bool | Sequence[str] = False,
+        kinds: Sequence[str] = ("keywords", "regex", "like"),
+    ) -> tuple[FunctionSuggestion, ...]:
+        """Functions that could be added, each with what it would vote on and how often it is right.
+
+        Found from hand labels, from what the model makes of other rows and from the words of the rows,
+        on one half of them, and judged on the other half. Each next one counts what it adds beyond the
+        functions there are and the suggestions before it. `save_function(each.definition, each.name)`
+        takes one.
+
+        Parameters
+        ----------
+        label
+            For one class only; else classes take turns.
+        rows
+            For a region: numbers of the rows on which functions are wanted.
+        conflict
+            For rows on which sources quarrel: True, or the names of two that do.
+        kinds
+            Of `keywords`, `regex` and `like` those that are wanted.
+        """
+        from .suggesting import suggest_functions
+
+        with self.lock:
+            return suggest_functions(
+                self, n, label=label, rows=rows, conflict=conflict, kinds=kinds
+            )
 
     def suggest_radius(self, rows: Sequence[int]) -> float:
         """A radius to begin with for `like` these rows, given by number."""

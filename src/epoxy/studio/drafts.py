@@ -87,6 +87,16 @@ class SomeRows:
 
 
 @dataclass(frozen=True)
+class Suggest:
+    """Functions that could be added: for a class, for some rows, or for rows on which sources quarrel."""
+
+    n: Annotated[int, Within(1, 20)] = 5
+    label: Name | None = None
+    rows: tuple[Row, ...] | None = None
+    conflict: bool = False
+
+
+@dataclass(frozen=True)
 class SaveCode:
     """Another text of lfs.py, and the hash of the one it was made from."""
 
@@ -194,6 +204,13 @@ def save_function(room: Room, page: Page, body: SaveFunction) -> Reply:
     return Reply(
         {"change": None if made is None else showing.change(made, "studio"), "name": body.name}
     )
+
+
+def suggest(room: Room, page: Page, body: Suggest) -> Reply:
+    """Functions that could be added; nothing is kept."""
+    rows = None if body.rows is None else list(body.rows)
+    found = room.session.suggest(body.n, label=body.label, rows=rows, conflict=body.conflict)
+    return Reply({"suggestions": [each.to_dict() for each in found]})
 
 
 def suggest_radius(room: Room, page: Page, body: SomeRows) -> Reply:

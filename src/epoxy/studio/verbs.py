@@ -415,6 +415,7 @@ VERBS: dict[str, Verb] = {
     "select": Verb(SomeRows, _select, "What is selected."),
     "draft": Verb(drafts.Draft, drafts.draft, "What a function would do.", newest=True),
     "save_function": Verb(drafts.SaveFunction, drafts.save_function, "Write a function."),
+    "suggest": Verb(drafts.Suggest, drafts.suggest, "Functions that could be added."),
     "suggest_radius": Verb(SomeRows, drafts.suggest_radius, "A radius for rows like these."),
     "code": Verb(Nothing, drafts.code, "The file of functions."),
     "save_code": Verb(drafts.SaveCode, drafts.save_code, "Write the file of functions."),

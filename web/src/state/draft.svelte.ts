@@ -1,6 +1,6 @@
 import { functionName } from "../logic/formats";
 import { Latest } from "../logic/latest";
-import type { ColourBy, Definition, Draft, SourceDetail } from "../protocol";
+import type { ColourBy, Definition, Draft, SourceDetail, Suggested } from "../protocol";
 import type { Studio } from "./studio.svelte";
 
 type Kind = "keywords" | "regex" | "like";
@@ -21,6 +21,7 @@ export class FunctionDraft {
   replaces = $state<string | null>(null);
   reply = $state.raw<Draft | null>(null);
   busy = $state(false);
+  suggested = $state.raw<Suggested[] | null>(null); // until one is saved: the others are about votes of before
   private before: ColourBy = "label";
   private sender = new Latest<{ definition: Definition; begun: number }>(async ({ definition, begun }) => {
     const body = { definition, ...(this.name && { name: this.name }), ...(this.replaces && { replaces: this.replaces }) };
@@ -71,10 +72,14 @@ export class FunctionDraft {
 
   /** Change a function that a form can show. */
   change(source: SourceDetail): void {
-    const { definition } = source;
-    if (!definition || definition.kind === "python") return;
-    this.start(definition.kind, { label: definition.label, name: source.name });
-    this.replaces = source.name;
+    if (source.definition) this.fill(source.definition, source.name, source.name);
+  }
+
+  /** Put a definition into the form, to be looked at before it is saved. */
+  fill(definition: Definition, name: string, replaces: string | null = null): void {
+    if (definition.kind === "python") return;
+    this.start(definition.kind, { label: definition.label, name });
+    this.replaces = replaces;
     if (definition.kind === "keywords") {
       this.words = definition.words.join(", ");
       this.wholeWords = definition.whole_words;
@@ -118,6 +123,7 @@ export class FunctionDraft {
     const saved = await this.studio.call("save_function", { definition, name: this.title, ...(this.replaces && { replaces: this.replaces }) });
     this.busy = false;
     if (!saved) return;
+    this.suggested = null;
     await this.close();
     this.studio.openSource(saved.name);
     if (saved.change) void this.studio.measured(begun, saved.change.seconds);
