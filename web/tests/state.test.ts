@@ -55,6 +55,18 @@ describe("a radius that is tried", () => {
     expect(carrier.bodies("try_radius").length).toBe(1);
     expect(studio.trial.open).toBe(false);
   });
+  test("stands at the slider at once, and its numbers follow the answer", async () => {
+    let answer = (_: unknown) => {};
+    carrier.answers.try_radius = () => new Promise((resolve) => (answer = resolve));
+    studio.trial.try("free", 0.1);
+    studio.trial.try("free", 0.2);
+    expect([studio.trial.wanted, studio.trial.radius, studio.trial.reply]).toEqual([0.2, 0.1, null]);
+    answer(reply); // of 0.1
+    await settle();
+    answer(reply); // of 0.2
+    await settle();
+    expect([studio.trial.wanted, studio.trial.radius, studio.trial.reply]).toEqual([0.2, 0.2, reply]);
+  });
   test("is dropped without an edit", async () => {
     carrier.answers.try_radius = () => reply;
     studio.trial.try("free", 0.1);

@@ -208,7 +208,7 @@ export class Studio {
   private marked(frame: Pushed["marks"]): void {
     const { by, source } = frame.head;
     if (by !== this.shown.by || (source ?? null) !== this.shown.source || !this.scene) return;
-    if (applyMarks(this.scene.marks, frame)) this.painted = this.scene.recolour();
+    if (applyMarks(this.scene.marks, frame)) this.painted = this.scene.recolour(undefined, frame.head.request > 0);
     else void this.colour(this.by);
   }
 
