@@ -68,7 +68,7 @@ class Points:
             block = made.raw(part)
             rows = np.arange(len(block), dtype=np.int32)
             made.squared_norm[part] = kernels.pair_dots(block, block, rows, rows)
-        made.release()
+            made.release()
         return made
 
     @property
@@ -170,5 +170,5 @@ def _looked_through(raw: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.nda
         hashed[part] = row_hashes(block)
         if metric.name == "cosine":
             has[part] = (block != 0).any(axis=1)
-    release(raw)
+        release(raw)
     return hashed, has
