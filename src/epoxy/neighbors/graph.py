@@ -12,7 +12,6 @@ among its neighbours borrows nothing from it.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,15 @@ import numpy as np
 from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
 from . import kernels, store
-from .approximate import NeighbourLists, Recall, Settings, asked_by, build, grown_lists
+from .approximate import (
+    NeighbourLists,
+    Recall,
+    Settings,
+    asked_by,
+    build,
+    folder_in,
+    grown_lists,
+)
 from .build import (
     Checkpoint,
     Made,
@@ -104,10 +111,7 @@ class Graph:
     ) -> Graph:
         """Find most of the nearest rows, and measure how many: for more rows than exact lists suit."""
         points, chosen = Points.of(train), settings or Settings()
-        folder = None
-        if cache is not None:
-            digest = hashlib.blake2b(repr(chosen).encode(), digest_size=8).hexdigest()
-            folder = Path(cache) / f"lists-{train.fingerprint}-{digest}"
+        folder = None if cache is None else folder_in(Path(cache), points, chosen)
         lists = build(points, chosen, folder=folder, progress=progress)
         return cls._listed(train, lists)
 

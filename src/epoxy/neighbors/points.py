@@ -44,7 +44,7 @@ class Points:
     def of(cls, space: Space) -> Self:
         """Those of a space."""
         parts = space.vectors, space.metric, space.node, space.first, space.squared_norm
-        return cls(*parts, lambda: space.fingerprint)
+        return cls(*parts, lambda: _fingerprint(space.metric, space.vectors, space.hashed))
 
     @classmethod
     def over(cls, vectors: Any, metric: str = "cosine") -> Self:
@@ -61,9 +61,10 @@ class Points:
         hashed, has = _looked_through(raw, measure)
         kept = None if has.all() else np.flatnonzero(has).astype(np.int32)
         node, first = group_equal_rows(raw, hashed, kept)
-        digest = hashlib.blake2b(f"{measure.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
-        digest.update(hashed.view(np.uint8).data)
-        made = cls(raw, measure, node, first, np.empty(len(first)), digest.hexdigest)
+        made = cls(
+            *(raw, measure, node, first, np.empty(len(first))),
+            lambda: _fingerprint(measure, raw, hashed),
+        )
         for part in made.blocks():
             block = made.raw(part)
             rows = np.arange(len(block), dtype=np.int32)
@@ -153,6 +154,13 @@ def release(array: np.ndarray) -> None:
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     if base is not None and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)
+
+
+def _fingerprint(metric: Metric, raw: np.ndarray, hashed: np.ndarray) -> str:
+    """From the rows' hashes: the vectors themselves need not be read again."""
+    digest = hashlib.blake2b(f"{metric.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
+    digest.update(hashed.view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _looked_through(raw: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
