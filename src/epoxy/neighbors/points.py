@@ -105,7 +105,10 @@ class Points:
         return self.metric.operands(self.raw(nodes), self.squared_norm[nodes])
 
     def rewritten(self, order: np.ndarray, path: Path) -> Points:
-        """The distinct vectors in another order, in a file of their own: near ones are read together."""
+        """The distinct vectors in another order, in a file of their own: near ones are read together.
+
+        A file that is there is that: whoever changes the order removes it.
+        """
         shape, kind = (len(order), self.dimension), self.vectors.dtype
 
         def blocks() -> Iterator[tuple[slice, np.ndarray]]:
@@ -117,7 +120,8 @@ class Points:
                 self.release()
                 yield part, block
 
-        write_array(path, kind, shape, blocks())
+        if not path.exists():
+            write_array(path, kind, shape, blocks())
         held = np.asarray(np.load(path, mmap_mode="r"))
         every = np.arange(len(order), dtype=np.int32)
         return Points(held, self.metric, every, every, self.squared_norm[order], self.fingerprint)
@@ -130,7 +134,10 @@ class Points:
 def write_array(
     path: Path, kind: Any, shape: tuple[int, int], blocks: Iterator[tuple[slice, np.ndarray]]
 ) -> None:
-    """Write an array block by block, all or nothing: who has the former one mapped goes on reading it."""
+    """Write an array block by block, all or nothing, and wait until it is on the disk.
+
+    Who has a former one mapped goes on reading that.
+    """
 
     def fill(place: Path) -> None:
         file = np.lib.format.open_memmap(place, mode="w+", dtype=kind, shape=shape)
@@ -140,7 +147,7 @@ def write_array(
             release(file)
 
     try:
-        write_whole(path, fill, durable=False)
+        write_whole(path, fill)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written ({error.strerror}); make room, or make its folder writable"
