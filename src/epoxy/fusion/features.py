@@ -65,10 +65,11 @@ class View:
         centre = vectors.mean(axis=0, dtype=np.float64)
         covariance = _products(vectors, centre) / max(1, len(vectors))
         scale = _scales(covariance, centre)
-        axes, spread = _axes(vectors, centre, scale, covariance)
+        axes = _axes(scale, covariance)
         draw = np.random.default_rng(seed)
         # drawn in the vectors' own coordinates: principal axes are unique only up to signs and ties
         n_waves = WAVES if len(centre) < FEW_DIMENSIONS else 0
+        spread = _spread(vectors, centre, scale) if n_waves else 1.0
         size = np.sqrt(2 * BANDWIDTH / max(spread, 1e-12))
         waves = draw.normal(size=(len(centre), n_waves)) * size
         phase = draw.uniform(0, 2 * np.pi, n_waves)
@@ -206,17 +207,20 @@ def _in_principal_axes(correlation: np.ndarray, deviation: np.ndarray) -> bool:
     return dimension / float((correlation**2).sum()) > WHITE
 
 
-def _axes(
-    vectors: np.ndarray, centre: np.ndarray, scale: np.ndarray, covariance: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """The leading axes, each times the fourth root of its variance, and the mean squared distance."""
+def _axes(scale: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """The leading axes, each times the fourth root of its variance."""
     from scipy.linalg import eigh
 
-    dimension = len(centre)
+    dimension = len(scale)
     first = max(0, dimension - AXES)
     scaled = covariance * scale[:, None] * scale
     variance, axes = eigh(scaled, subset_by_index=[first, dimension - 1])
     largest = max(float(variance.max(initial=0.0)), 1e-30)
+    return np.asarray(axes * (np.maximum(variance, 0.0) / largest) ** BEND)
+
+
+def _spread(vectors: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> float:
+    """The mean squared distance between directions of standardised vectors."""
     total = _sum(len(vectors), lambda part: unit_rows((vectors[part] - centre) * scale))
     mean = total / max(1, len(vectors))
-    return axes * (np.maximum(variance, 0.0) / largest) ** BEND, 2 - 2 * float(mean @ mean)
+    return 2 - 2 * float(mean @ mean)
