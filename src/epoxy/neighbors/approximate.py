@@ -14,6 +14,7 @@ which threads meet.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ def approximate_lists(
     """
     points = Points.over(vectors, metric)
     return build(points, settings or Settings(), memory=memory, folder=folder, progress=progress)
+
+
+def folder_in(cache: Path, points: Points, settings: Settings) -> Path:
+    """Where a cache keeps the lists of these points: the name says which, and how they are made."""
+    digest = hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
+    return cache / f"lists-{points.fingerprint()}-{digest}"
 
 
 def build(
