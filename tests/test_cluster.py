@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 
@@ -28,7 +29,7 @@ from epoxy.errors import (
 from epoxy.shards import Kept
 from epoxy.shards.labelling import label
 
-ROWS = 80  # of a shard: eight of them
+ROWS = 160  # of a shard: four of them
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +60,20 @@ def numbers(found: Any) -> list[int]:
     return [int(one["number"]) for one in found]
 
 
-@pytest.mark.parametrize("model", [Epoxy(), Fusion()], ids=["epoxy", "fusion"])
-def test_a_cluster_labels_as_one_process_does(project, client, tmp_path, model):
+def test_a_cluster_labels_as_one_process_does(project, client, tmp_path):
     alone, spread = copy_of(project, tmp_path / "a"), copy_of(project, tmp_path / "b")
     loads = tmp_path / "loads"
     (spread / "words.py").write_text(
         f"open({str(loads)!r}, 'a').write('loaded\\n')\n{clustered.WORDS}", "utf-8"
     )
 
-    label(alone, model=model, rows_per_shard=ROWS)
-    cluster.label(spread, client, model=model, rows_per_shard=ROWS)
+    for model in (Fusion(), Epoxy()):
+        label(alone, model=model, rows_per_shard=ROWS)
+        cluster.label(spread, client, model=model, rows_per_shard=ROWS)
 
-    assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
-    # to know the functions, once in each worker, and on the labelled rows
-    assert loads.read_text("utf-8").count("loaded") <= 1 + 2 + 1
+        assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
+    # twice to know the functions and twice on the labelled rows, and once in each worker
+    assert loads.read_text("utf-8").count("loaded") <= 4 + 2
 
 
 def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
@@ -158,6 +159,7 @@ def test_functions_that_import_what_a_worker_lacks_do_not_travel(
         cluster.label(folder, client, model=Epoxy(), rows_per_shard=ROWS)
 
 
+@pytest.mark.slow
 def test_functions_that_depend_on_where_they_are_loaded_do_not_travel(
     project, client, tmp_path, monkeypatch
 ):
@@ -203,6 +205,33 @@ def test_a_scheduler_without_workers_is_told():
         cluster.connect(empty.scheduler_address, timeout=0.2),
     ):
         pass
+
+
+def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
+    from distributed import LocalCluster, Security
+
+    made = Security.temporary()
+    place = {"ca-file": made.tls_ca_file, "key": made.tls_client_key, "cert": made.tls_client_cert}
+    for name, text in place.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    settings = {
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.tls.ca-file": str(tmp_path / "ca-file"),
+        "distributed.comm.tls.client.key": str(tmp_path / "key"),
+        "distributed.comm.tls.client.cert": str(tmp_path / "cert"),
+    }
+    options = {"n_workers": 1, "processes": False, "protocol": "tls", "dashboard_address": None}
+
+    with LocalCluster(security=made, **options) as running:
+        address = running.scheduler_address
+        with (
+            pytest.raises(ClusterError, match=r"tls://\S+ .*distributed.comm.tls"),
+            cluster.connect(address, timeout=5),
+        ):
+            pass
+        with dask.config.set(settings), cluster.connect(address, timeout=5) as client:
+            assert address.startswith("tls://")
+            assert client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_cluster_without_workers_is_refused():

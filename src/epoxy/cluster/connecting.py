@@ -41,7 +41,8 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Client]
     except (ValueError, RuntimeError, TypeError) as error:
         raise ClusterError(
             f"{scheduler!r} cannot be used as the address of a scheduler ({_first_line(error)}); "
-            "give one such as tcp://10.0.0.1:8786, or tls://…"
+            "give one such as tcp://10.0.0.1:8786, and for tls:// name the files of your certificates in "
+            "distributed.comm.tls of Dask's configuration"
         ) from error
     with client:
         try:
