@@ -57,6 +57,7 @@ _MODULES = (
     "label_models",
     "neighbors",
     "sequences",
+    "shards",
     "studio",
     "theory",
     "weighting",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from . import label_models as label_models
     from . import neighbors as neighbors
     from . import sequences as sequences
+    from . import shards as shards
     from . import studio as studio
     from . import theory as theory
     from . import weighting as weighting

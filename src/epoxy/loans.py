@@ -18,12 +18,18 @@ import numpy as np
 
 from . import neighbors
 from .compiling import compiled
+from .errors import UnknownName
 from .neighbors.column import Support
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
 
 NOBODY = -1
 """In `lender`: no train row lends."""
+EXACT_UP_TO = 300_000
+"""Distinct train vectors up to which "auto" finds all neighbours; approximate ones cost as much there."""
+KINDS = ("auto", "exact", "approximate")
+Neighbours = str | neighbors.Settings
+"""How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,7 @@ class Neighbourhood:
     graphs: tuple[neighbors.Graph, ...] | None = None  # None: every source is searched directly
     places: tuple[np.ndarray | None, ...] = ()  # rows of the spaces; None for all rows
     cache: Path | None = None
+    found: Neighbours = "exact"
 
     @classmethod
     def over(
@@ -126,16 +133,20 @@ class Neighbourhood:
         apart: bool = False,
         graph: bool = True,
         cache: Path | None = None,
+        found: Neighbours = "exact",
         progress: Progress = silent,
     ) -> Neighbourhood:
         """Prepare the splits' vectors once, and their neighbours if edits are to come.
 
-        `apart` leaves rows without a direction apart; without it they are refused.
+        `apart` leaves rows without a direction apart; without it they are refused. Approximate
+        neighbours are found with or without `graph`: a direct search would find other ones.
         """
+        check_neighbours(found)
         sizes = tuple(split.n_rows for split in splits)
         vectors = [split.vectors for split in splits]
         made = cls.of_vectors(sizes, vectors, metric, apart=apart, cache=cache)
-        return made.with_graph(progress) if graph else made
+        made = replace(made, found=found)
+        return made.with_graph(progress) if graph or made.is_approximate else made
 
     @classmethod
     def of_vectors(
@@ -165,9 +176,26 @@ class Neighbourhood:
         """The same with every row's neighbours found, so that edits take milliseconds."""
         if self.spaces is None or self.graphs is not None:
             return self
-        first = neighbors.Graph.build(self.spaces[0], cache=self.cache, progress=progress)
+        train, cache = self.spaces[0], self.cache
+        if self.is_approximate:
+            chosen = None if isinstance(self.found, str) else self.found
+            first = neighbors.Graph.approximate(train, chosen, cache=cache, progress=progress)
+        else:
+            first = neighbors.Graph.build(train, cache=cache, progress=progress)
         others = (first.queries(space, cache=self.cache) for space in self.spaces[1:])
         return replace(self, graphs=(first, *others))
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether a graph of these rows lists most of the neighbours, not all."""
+        if self.spaces is None or self.found == "exact":
+            return False
+        return self.found != "auto" or self.spaces[0].n_nodes > EXACT_UP_TO
+
+    @property
+    def recall(self) -> neighbors.Recall | None:
+        """The share of true neighbours that are known; None where all are."""
+        return None if self.graphs is None else self.graphs[0].recall
 
     def append(self, more: Split, *, apart: bool = False) -> Neighbourhood:
         """The same with rows added to train."""
@@ -284,6 +312,12 @@ class Neighbourhood:
         far = np.full(self.sizes[at], np.inf)
         lender[away], far[away] = row, distance
         return lender, far
+
+
+def check_neighbours(found: Any) -> None:
+    """Refuse a way of finding neighbours that is none."""
+    if not isinstance(found, neighbors.Settings) and found not in KINDS:
+        raise UnknownName.of("way of finding neighbours", found, KINDS)
 
 
 def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:

@@ -180,7 +180,8 @@ class PaperEngine:
         if near.spaces is None:
             return float("nan")
         if self._typical[0] is not near:
-            self._typical = (near, typical_distance(near.spaces[TRAIN]))
+            graph = None if near.graphs is None else near.graphs[TRAIN]
+            self._typical = (near, typical_distance(near.spaces[TRAIN], graph=graph))
         return self._typical[1]
 
     def _extend(self, workspace: Workspace, source: Source, radius: float) -> _Extended:

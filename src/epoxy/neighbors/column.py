@@ -158,6 +158,9 @@ class _Update:
         """Bring the answers of the targets (a mask) up to date with supporting nodes (a mask)."""
         if not sources.any() or not targets.any():
             return
+        if self.graph.lists is not None:  # who is not listed is not looked for
+            self._forward(np.flatnonzero(targets).astype(np.int32))
+            return
         symmetric = self.graph.onto is self.graph.train
         few = FEW * np.count_nonzero(sources) < np.count_nonzero(targets)
         if symmetric and few:

@@ -70,6 +70,7 @@ def open_session(
         rows=rows.tables,
         graph=graph,
         cache=project.cache / "neighbours",
+        neighbours=project.neighbours,
         progress=report("finding neighbours"),
         folder=home,
         labels=splits[0] if project.sequence is not None else None,

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
+from ..loans import Neighbours, check_neighbours
+from ..neighbors import Settings
 
 FILE = "epoxy.toml"
 
@@ -30,6 +32,8 @@ _KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "column": (str,),
         "mentions": (list,),
         "dev": (str,),
+        "neighbours": (str,),
+        "recall": (int, float),
     },
     "model": {
         "kind": (str,),
@@ -87,6 +91,7 @@ class Project:
     labellers: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 60.0
     memory: int = 4 * GIBIBYTE
+    neighbours: Neighbours = "auto"
 
     @classmethod
     def read(cls, folder: str | Path) -> Project:
@@ -140,6 +145,7 @@ class Project:
             votes=_beside(home, raw.get("votes", {}).get("file")),
             options={key: value for key, value in model.items() if key != "kind"},
             labellers=_labellers(raw.get("labellers", {}), path),
+            neighbours=_neighbours(vectors, path),
             seconds=float(limits.get("seconds", 60)),
             memory=int(limits.get("memory", 4) * GIBIBYTE),
             **{
@@ -157,6 +163,7 @@ class Project:
 
         try:
             metric_named(self.metric)
+            check_neighbours(self.neighbours)
             if not self.encoder.endswith(FILES) and self.vector_column is None and self.embeds:
                 resolve(self.encoder, cache=False)
             if self.id is None and (self.votes is not None or self.encoder.endswith(".parquet")):
@@ -298,6 +305,22 @@ def _labellers(raw: Mapping[str, Any], path: Path) -> dict[str, float]:
                 "give the share of its labels that are right, above 0 and up to 1"
             )
     return {name: float(value) for name, value in raw.items()}
+
+
+def _neighbours(vectors: Mapping[str, Any], path: Path) -> Neighbours:
+    """How neighbours are found; a recall is read where they are approximate."""
+    kind: str = vectors.get("neighbours", "auto")
+    if "recall" not in vectors:
+        return kind
+    if kind != "approximate":
+        raise StoreError(
+            f"{path} sets recall under [vectors], which is read only with "
+            'neighbours = "approximate"; add that, or take recall out'
+        )
+    try:
+        return Settings(recall=float(vectors["recall"]))
+    except ParameterError as error:
+        raise StoreError(f"{path}: {error}") from None
 
 
 def _beside(home: Path, value: str | None) -> Path | None:

@@ -6,8 +6,20 @@ that people labelled, never all rows. Where shards are worked on is a `Runner`'s
 
 from __future__ import annotations
 
+from .labelling import Labelled, label
 from .run import Run, Stage
 from .runner import Runner, Serial, Summary
 from .shard import Kept, Piece, Shard
 
-__all__ = ["Kept", "Piece", "Run", "Runner", "Serial", "Shard", "Stage", "Summary"]
+__all__ = [
+    "Kept",
+    "Labelled",
+    "Piece",
+    "Run",
+    "Runner",
+    "Serial",
+    "Shard",
+    "Stage",
+    "Summary",
+    "label",
+]

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from ..engines import Outcome
 from ..fusion import decision
 from ..fusion import evidence as ev
 from ..fusion.calibration import SCALES
@@ -23,8 +24,10 @@ from ..fusion.labelled import Nearby
 from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
 from ..label_models.balance import Detectors, sum_of_triples
 from ..label_models.moments import Moments
+from ..loans import Loans
 from ..numerics import softmax
 from .features import FewVectors, ShardFeatures, features_of, view_of
+from .lending import Lending
 from .opening import World
 from .paper import Concluded, Made, lend_all
 from .ranking import Ranked, rank_rows
@@ -65,7 +68,9 @@ def conclude(world: World) -> Concluded:
     summary = counted.only(columns)
     votes, classes = world.voted.kept, world.few.classes
     prior = engine.prior(classes, lambda: _voted(world, every[columns], summary))
-    loans = None if world.vectors is None else lend_all(world, every[columns], columns)
+    loans = lending = None
+    if world.vectors is not None:
+        loans, lending = lend_all(world, every[columns], columns)
     heard = Heard(votes, every[columns], loans)
     few = world.few
     radii = np.array([far(few.active[at].radius) for at in columns])
@@ -75,7 +80,7 @@ def conclude(world: World) -> Concluded:
     over = _features(world, engine)
     base = _taught(world, heard, base, over, bool(summary.counts.any()))
     made, rows = _corrected(world, engine, base, over)
-    return _concluded(world, engine, heard, made, rows, over)
+    return _concluded(world, engine, heard, made, rows, over, lending)
 
 
 def _voted(world: World, columns: np.ndarray, summary: Moments) -> np.ndarray:
@@ -245,15 +250,18 @@ def _corrected(
     few = None if over is None else FewVectors(world.raw, over)
     engine.see(few)
     rows = [
-        _rows_of(world, base.columns, at, None if few is None else few.matrices[at])
+        stacked(
+            [world.few.active[each].loans[at] for each in base.columns],
+            None if few is None else few.matrices[at],
+        )
         for at in range(len(world.few.splits))
     ]
     spoken = [base.answer(each)[0] for each in rows]
     return engine.corrected(world.few, base, rows, spoken), few
 
 
-def _rows_of(world: World, columns: np.ndarray, at: int, features: np.ndarray | None) -> Rows:
-    loans = [world.few.active[each].loans[at] for each in columns]
+def stacked(loans: list[Loans], features: np.ndarray | None) -> Rows:
+    """Rows as the experts see them, from the loans of each speaking source."""
     names = ("own", "vote", "distance", "lender")
     votes, lent, distance, lender = (
         np.stack([getattr(each, name) for each in loans]) for name in names
@@ -301,6 +309,7 @@ def _concluded(
     made: Corrections,
     few: FewVectors | None,
     over: ShardFeatures | None,
+    lending: Lending | None,
 ) -> Concluded:
     sees = made.fitted.view is not None and over is not None
     answering = Answering(made.fitted, made.base, over.kept if sees and over else None)
@@ -324,7 +333,18 @@ def _concluded(
                 drawn = drawn | unknown
         rankings = partial(Ranked, world.run, stage.kept, world.n_train, called)
         rule = engine.rule(world.few, drawn, made.held, total / world.n_train, rankings)
-    return _made(world, engine, heard, made, replace(made.fitted, rule=rule), both, stage.kept)
+    fitted = replace(made.fitted, rule=rule)
+    spoken, outcome = _made(world, engine, heard, made, fitted, both, stage.kept)
+    return Concluded(spoken, outcome, lending, partial(answer_others, fitted))
+
+
+def answer_others(fitted: Fitted, loans: list[Loans], vectors: np.ndarray | None) -> np.ndarray:
+    """Probabilities of other rows, as `predict_proba` of the fitted model gives them."""
+    mine = [loans[at] for at in fitted.columns]
+    features = None
+    if fitted.view is not None and vectors is not None:
+        features = fitted.view.of(vectors)
+    return fitted.probabilities(with_nearby(fitted, stacked(mine, features)))
 
 
 def answer_shard(
@@ -362,7 +382,7 @@ def _made(
     fitted: Fitted,
     both: list[tuple[np.ndarray, np.ndarray]],
     proba: Kept,
-) -> Concluded:
+) -> tuple[Made, Outcome]:
     every = world.columns
     radii, lending = np.full(len(every), np.nan), np.full(len(every), -1)
     if heard.loans is not None:
@@ -370,4 +390,4 @@ def _made(
         lending[fitted.columns] = np.arange(len(fitted.columns))
     outcome = engine.concluded(world.few, fitted, radii, tuple(each[0] for each in both), made.held)
     spoken = Made(proba, heard.votes, every, heard.loans, lending, radii, fitted.rule)
-    return Concluded(spoken, outcome)
+    return spoken, outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..session.export import label_columns
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting
+from .new_rows import label_rows
 from .opening import World, open_world
 from .paper import Concluded, Made, loans_of
 from .parts import table_of
@@ -35,7 +36,7 @@ class Labelled:
     rows: int
     model: str
     shards: int
-    covered: tuple[float, float]  # train rows with a vote: before extension, and after
+    covered: tuple[float, float] | None  # train rows with a vote: before extension, and after
     scores: Scores
     notes: list[str] = field(default_factory=list)
     failed: tuple[str, ...] = ()  # functions without a vote
@@ -49,6 +50,9 @@ def label(
     runner: Runner | None = None,
     progress: Callable[[str], Progress] = lambda what: silent,
     rows_per_shard: int | None = None,
+    new: str | Path | None = None,
+    vectors: str | Path | None = None,
+    to: str | Path | None = None,
 ) -> Labelled:
     """Label every row of a project folder within so much memory; the labels are those of `epoxy label`.
 
@@ -66,6 +70,13 @@ def label(
         Makes a callback from what is being done.
     rows_per_shard
         How many rows a shard has at most, where memory would allow more.
+    new
+        A file of other rows, which are labelled instead, by the model that the project's rows made.
+    vectors
+        A .npy file with their vectors, where neither their file nor the project's encoder has them.
+    to
+        Where the labels are written; labels/labels.parquet of the project, and labels/NAME.parquet
+        for a file NAME of new rows.
     """
     world = open_world(
         folder,
@@ -76,29 +87,43 @@ def label(
         report=progress,
     )
     try:
-        return _labelled(world)
+        found = conclude(world)
+        if new is None:
+            return _labelled(world, found, None if to is None else Path(to))
+        given = None if vectors is None else Path(vectors)
+        target = world.project.labels / f"{Path(new).stem}.parquet" if to is None else Path(to)
+        path, rows = label_rows(world, found, Path(new), given, target)
+        return replace(_told(world, found, path), rows=rows)
     finally:
         voting.close()
 
 
-def _labelled(world: World) -> Labelled:
+def conclude(world: World) -> Concluded:
+    """Let the project's model make what it makes of all rows."""
     if not world.few.active:
         raise NotIdentifiable("no source is switched on; add a labeling function")
     if isinstance(world.engine, FusionEngine):
-        found = fusion.conclude(world)
-    elif isinstance(world.engine, PaperEngine):
-        found = paper.conclude(world)
-    else:
-        raise ParameterError(
-            f"{world.engine.name} needs all rows at once; label with fusion or epoxy, or in memory"
-        )
-    path, covered = write(world, found)
+        return fusion.conclude(world)
+    if isinstance(world.engine, PaperEngine):
+        return paper.conclude(world)
+    raise ParameterError(
+        f"{world.engine.name} needs all rows at once; label with fusion or epoxy, or in memory"
+    )
+
+
+def _labelled(world: World, found: Concluded, target: Path | None) -> Labelled:
+    path, covered = write(world, found, target)
+    shares = (float(covered[0] / world.n_train), float(covered[1] / world.n_train))
+    return replace(_told(world, found, path), covered=shares)
+
+
+def _told(world: World, found: Concluded, path: Path) -> Labelled:
     return Labelled(
         path,
         sum(map(len, world.run.shards)),
         world.engine.name,
         len(world.run.shards),
-        (covered[0] / world.n_train, covered[1] / world.n_train),
+        None,
         scores_of(found.outcome, world.project.positive),
         world.notes,
         tuple(name for name in world.voted.every if name not in world.voted.sources),
@@ -136,7 +161,7 @@ class Few:
         return mine, self.places[mine] - shard.start
 
 
-def write(world: World, found: Concluded) -> tuple[Path, np.ndarray]:
+def write(world: World, found: Concluded, target: Path | None = None) -> tuple[Path, np.ndarray]:
     """The labels of all rows as one Parquet file, which appears when it is whole."""
     outcome, scanned = found.outcome, world.scanned
     few = [Few.of(outcome, TRAIN, scanned.hand)]
@@ -152,7 +177,7 @@ def write(world: World, found: Concluded) -> tuple[Path, np.ndarray]:
         world.project.classes,
     )
     (covered,) = stage.total("covered")
-    target = world.project.labels / "labels.parquet"
+    target = world.project.labels / "labels.parquet" if target is None else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, lambda path: _join(path, stage.kept, world.run.shards))

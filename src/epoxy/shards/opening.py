@@ -70,6 +70,9 @@ class World:
     vectors: ShardVectors | None
     few: Workspace  # the labelled rows: those of train, and dev
     raw: tuple[np.ndarray | None, ...]  # their vectors
+    given: Any  # what vectors were made of
+    functions: Any  # what votes were made of
+    fits: int  # rows that fit into memory at a time
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -108,8 +111,7 @@ def open_world(
 ) -> World:
     """Read, vote and embed in shards that fit into memory, and take up what was decided."""
     project = Project.read(folder)
-    made = project.make_model() if model is None else model
-    engine = engine_of(made)
+    engine = engine_of(project.make_model() if model is None else model)
     _check(project)
     parts = parts_of(project.rows, "check the path under [rows]")
     apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
@@ -144,7 +146,8 @@ def open_world(
     state = _decided(project, run, scanned, home, few, rows, engine)
     raw = _raw(run, project, scanned, where, rows, given)
     notes = [*map(str, voted.failures), *home.notes]
-    return World(project, engine, run, scanned, voted, where, state.workspace, raw, notes)
+    made = (project, engine, run, scanned, voted, where, state.workspace, raw)
+    return World(*made, given, functions, fits, notes)
 
 
 class _Columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,6 +46,9 @@ class Concluded:
 
     made: Made
     outcome: Outcome
+    lending: Lending | None  # of the sources that lend, in the order of their loans
+    answer: Callable[[list[Loans], np.ndarray | None], np.ndarray]
+    """Probabilities of other rows: who lends to them (active sources), and their vectors."""
 
 
 class MomentsRunner(LabelModelRunner):
@@ -102,11 +105,11 @@ def conclude(world: World) -> Concluded:
     check(engine)
     radii = np.array([resolved(each.tuned, lambda: _auto(world)) for each in few.active])
     every = world.columns
-    lending, loans = np.full(len(every), -1), None
+    number, loans, lending = np.full(len(every), -1), None, None
     reaches = np.flatnonzero(~np.isnan(radii)) if world.vectors is not None else np.empty(0, int)
     if len(reaches):
-        lending[reaches] = np.arange(len(reaches))
-        loans = lend_all(world, every[reaches], reaches)
+        number[reaches] = np.arange(len(reaches))
+        loans, lending = lend_all(world, every[reaches], reaches)
         few = world.few
     stage = run.stage(
         "extended",
@@ -114,7 +117,7 @@ def conclude(world: World) -> Concluded:
         world.voted.kept,
         loans,
         every,
-        lending,
+        number,
         radii,
         few.names,
         few.classes,
@@ -128,8 +131,13 @@ def conclude(world: World) -> Concluded:
     outcome = engine.concluded(few, radii, extended, runner)
     model = runner.fit(few.names, None, engine.balance(few))
     proba = run.stage("proba", predict_shard, stage.kept, few.names, few.classes, Fixed(model))
-    made = Made(proba.finish(), world.voted.kept, every, loans, lending, radii, Rule())
-    return Concluded(made, outcome)
+    made = Made(proba.finish(), world.voted.kept, every, loans, number, radii, Rule())
+
+    def answer(rows: list[Loans], vectors: np.ndarray | None) -> np.ndarray:
+        columns = np.stack([each.extend(far) for each, far in zip(rows, radii)])
+        return np.asarray(model.predict_proba(as_votes(columns, few.names, few.classes)))
+
+    return Concluded(made, outcome, lending, answer)
 
 
 def _auto(world: World) -> float:
@@ -138,7 +146,7 @@ def _auto(world: World) -> float:
     return typical_distance(world.run, world.vectors, world.engine.metric, world.n_train)
 
 
-def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> Kept:
+def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kept, Lending]:
     """Who lends to train rows, kept; and to the labelled rows, in the workspace."""
     assert world.vectors is not None
     counts = world.voted.moments.counts.sum(axis=1)
@@ -161,7 +169,7 @@ def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> Kept:
         assert raw is not None
         answers.append(lend_to_few(world.run, lending, raw, own, "dev-reach"))
     world.with_loans(tuple(answers), active)
-    return kept
+    return kept, lending
 
 
 class Fixed:

@@ -54,9 +54,8 @@ def _shares(width: np.ndarray) -> np.ndarray:
     """Whole numbers below each width, evenly apart and ascending; all of them where there are few."""
     each = width // np.uint64(PIVOTS) + np.uint64(1)
     steps = np.arange(PIVOTS, dtype=np.uint64)
-    return np.minimum(
-        steps * each[:, None], np.maximum(width, np.uint64(1))[:, None] - np.uint64(1)
-    )
+    last = np.maximum(width, np.uint64(1)) - np.uint64(1)
+    return np.asarray(np.minimum(steps * each[:, None], last[:, None]))
 
 
 def _bits(number: float) -> np.uint64:

@@ -207,6 +207,13 @@ def _ask(
     return failures
 
 
+def vote_on(
+    functions: Functions, table: Any, names: Sequence[str], classes: tuple[str, ...]
+) -> Any:
+    """Ask functions about the rows of a table in memory."""
+    return _runner_of(functions).vote(list(names), table, classes)
+
+
 def _place(
     functions: Functions, name: str, key: str, shard: Shard, classes: tuple[str, ...]
 ) -> Path:
