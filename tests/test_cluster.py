@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 
@@ -28,11 +29,11 @@ from epoxy.errors import (
 from epoxy.shards import Kept
 from epoxy.shards.labelling import label
 
-ROWS = 80  # of a shard: eight of them
+ROWS = 160  # of a shard: four of them
 
 
 @pytest.fixture(scope="module")
-def client():
+def runner():
     with cluster.local(workers=2, memory="1GB") as made:
         yield made
 
@@ -48,31 +49,31 @@ def copy_of(project: Path, folder: Path) -> Path:
     return Path(shutil.copytree(project, folder / "copy"))
 
 
-def each(client: Any, folder: Path, do: Any, *more: Any, count: int = 20, **given: Any) -> Any:
+def each(runner: Any, folder: Path, do: Any, *more: Any, count: int = 20, **given: Any) -> Any:
     """The runner on shards over one file, with a stage's folder."""
     kept = Kept(folder / "home" / "stage")
     kept.folder.mkdir(parents=True, exist_ok=True)
-    return cluster.Dask(client, **given).each(do, pieces(folder / "rows", count), kept, *more)
+    return cluster.Dask(runner.client, **given).each(do, pieces(folder / "rows", count), kept, *more)
 
 
 def numbers(found: Any) -> list[int]:
     return [int(one["number"]) for one in found]
 
 
-@pytest.mark.parametrize("model", [Epoxy(), Fusion()], ids=["epoxy", "fusion"])
-def test_a_cluster_labels_as_one_process_does(project, client, tmp_path, model):
+def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
     alone, spread = copy_of(project, tmp_path / "a"), copy_of(project, tmp_path / "b")
     loads = tmp_path / "loads"
     (spread / "words.py").write_text(
         f"open({str(loads)!r}, 'a').write('loaded\\n')\n{clustered.WORDS}", "utf-8"
     )
 
-    label(alone, model=model, rows_per_shard=ROWS)
-    cluster.label(spread, client, model=model, rows_per_shard=ROWS)
+    for model in (Fusion(), Epoxy()):
+        label(alone, model=model, rows_per_shard=ROWS)
+        label(spread, model=model, runner=runner, rows_per_shard=ROWS)
 
-    assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
-    # to know the functions, once in each worker, and on the labelled rows
-    assert loads.read_text("utf-8").count("loaded") <= 1 + 2 + 1
+        assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
+    # twice to know the functions and twice on the labelled rows, and once in each worker
+    assert loads.read_text("utf-8").count("loaded") <= 4 + 2
 
 
 def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
@@ -86,63 +87,63 @@ def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
             assert one[name].equals(other[name]), name
 
 
-def test_summaries_come_in_the_order_of_the_shards(client, tmp_path):
-    found = each(client, tmp_path, clustered.number_late)
+def test_summaries_come_in_the_order_of_the_shards(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.number_late)
 
     assert numbers(found) == list(range(20))
 
 
-def test_constants_reach_every_shard(client, tmp_path):
-    found = each(client, tmp_path, clustered.number, 100, 1000, count=3)
+def test_constants_reach_every_shard(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.number, 100, 1000, count=3)
 
     assert numbers(found) == [1100, 1101, 1102]
 
 
-def test_only_so_many_shards_are_on_the_way_and_none_after_the_end(client, tmp_path):
-    made = each(client, tmp_path, clustered.number, count=100)
+def test_only_so_many_shards_are_on_the_way_and_none_after_the_end(runner, tmp_path):
+    made = each(runner, tmp_path, clustered.number, count=100)
 
     next(made)
-    on_the_way = len(client.futures)
+    on_the_way = len(runner.client.futures)
     made.close()
 
     assert on_the_way <= AHEAD * 2 + 1  # and what is the same for all
-    assert not client.futures
+    assert not runner.client.futures
 
 
-def test_a_shard_may_use_the_threads_of_its_worker(client, tmp_path):
-    found = each(client, tmp_path, clustered.threads, count=2)
+def test_a_shard_may_use_the_threads_of_its_worker(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.threads, count=2)
 
     assert [int(one["threads"]) for one in found] == [1, 1]
 
 
-def test_a_killed_worker_costs_no_answer(client, tmp_path):
-    found = each(client, tmp_path, clustered.end_worker_once)
+def test_a_killed_worker_costs_no_answer(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.end_worker_once)
 
     assert numbers(found) == list(range(20))
 
 
-def test_an_error_of_the_work_comes_as_it_is(client, tmp_path):
+def test_an_error_of_the_work_comes_as_it_is(runner, tmp_path):
     with pytest.raises(AlignmentError, match="rows and vectors differ; write them again"):
-        list(each(client, tmp_path, clustered.refuse))
+        list(each(runner, tmp_path, clustered.refuse))
 
 
-def test_a_full_disk_is_told_with_the_worker(client, tmp_path):
+def test_a_full_disk_is_told_with_the_worker(runner, tmp_path):
     with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for \S+votes"):
-        list(each(client, tmp_path, clustered.fill_disk))
+        list(each(runner, tmp_path, clustered.fill_disk))
 
 
-def test_a_file_that_a_worker_does_not_find_is_told(client, tmp_path):
+def test_a_file_that_a_worker_does_not_find_is_told(runner, tmp_path):
     with pytest.raises(StoreError, match=r"worker tcp://.* does not find .*00000.nothing.npy; put"):
-        list(each(client, tmp_path, clustered.miss_file))
+        list(each(runner, tmp_path, clustered.miss_file))
 
 
-def test_a_worker_without_memory_is_told(client, tmp_path):
+def test_a_worker_without_memory_is_told(runner, tmp_path):
     with pytest.raises(ClusterError, match=r"worker tcp://.* ran out of memory; give a smaller"):
-        list(each(client, tmp_path, clustered.use_all_memory))
+        list(each(runner, tmp_path, clustered.use_all_memory))
 
 
 def test_functions_that_import_what_a_worker_lacks_do_not_travel(
-    project, client, tmp_path, monkeypatch
+    project, runner, tmp_path, monkeypatch
 ):
     folder = copy_of(project, tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -155,11 +156,12 @@ def test_functions_that_import_what_a_worker_lacks_do_not_travel(
         CodeError,
         match=r"do not run on worker .*No module named 'of_the_driver'.*; what travels is",
     ):
-        cluster.label(folder, client, model=Epoxy(), rows_per_shard=ROWS)
+        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
 
 
+@pytest.mark.slow
 def test_functions_that_depend_on_where_they_are_loaded_do_not_travel(
-    project, client, tmp_path, monkeypatch
+    project, runner, tmp_path, monkeypatch
 ):
     folder = copy_of(project, tmp_path)
     monkeypatch.setenv("MONEY_WORD", "gift")
@@ -168,12 +170,12 @@ def test_functions_that_depend_on_where_they_are_loaded_do_not_travel(
     )
 
     with pytest.raises(CodeError, match=r"makes other functions of \['money'\] when it is loaded"):
-        cluster.label(folder, client, model=Epoxy(), rows_per_shard=ROWS)
+        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
 
 
-def test_more_memory_than_a_worker_has_is_refused(project, client):
+def test_more_memory_than_a_worker_has_is_refused(project, runner):
     with pytest.raises(ParameterError, match="--memory 9GB is more than the 1,000 MB that Dask"):
-        cluster.label(project, client, memory="9GB")
+        label(project, runner=runner, memory="9GB")
 
 
 def test_nobody_at_the_address_is_told():
@@ -203,6 +205,33 @@ def test_a_scheduler_without_workers_is_told():
         cluster.connect(empty.scheduler_address, timeout=0.2),
     ):
         pass
+
+
+def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
+    from distributed import LocalCluster, Security
+
+    own = Security.temporary()
+    place = {"ca-file": own.tls_ca_file, "key": own.tls_client_key, "cert": own.tls_client_cert}
+    for name, text in place.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    settings = {
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.tls.ca-file": str(tmp_path / "ca-file"),
+        "distributed.comm.tls.client.key": str(tmp_path / "key"),
+        "distributed.comm.tls.client.cert": str(tmp_path / "cert"),
+    }
+    options = {"n_workers": 1, "processes": False, "protocol": "tls", "dashboard_address": None}
+
+    with LocalCluster(security=own, **options) as running:
+        address = running.scheduler_address
+        with (
+            pytest.raises(ClusterError, match=r"tls://\S+ .*distributed.comm.tls"),
+            cluster.connect(address, timeout=5),
+        ):
+            pass
+        with dask.config.set(settings), cluster.connect(address, timeout=5) as made:
+            assert address.startswith("tls://")
+            assert made.client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_cluster_without_workers_is_refused():
@@ -264,7 +293,7 @@ def test_a_worker_looks_whether_it_sees_what_the_driver_sees(tmp_path):
 
 def test_without_dask_the_cure_is_named(tmp_path):
     (tmp_path / "distributed.py").write_text("raise ImportError(name='distributed')", "utf-8")
-    code = "import epoxy.cluster"
+    code = "from epoxy import cluster; cluster.local"
     paths = os.pathsep.join([str(tmp_path), *sys.path])
 
     told = subprocess.run(

@@ -49,6 +49,7 @@ _HOME = {
 _MODULES = (
     "asking",
     "bench",
+    "cluster",
     "datasets",
     "diagnostics",
     "encoders",
@@ -68,6 +69,7 @@ __all__ = sorted([*_HOME, *_MODULES])
 if TYPE_CHECKING:
     from . import asking as asking
     from . import bench as bench
+    from . import cluster as cluster
     from . import datasets as datasets
     from . import diagnostics as diagnostics
     from . import encoders as encoders

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import VoteError
+from . import clustering
 from .output import say, write_json
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def label_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="label in shards within so much memory, such as 4GB; rows are Parquet then",
     )
+    clustering.arguments(parser)
     parser.add_argument(
         "--new", type=Path, metavar="FILE", help="label the rows of FILE by the project's model"
     )
@@ -93,7 +95,10 @@ def label_arguments(parser: argparse.ArgumentParser) -> None:
 
 def label(options: argparse.Namespace) -> None:
     """Label every row of a project."""
-    if options.memory is not None or options.new is not None:
+    if clustering.asked_for(options):
+        with clustering.runner_of(options) as runner:
+            label_in_shards(options, runner)
+    elif options.memory is not None or options.new is not None:
         label_in_shards(options)
     else:
         _label_in_memory(options)
@@ -141,14 +146,13 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
     from ..progress import bar
     from ..session.opening import PATIENCE
     from ..session.project import Project
-    from ..shards.labelling import MEMORY
     from ..shards.labelling import label as label_project
 
     start = time.perf_counter()
     kind = options.model
     found = label_project(
         options.folder,
-        memory=MEMORY if options.memory is None else options.memory,
+        memory=options.memory,
         model=None if kind is None else Project.read(options.folder).make_model(kind),
         runner=runner,
         progress=lambda what: bar(what, line=PATIENCE),

@@ -1,4 +1,4 @@
-"""A client of a cluster that runs somewhere, or of one that is started here, with its errors in words.
+"""A cluster that runs somewhere, or one that is started here, with its errors in words.
 
 Encryption and everything else that Dask lets one set (`distributed.comm.tls`, `require-encryption`,
 time-outs) comes from Dask's own configuration, in files or in environment variables.
@@ -16,14 +16,12 @@ from distributed import Client, LocalCluster
 
 from ..errors import ClusterError, ParameterError
 from ..shards.budget import bytes_of
-
-LEAVES = 0.8
-"""The share of a worker's memory that Dask lets tasks fill before it gives it no more of them."""
+from .runner import LEAVES, Dask
 
 
 @contextmanager
-def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Client]:
-    """A client of the scheduler at an address such as `tcp://10.0.0.1:8786` or `tls://…`.
+def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Dask]:
+    """The cluster whose scheduler is at an address such as `tcp://10.0.0.1:8786` or `tls://…`.
 
     `timeout` are seconds to wait for it and for its first worker; else what Dask's configuration says
     (`distributed.comm.timeouts.connect`, 30 s).
@@ -41,7 +39,8 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Client]
     except (ValueError, RuntimeError, TypeError) as error:
         raise ClusterError(
             f"{scheduler!r} cannot be used as the address of a scheduler ({_first_line(error)}); "
-            "give one such as tcp://10.0.0.1:8786, or tls://…"
+            "give one such as tcp://10.0.0.1:8786, and for tls:// name the files of your certificates in "
+            "distributed.comm.tls of Dask's configuration"
         ) from error
     with client:
         try:
@@ -51,39 +50,32 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Client]
                 f"the scheduler at {scheduler} has no workers after {seconds:g} s; "
                 f"start some: dask worker {scheduler}"
             ) from error
-        yield client
+        yield Dask(client)
 
 
 @contextmanager
-def local(workers: int | None = None, *, memory: str | int = "2GB") -> Iterator[Client]:
-    """A client of a cluster of processes on this machine, ended with the block.
+def local(workers: int | None = None, *, memory: str | int | None = None) -> Iterator[Dask]:
+    """A cluster of processes on this machine, ended with the block.
 
-    `workers` are as many as this process may use CPUs, unless said; `memory` is what each may take.
+    `workers` are as many as this process may use CPUs, unless said; `memory` is what each may take, else
+    its share of what the machine has.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = cpus if workers is None else workers
     if count < 1:
         raise ParameterError(f"a cluster has at least one worker, got {count}; give 1 or more")
-    limit = int(bytes_of(memory) / LEAVES)
     with (
         LocalCluster(
             n_workers=count,
             threads_per_worker=1,
             processes=True,
-            memory_limit=limit,
+            memory_limit="auto" if memory is None else int(bytes_of(memory) / LEAVES),
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield client
-
-
-def memory_of(client: Client) -> int | None:
-    """Bytes that every worker may fill, by what Dask says of the smallest; None without any limit."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    limits = [each["memory_limit"] for each in workers if each["memory_limit"]]
-    return int(min(limits) * LEAVES) if limits else None
+        yield Dask(client)
 
 
 def _first_line(error: BaseException) -> str:

@@ -18,9 +18,10 @@ import dask
 from distributed import Client, Future
 
 from .. import __version__
-from ..errors import ClusterError
+from ..errors import ClusterError, ParameterError
 from ..shards import Shard, Summary
-from ..shards.runner import Do
+from ..shards.budget import bytes_of
+from ..shards.runner import MEMORY, Do
 from .checking import check_files, check_versions
 from .faults import told
 from .working import Given, keep, work
@@ -31,6 +32,12 @@ AHEAD = 3
 More would keep workers busy past a shard that takes longer than others, and would leave more summaries
 waiting on the workers for their turn.
 """
+SHARDS, SMALLEST, LARGEST = 16, 2_048, 25_000
+"""How many shards there are at least, and rows of one: few enough to be shared out evenly, many enough
+to be worth a task. Not a matter of how many workers there are, so that a run that is taken up with
+more or fewer of them finds its shards again."""
+LEAVES = 0.8
+"""The share of a worker's memory that Dask lets tasks fill before it gives it no more of them."""
 
 
 class Dask:
@@ -45,9 +52,9 @@ class Dask:
 
     Examples
     --------
-    >>> from epoxy import cluster, shards
-    >>> with cluster.local(workers=2, memory="1GB") as client:  # doctest: +SKIP
-    ...     shards.label("spam/", runner=cluster.Dask(client), memory="1GB")
+    >>> import distributed, epoxy
+    >>> client = distributed.Client("tcp://10.0.0.1:8786")  # doctest: +SKIP
+    >>> epoxy.shards.label("spam/", runner=epoxy.cluster.Dask(client))  # doctest: +SKIP
     """
 
     def __init__(self, client: Client, *, patience: float = 60.0) -> None:
@@ -80,6 +87,24 @@ class Dask:
         finally:
             if self.client.status == "running":
                 self.client.cancel([*waiting, given], reason=f"{name} was ended")
+
+    def memory(self, asked: str | int | None) -> str | int:
+        """What a worker may take, as asked, or what Dask says of the smallest; refuses more than that."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [each["memory_limit"] for each in workers if each["memory_limit"]]
+        most = int(min(limits) * LEAVES) if limits else None
+        if asked is None:
+            return MEMORY if most is None else most
+        if most is not None and bytes_of(asked) > most * 1.001:
+            raise ParameterError(
+                f"--memory {asked} is more than the {most / 1e6:,.0f} MB that Dask lets the smallest "
+                "worker fill (four fifths of its memory limit); give less, or start workers with more"
+            )
+        return asked
+
+    def rows_per_shard(self, n_rows: int) -> int:
+        """Rows of a shard at most, by the number of all rows alone."""
+        return min(LARGEST, max(SMALLEST, -(-n_rows // SHARDS)))
 
     def _check(self, shards: Sequence[Shard], constants: Sequence[Any]) -> None:
         """Before anything is sent: that workers fit, and see the files."""

@@ -26,7 +26,7 @@ from .parts import table_of
 from .runner import Runner, Serial, Summary
 from .shard import Kept, Shard, cannot_write
 
-MEMORY, PART = "4GB", "labels.parquet"
+PART = "labels.parquet"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Labelled:
 def label(
     folder: str | Path,
     *,
-    memory: str | int = MEMORY,
+    memory: str | int | None = None,
     model: Any = None,
     runner: Runner | None = None,
     progress: Callable[[str], Progress] = lambda what: silent,
@@ -65,11 +65,12 @@ def label(
     folder
         A project whose rows are Parquet, one file or a folder of parts.
     memory
-        What the process may take, such as `"4GB"`; shards are cut so that it is kept.
+        What the process may take, such as `"4GB"`, or each worker of a cluster; shards are cut so that it
+        is kept. None: 4 GB, or what the workers have.
     model
         Another model than the project's own: `Fusion(...)` or `Epoxy(...)`.
     runner
-        Who works on the shards; None for this process, one after the other.
+        Who works on the shards: this process, one after the other, or `epoxy.cluster`'s.
     progress
         Makes a callback from what is being done.
     rows_per_shard

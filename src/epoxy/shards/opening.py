@@ -106,7 +106,7 @@ def _loans(old: Loans, found: Any, number: int) -> Loans:
 def open_world(
     folder: str | Path,
     *,
-    memory: str | int,
+    memory: str | int | None,
     model: Any,
     runner: Runner,
     most: int | None,
@@ -130,8 +130,9 @@ def open_world(
     sources, table = _sources(project, loaded)
     given, dimension = _vectors(project, parts)
     each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
-    within = budget.bytes_of(memory)
+    within = budget.bytes_of(runner.memory(memory))
     fits = budget.rows_within(within, each, str(project.folder))
+    most = runner.rows_per_shard(parts.n_rows) if most is None else most
     shards = parts.cut(fits if most is None else min(most, fits))
     spare = max(0, int(within - budget.FIXED - each * len(shards[0])))
     run = Run(project.cache / "shards", runner, shards, parts.key, report, spare)

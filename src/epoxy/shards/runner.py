@@ -21,6 +21,9 @@ Do = Callable[..., Summary]
 """A module-level function of a shard and of constants, which are the same for all shards."""
 
 
+MEMORY = "4GB"
+
+
 class Runner(Protocol):
     """Does the same to every shard."""
 
@@ -30,6 +33,12 @@ class Runner(Protocol):
         Shards and constants may be pickled to travel; files of a shard lie where every worker sees them.
         """
 
+    def memory(self, asked: str | int | None) -> str | int:
+        """What one of its processes may take, where so much was asked for."""
+
+    def rows_per_shard(self, n_rows: int) -> int | None:
+        """Rows of a shard at most, so that work can be shared out; None where memory alone decides."""
+
 
 class Serial:
     """Everything in this process, one shard in memory at a time."""
@@ -38,3 +47,10 @@ class Serial:
         """One after the other."""
         for shard in shards:
             yield do(shard, *constants)
+
+    def memory(self, asked: str | int | None) -> str | int:
+        """As asked."""
+        return MEMORY if asked is None else asked
+
+    def rows_per_shard(self, n_rows: int) -> None:
+        """One after the other, there is nothing to share out."""
