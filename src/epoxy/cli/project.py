@@ -166,6 +166,8 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
     if found.covered is not None:
         before, after = found.covered
         say(f"  rows with a vote: {before:.1%}, {after:.1%} after extension")
+    if found.recall is not None:
+        say(f"  neighbours are approximate: {found.recall}")
     _say_scores(found.scores)
     for note in found.notes:
         say(f"! {note}")
@@ -175,6 +177,7 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
         "model": found.model,
         "shards": found.shards,
         "covered": found.covered,
+        "recall": None if found.recall is None else found.recall.value,
         "scores": dict(found.scores),
         "seconds": seconds,
     }

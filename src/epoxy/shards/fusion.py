@@ -138,15 +138,22 @@ def _edges(world: World, heard: Heard) -> np.ndarray:
     if heard.loans is None:
         return ev.edges_between(0, {})
     stage = world.run.stage("distances", sort_distances, heard)
-    total = int(stage.total("count")[0])
-    return ev.edges_between(total, ranked(world.run, stage.kept, ev.edge_ranks(total), "edges"))
+    found, asked = (int(each) for each in stage.total("count", "asked"))
+    total = asked if world.recall is not None else found
+    # lenders that are not listed are farther than those that are
+    ranks = {rank: min(rank, found - 1) for rank in ev.edge_ranks(total if found else 0)}
+    values = ranked(world.run, stage.kept, list(ranks.values()), "edges")
+    return ev.edges_between(total if found else 0, {rank: values[at] for rank, at in ranks.items()})
 
 
 def sort_distances(shard: Shard, kept: Kept, heard: Heard) -> Summary:
     """Distances from a shard's abstaining rows to who would lend."""
     rows = heard.rows(shard)
-    found = rows.distance[(rows.votes < 0) & np.isfinite(rows.distance)]
-    return {"count": keep_sorted(kept, shard, found)}
+    abstains = rows.votes < 0
+    found = rows.distance[abstains & np.isfinite(rows.distance)]
+    lends = (rows.lender >= 0).any(axis=1)
+    asked = np.count_nonzero(abstains[lends])
+    return {"count": keep_sorted(kept, shard, found), "asked": np.array(asked)}
 
 
 # vectors

@@ -13,6 +13,7 @@ from ..engines import Outcome, PaperEngine, Scores, scores_of
 from ..errors import NotIdentifiable, ParameterError
 from ..files import write_whole
 from ..fusion.engine import FusionEngine
+from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
 from ..session.export import label_columns
 from ..votes import ABSTAIN
@@ -40,6 +41,9 @@ class Labelled:
     scores: Scores
     notes: list[str] = field(default_factory=list)
     failed: tuple[str, ...] = ()  # functions without a vote
+    recall: Recall | None = (
+        None  # of approximate neighbours, as measured; None where they are exact
+    )
 
 
 def label(
@@ -128,6 +132,7 @@ def _told(world: World, found: Concluded, path: Path) -> Labelled:
         scores_of(found.outcome, world.project.positive),
         world.notes,
         tuple(name for name in world.voted.every if name not in world.voted.sources),
+        world.recall,
     )
 
 

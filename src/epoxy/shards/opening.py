@@ -19,6 +19,7 @@ from ..engines import Engine, engine_of
 from ..errors import AlignmentError, ParameterError
 from ..inputs import as_float32
 from ..loans import Loans, Neighbourhood
+from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
 from ..running import Limits, Loaded
 from ..running import Runner as FunctionRunner
@@ -73,7 +74,9 @@ class World:
     given: Any  # what vectors were made of
     functions: Any  # what votes were made of
     fits: int  # rows that fit into memory at a time
+    memory: int  # bytes
     notes: list[str] = field(default_factory=list)
+    recall: Recall | None = None  # of neighbours that are approximate
 
     @property
     def n_train(self) -> int:
@@ -148,7 +151,7 @@ def open_world(
     raw = _raw(run, project, scanned, where, rows, given)
     notes = [*map(str, voted.failures), *home.notes]
     made = (project, engine, run, scanned, voted, where, state.workspace, raw)
-    return World(*made, given, functions, fits, notes)
+    return World(*made, given, functions, fits, within, notes)
 
 
 class _Columns:

@@ -20,7 +20,9 @@ from ..label_models.runner import Columns, LabelModelRunner
 from ..loans import Loans
 from ..votes import ABSTAIN, Votes
 from ..weighting import Nearest
+from .budget import FIXED
 from .lending import Lending, Supports, lend, lend_to_few, lends, typical_distance
+from .listing import are_asked, lend_by_lists
 from .opening import World, pick_answers
 from .runner import Summary
 from .shard import Kept, Shard
@@ -160,7 +162,11 @@ def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kep
         world.engine.metric,
         Supports(world.run.spare),
     )
-    kept = lend(world.run, lending)
+    if are_asked(world.project.neighbours, world.n_train):
+        how, room = world.project.neighbours, world.memory - FIXED
+        kept, world.recall = lend_by_lists(world.run, lending, how, room)
+    else:
+        kept = lend(world.run, lending)
     hand = pick_answers(world.run, world.scanned, kept, len(columns))
     answers = [hand]
     if len(world.few.splits) > 1:
