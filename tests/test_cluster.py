@@ -53,7 +53,9 @@ def each(runner: Any, folder: Path, do: Any, *more: Any, count: int = 20, **give
     """The runner on shards over one file, with a stage's folder."""
     kept = Kept(folder / "home" / "stage")
     kept.folder.mkdir(parents=True, exist_ok=True)
-    return cluster.Dask(runner.client, **given).each(do, pieces(folder / "rows", count), kept, *more)
+    return cluster.Dask(runner.client, **given).each(
+        do, pieces(folder / "rows", count), kept, *more
+    )
 
 
 def numbers(found: Any) -> list[int]:
@@ -127,6 +129,13 @@ def test_an_error_of_the_work_comes_as_it_is(runner, tmp_path):
         list(each(runner, tmp_path, clustered.refuse))
 
 
+def test_functions_that_do_not_run_on_a_worker_are_told(runner, tmp_path):
+    with pytest.raises(
+        CodeError, match=r"do not run on worker tcp://.*: lfs.py fails on line 3.*; what travels is"
+    ):
+        list(each(runner, tmp_path, clustered.fail_to_load))
+
+
 def test_a_full_disk_is_told_with_the_worker(runner, tmp_path):
     with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for \S+votes"):
         list(each(runner, tmp_path, clustered.fill_disk))
@@ -142,6 +151,7 @@ def test_a_worker_without_memory_is_told(runner, tmp_path):
         list(each(runner, tmp_path, clustered.use_all_memory))
 
 
+@pytest.mark.slow
 def test_functions_that_import_what_a_worker_lacks_do_not_travel(
     project, runner, tmp_path, monkeypatch
 ):
