@@ -22,9 +22,9 @@ from ..workspace import TRAIN
 from .evidence import Evidence
 from .wording import Wording
 
-LIKELIER, OFTEN = 0.3, 0.5
-"""A column tells a class whose log-odds it raises by so much, and that is right so often, both with a
-standard error to spare."""
+LIKELIER, OFTEN, PART = 0.3, 0.5, 0.4
+"""A column tells a class whose log-odds it raises by so much (or by that part of what the functions there
+are do in the middle, if that is more) and that is right so often, both with a standard error to spare."""
 FEWEST, SHRINK = 4, 4.0
 """Rows of the half that it must hold, and rows' worth of the class's share that its own is drawn to."""
 SEEN, TOLD = 0.5, 0.3
@@ -124,20 +124,39 @@ class Finder:
     """One search for functions; what it reads is the half for finding, and nothing else."""
 
     def __init__(
-        self, evidence: Evidence, columns: Sequence[Columns], own: np.ndarray, lent: np.ndarray
+        self,
+        evidence: Evidence,
+        columns: Sequence[Columns],
+        sources: Sequence[np.ndarray],
+        lent: Any,
     ) -> None:
+        own = votes_for(sources, *evidence.belief.shape)
+        lent = votes_for(lent, *evidence.belief.shape)
         used = evidence.find & evidence.known
         belief = np.where(used[:, None], np.nan_to_num(evidence.belief), 0.0)
         self.used = used
         self.shares = np.clip(belief.sum(axis=0) / max(used.sum(), 1), 0.002, 0.998)
-        self.groups = [_group(each, belief, used, self.shares) for each in columns]
+        least = max(LIKELIER, PART * self._usual(belief, sources))
+        self.groups = [_group(each, belief, used, self.shares, least) for each in columns]
         self.size = belief.sum(axis=0)
         # what a vote for a class on a row is worth, (n_rows, n_classes), to words and to example rows:
         # near rows lend each other votes already
-        self.left = {False: belief * SEEN**own, True: belief * SEEN**lent}
+        self.left: dict[bool, np.ndarray] = {False: belief * SEEN**own, True: belief * SEEN**lent}
         for group in self.groups:
             group.tells &= self._new(group.columns, own) >= NEW
         self.turns = np.zeros(len(self.shares), dtype=int)
+
+    def _usual(self, belief: np.ndarray, sources: Sequence[np.ndarray]) -> float:
+        """How much the functions there are raise the log-odds of what they vote, in the middle."""
+        found = []
+        for said in sources:
+            for label in np.unique(said[self.used & (said != ABSTAIN)]).tolist():
+                rows = np.flatnonzero(self.used & (said == label))
+                right = (belief[rows, label].sum() + SHRINK * self.shares[label]) / (
+                    len(rows) + SHRINK
+                )
+                found.append(float(log_odds(min(right, 0.999)) - log_odds(self.shares[label])))
+        return float(np.median(found)) if found else 0.0
 
     def restrict(self, region: np.ndarray) -> None:
         """Count rows of a region alone; (n_rows,) bool."""
@@ -218,17 +237,18 @@ class Finder:
         return worth, bundle, group, np.array(chosen)
 
 
-def votes_for(columns: Sequence[Sequence[np.ndarray]], n_rows: int, n_classes: int) -> np.ndarray:
-    """How many sources vote for each class on each row; one column per split of each source."""
+def votes_for(columns: Sequence[np.ndarray], n_rows: int, n_classes: int) -> np.ndarray:
+    """How many columns vote for each class on each row."""
     found = np.zeros((n_rows, n_classes), dtype=np.int32)
-    for parts in columns:
-        said = np.concatenate(list(parts))
+    for said in columns:
         rows = np.flatnonzero(said != ABSTAIN)
         found[rows, said[rows]] += 1
     return found
 
 
-def _group(columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.ndarray) -> Group:
+def _group(
+    columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.ndarray, by: float
+) -> Group:
     rows = columns.rows
     count = (columns.holds.T @ used[rows].astype(np.float64))[:, None]
     right = columns.holds.T @ belief[rows]
@@ -236,6 +256,6 @@ def _group(columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.nd
     least = often - np.sqrt(often * (1 - often) / (count + SHRINK))
     base = log_odds(shares)
     likelier = log_odds(np.clip(least, 1e-6, 1 - 1e-6)) - base
-    tells = (likelier > LIKELIER) & (least >= OFTEN) & (count >= FEWEST)
+    tells = (likelier > by) & (least >= OFTEN) & (count >= FEWEST)
     lift = np.clip(log_odds(np.clip(often, 1e-6, 1 - 1e-6)) - base, 0.0, 8.0)
     return Group(columns, lift, tells, np.zeros(len(count), dtype=bool))
