@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ from epoxy.session import FunctionSuggestion
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
 ).resolve()
+CACHE = Path(tempfile.gettempdir()) / "epoxy-suggestions"
+"""Where neighbours are kept from one draw to the next."""
 HAND = (0, 100, None)
 FEWEST = 50
 """Test rows that a function must vote on for its share of right ones to be called its precision."""
@@ -143,7 +146,8 @@ def _session(case: Case, sources: np.ndarray) -> Session:
     task = case.task
     model = Fusion(scoring=task.scoring.name, positive=task.positive)
     dev = None if case.dev is None else _with(case.dev, sources, [], [], truth=True)
-    return Session(_with(task.train, sources, [], []), dev, model, rows=case.texts)
+    train = _with(task.train, sources, [], [])
+    return Session(train, dev, model, rows=case.texts, cache=CACHE)
 
 
 def _with(

@@ -48,7 +48,7 @@ class Evidence:
 def gather(outcome: Outcome, find: np.ndarray) -> Evidence:
     """What a model and hand labels say now."""
     labels, n_classes = outcome.workspace.labels, len(outcome.workspace.classes)
-    usable = outcome.proba and not outcome.problem
+    usable = outcome.proba and not outcome.problem and _anybody(outcome.workspace)
     held = (
         np.concatenate(outcome.proba).astype(float)
         if usable
@@ -67,6 +67,12 @@ def gather(outcome: Outcome, find: np.ndarray) -> Evidence:
     belief = held.copy()
     belief[hand != ABSTAIN] = np.eye(n_classes)[hand[hand != ABSTAIN]]
     return Evidence(find, belief, held, hand, fair)
+
+
+def _anybody(workspace: Workspace) -> bool:
+    """Whether anybody says anything that a model could rest on."""
+    own = (column for each in workspace.active for column in each.own)
+    return workspace.labels.count > 0 or any((each != ABSTAIN).any() for each in own)
 
 
 def _numbers(labels: HandLabels) -> np.ndarray:

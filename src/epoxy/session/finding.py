@@ -2,7 +2,7 @@
 
 Columns that say "this row holds that" are ranked by how many rows of a class they would newly reach and
 how much likelier the class is there. The best are bundled: words with words into one function, example
-rows with example rows. Classes take turns, the one that functions reach least first, because functions
+rows with example rows. Classes take turns, the one with most rows left to reach first, because functions
 for one class alone tilt every label towards it; each bundle counts only what the ones before leave over.
 """
 
@@ -22,9 +22,9 @@ from ..workspace import TRAIN
 from .evidence import Evidence
 from .wording import Wording
 
-LIKELIER, OFTEN = 0.3, 0.5
-"""A column tells a class whose log-odds it raises by so much, and that is right so often, both with a
-standard error to spare."""
+LIKELIER, OFTEN, PART = 0.3, 0.5, 0.5
+"""A column tells a class whose log-odds it raises by so much and that is right so often, both with a standard
+error to spare, and that raises them by this part of what the functions there are do in the middle."""
 FEWEST, SHRINK = 4, 4.0
 """Rows of the half that it must hold, and rows' worth of the class's share that its own is drawn to."""
 SEEN, TOLD = 0.5, 0.3
@@ -35,7 +35,9 @@ NEW = 0.1
 """A column is in question for a class that nobody votes on this share of its rows."""
 EXAMPLES, REACHES = 400, (8, 32, 128)
 """Rows tried as examples, and how many rows one of them reaches at the radii that are tried."""
-MOST = {"keywords": 12, "regex": 1, "like": 8}
+HARDER = 0.5
+"""What example rows count beside words, which a person can read."""
+MOST = {"keywords": 20, "regex": 1, "like": 8}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +126,39 @@ class Finder:
     """One search for functions; what it reads is the half for finding, and nothing else."""
 
     def __init__(
-        self, evidence: Evidence, columns: Sequence[Columns], own: np.ndarray, lent: np.ndarray
+        self,
+        evidence: Evidence,
+        columns: Sequence[Columns],
+        sources: Sequence[np.ndarray],
+        lent: Any,
     ) -> None:
+        own = votes_for(sources, *evidence.belief.shape)
+        lent = votes_for(lent, *evidence.belief.shape)
         used = evidence.find & evidence.known
         belief = np.where(used[:, None], np.nan_to_num(evidence.belief), 0.0)
         self.used = used
         self.shares = np.clip(belief.sum(axis=0) / max(used.sum(), 1), 0.002, 0.998)
-        self.groups = [_group(each, belief, used, self.shares) for each in columns]
+        usual = self._usual(belief, sources)
+        self.groups = [_group(each, belief, used, self.shares, usual) for each in columns]
         self.size = belief.sum(axis=0)
         # what a vote for a class on a row is worth, (n_rows, n_classes), to words and to example rows:
         # near rows lend each other votes already
-        self.left = {False: belief * SEEN**own, True: belief * SEEN**lent}
+        self.left: dict[bool, np.ndarray] = {False: belief * SEEN**own, True: belief * SEEN**lent}
         for group in self.groups:
             group.tells &= self._new(group.columns, own) >= NEW
         self.turns = np.zeros(len(self.shares), dtype=int)
+
+    def _usual(self, belief: np.ndarray, sources: Sequence[np.ndarray]) -> float:
+        """How much the functions there are raise the log-odds of what they vote, in the middle."""
+        found = []
+        for said in sources:
+            for label in np.unique(said[self.used & (said != ABSTAIN)]).tolist():
+                rows = np.flatnonzero(self.used & (said == label))
+                right = (belief[rows, label].sum() + SHRINK * self.shares[label]) / (
+                    len(rows) + SHRINK
+                )
+                found.append(float(log_odds(min(right, 0.999)) - log_odds(self.shares[label])))
+        return float(np.median(found)) if found else 0.0
 
     def restrict(self, region: np.ndarray) -> None:
         """Count rows of a region alone; (n_rows,) bool."""
@@ -145,9 +166,13 @@ class Finder:
             left[~region] = 0.0
 
     def next(self, labels: Sequence[int]) -> Bundle | None:
-        """The best bundle of the class whose turn it is, or of the next that has any."""
-        need = self.left[False].sum(axis=0) / np.maximum(self.size, 1e-9)
-        for label in sorted(labels, key=lambda each: (self.turns[each], -need[each])):
+        """The best bundle of the class whose turn it is, or of the next that has any.
+
+        No class is two bundles ahead of another: where nothing tells one, there are fewer.
+        """
+        need, last = self.left[False].sum(axis=0), min(self.turns[each] for each in labels)
+        turn = [each for each in labels if self.turns[each] == last]
+        for label in sorted(turn, key=lambda each: -need[each]):
             made = [self._bundled(group, label) for group in self.groups]
             best = max((each for each in made if each), key=lambda each: each[0], default=None)
             if best is not None:
@@ -213,22 +238,24 @@ class Finder:
             gain[at] = 0.0
         if not chosen:
             return None
+        worth *= HARDER if columns.kind == "like" else 1.0
         parts = tuple(columns.names[each] for each in chosen)
         bundle = Bundle(label, columns.kind, parts, columns.radius)
         return worth, bundle, group, np.array(chosen)
 
 
-def votes_for(columns: Sequence[Sequence[np.ndarray]], n_rows: int, n_classes: int) -> np.ndarray:
-    """How many sources vote for each class on each row; one column per split of each source."""
+def votes_for(columns: Sequence[np.ndarray], n_rows: int, n_classes: int) -> np.ndarray:
+    """How many columns vote for each class on each row."""
     found = np.zeros((n_rows, n_classes), dtype=np.int32)
-    for parts in columns:
-        said = np.concatenate(list(parts))
+    for said in columns:
         rows = np.flatnonzero(said != ABSTAIN)
         found[rows, said[rows]] += 1
     return found
 
 
-def _group(columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.ndarray) -> Group:
+def _group(
+    columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.ndarray, usual: float
+) -> Group:
     rows = columns.rows
     count = (columns.holds.T @ used[rows].astype(np.float64))[:, None]
     right = columns.holds.T @ belief[rows]
@@ -236,6 +263,6 @@ def _group(columns: Columns, belief: np.ndarray, used: np.ndarray, shares: np.nd
     least = often - np.sqrt(often * (1 - often) / (count + SHRINK))
     base = log_odds(shares)
     likelier = log_odds(np.clip(least, 1e-6, 1 - 1e-6)) - base
-    tells = (likelier > LIKELIER) & (least >= OFTEN) & (count >= FEWEST)
     lift = np.clip(log_odds(np.clip(often, 1e-6, 1 - 1e-6)) - base, 0.0, 8.0)
+    tells = (likelier > LIKELIER) & (least >= OFTEN) & (lift >= PART * usual) & (count >= FEWEST)
     return Group(columns, lift, tells, np.zeros(len(count), dtype=bool))

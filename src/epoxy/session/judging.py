@@ -28,6 +28,8 @@ SHIFT, SPREAD = 0.0, 1.0
 """How far the model's word is thought to be off, give or take."""
 WORTH, WORTHS_SPREAD = 4.0, 0.7
 """Hand labels that its word is thought to be worth, give or take (in logarithms)."""
+HEARD = 0.7
+"""What one hand label counts: labels of rows that are alike tell less than their number."""
 UNKNOWN = 2.0
 """Rows' worth of even odds where there is no model."""
 _POINTS = 400
@@ -68,18 +70,19 @@ class Judge:
     def precision(self, label: int, voted: np.ndarray) -> Precision:
         """Of a function that votes `label` on some rows; (n_rows,) bool."""
         right, hand = self._hand(label, voted)
+        good, bad = HEARD * right, HEARD * (hand - right)
         rows = int((voted & ~self.evidence.find).sum())
         said = self._model(label, voted)
         if said is None:
             basis = "hand labels"
-            shape = np.array([UNKNOWN / 2 + right]), np.array([UNKNOWN / 2 + hand - right])
+            shape = np.array([UNKNOWN / 2 + good]), np.array([UNKNOWN / 2 + bad])
             weight = np.ones(1)
         else:
             basis = "hand labels and model" if hand else "model"
             prior = _shifted(said)
-            first = (WORTHS * prior[:, None] + right).ravel()
-            second = (WORTHS * (1 - prior[:, None]) + hand - right).ravel()
-            chances = self._learned(voted) + _log_chance(said, right, hand)
+            first = (WORTHS * prior[:, None] + good).ravel()
+            second = (WORTHS * (1 - prior[:, None]) + bad).ravel()
+            chances = self._learned(voted) + _log_chance(said, good, good + bad)
             weight = np.exp(chances - chances.max()).ravel()
             shape, weight = (first, second), weight / weight.sum()
         value, low, high = _quantiles(*shape, weight)
@@ -110,7 +113,7 @@ class Judge:
             times[rows] += 1
         for label, rows, said in heard:
             assert said is not None
-            weight = 1 / times[rows]
+            weight = HEARD / times[rows]
             right = float(weight[self.evidence.hand[rows] == label].sum())
             chances = chances + _log_chance(said, right, float(weight.sum()))
         return np.asarray(chances)

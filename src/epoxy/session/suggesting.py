@@ -16,7 +16,7 @@ from ..workspace import TRAIN, Workspace
 from .browsing import in_conflict, nobody_votes, quarrels, row_mask
 from .edits import known
 from .evidence import digests_of, gather
-from .finding import Bundle, Columns, Finder, example_columns, votes_for, word_columns
+from .finding import Bundle, Columns, Finder, example_columns, word_columns
 from .judging import Judge, Precision
 from .voting import votes_of
 from .wording import Wording, read_wording
@@ -156,13 +156,10 @@ class _Suggesting:
                 "nothing says what any row is, so no function can be suggested; "
                 "label some rows, or write a first function"
             )
-        own = [each.own for each in self.workspace.active]
-        lent = list(zip(*(extended.columns for extended in self.outcome.extended)))
-        sizes = session.n_rows, len(self.workspace.classes)
+        own = [np.concatenate(each.own) for each in self.workspace.active]
+        lent = [np.concatenate(each) for each in zip(*(x.columns for x in self.outcome.extended))]
         columns = [each for each in material.columns if each.kind in kinds]
-        self.finder = Finder(
-            self.evidence, columns, votes_for(own, *sizes), votes_for(lent, *sizes)
-        )
+        self.finder = Finder(self.evidence, columns, own, lent)
         if region is not None:
             self.finder.restrict(region)
         self.names = set(session.sources)
