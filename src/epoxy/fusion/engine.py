@@ -322,6 +322,7 @@ class FusionEngine:
             return decision.macro_rule(proba[TRAIN], int(drawn.sum()))
         positive = positive_index(self.parameters.positive, workspace.classes)
         assert positive is not None  # checked with the parameters
+        drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
         right = labels.labels[drawn] == positive
         before = softmax(self._before()[TRAIN])
         return decision.f1_rule(proba[TRAIN], before, positive, held[drawn, positive], right)
