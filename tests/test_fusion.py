@@ -23,6 +23,7 @@ from epoxy.errors import (
 )
 from epoxy.fusion.calibration import fit_scales
 from epoxy.fusion.correction import believed
+from epoxy.fusion.fallible import evenly
 from epoxy.fusion.features import Features
 from epoxy.fusion.groups import Likest, Spacing
 from oracles.fusion import Oracle
@@ -350,7 +351,8 @@ def test_labels_say_how_sure_the_model_may_be() -> None:
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
     def scale(count: int, noise: float) -> float:
-        q = believed(proba[:count], y[:count], np.full(count, noise))
+        like = evenly(y[:count], np.full(count, noise), proba.shape[1])
+        q = believed(proba[:count], like)
         return fit_scales(np.ones(3), logits[:count], q, np.full(count, 2))[2]
 
     assert scale(400, 0.0) < scale(40, 0.0) < 1.0

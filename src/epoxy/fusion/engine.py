@@ -361,7 +361,9 @@ class FusionEngine:
             return decision.macro_rule(mean, int(drawn.sum()))
         positive = self.positive(workspace.classes)
         assert positive is not None  # checked with the parameters
-        right = workspace.labels.labels[drawn] == positive
+        labels = workspace.labels
+        drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
+        right = labels.labels[drawn] == positive
         return decision.f1_rule(ranked(positive), positive, held[drawn, positive], right)
 
     def _before(self) -> list[np.ndarray]:
