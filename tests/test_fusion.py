@@ -119,7 +119,7 @@ def test_votes_without_vectors_follow_the_formulas() -> None:
 
     model, _ = assert_follows_the_formulas(bare)
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
 
 
 def test_rows_without_a_vector_follow_the_formulas() -> None:
@@ -240,11 +240,10 @@ def test_copies_of_a_source_follow_the_formulas() -> None:
 def test_a_silenced_copy_is_shown_with_its_vote_and_whose_copy_it_is() -> None:
     """Where the copy alone votes, nobody else says anything: the vote stands beside the prior."""
     train, hand, other = (with_vectors(each, None) for each in three())
-    names = [*train.votes.sources, "twin"]
+    names = [*train.votes.sources[:2], "twin"]  # of two sources silence says nothing
 
     def copied(split, lone=False):
-        last = split.votes.matrix[:, :1]
-        matrix = np.hstack([split.votes.matrix, last])
+        matrix = split.votes.matrix[:, [0, 1, 0]]
         if lone:
             matrix[0] = -1
             matrix[0, -1] = 1
@@ -379,7 +378,7 @@ def test_vectors_of_noise_follow_the_formulas() -> None:
         tuple(with_vectors(each, rng.normal(size=each.vectors.shape)) for each in three())
     )
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
 
 
 def test_labels_without_a_single_vote_follow_the_formulas() -> None:
@@ -607,7 +606,7 @@ def test_without_vectors_only_votes_speak(train: Split, dev: Split, test: Split)
 
     model = Fusion().fit(bare[0], bare[1])
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
     assert model.score(bare[2]) > 0.7
     assert "no vectors" in str(model.report(bare[2]))
 
@@ -615,12 +614,33 @@ def test_without_vectors_only_votes_speak(train: Split, dev: Split, test: Split)
 def test_rows_nobody_knows_have_the_prior(train: Split) -> None:
     nobody = Split(Votes([[-1] * 6, [1] + [-1] * 5], classes=CLASSES))
 
-    model = Fusion().fit(Split(train.votes))
+    votes = train.votes.matrix.copy()
+    votes[::2] = np.where(votes[::2] >= 0, 1 - votes[::2], -1)  # sources that name both classes
+
+    model = Fusion().fit(Split(train.votes.with_matrix(votes)))
 
     assert model.known(nobody).tolist() == [False, True]
     np.testing.assert_allclose(model.predict_proba(nobody)[0], model.class_balance_)
     assert "nothing is known about 1 rows" in str(model.report(nobody))
     assert "nothing is known" in str(model.explain(nobody, 0))
+
+
+def test_the_silence_of_one_sided_sources_speaks_where_vectors_do_not(train: Split) -> None:
+    """Nobody says spam of a row: that is known of it, and told."""
+    nobody = Split(Votes([[-1] * 4], classes=CLASSES))
+    spam = train.votes.matrix[:, [1, 3, 5, 0]]  # three that say spam, and one that says ham
+
+    model = Fusion(class_balance=[0.5, 0.5]).fit(Split(Votes(spam, classes=CLASSES)))
+
+    assert model.predict_proba(nobody)[0, 0] > 0.55
+    assert model.known(nobody).all()
+    assert "the silence of sources that name one class" in str(model.explain(nobody, 0))
+
+
+def test_sources_that_never_disagree_are_not_asked_how_they_agree(train: Split) -> None:
+    model = Fusion().fit(Split(train.votes.with_matrix(np.minimum(train.votes.matrix, 0))))
+
+    assert list(model.weights_) == ["majority", "reach"]
 
 
 def test_no_votes_and_no_labels_is_the_prior(train: Split) -> None:

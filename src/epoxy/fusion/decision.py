@@ -1,17 +1,13 @@
-"""The class balance the posterior starts from, and the rule a decision ends with."""
+"""The rule a decision ends with."""
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..engines.base import most_probable
-from ..errors import NotIdentifiable
 from ..scoring import ratios
-from ..votes import Votes
 
 SCORINGS = ("accuracy", "f1", "f1_macro")
 ENOUGH = 100
@@ -22,32 +18,6 @@ HALF = 10.0
 """Random positives that weigh as much as the square-root rule."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
-
-
-def voted(votes: Votes) -> np.ndarray:
-    """Class shares where no true label is known: a mean of three weak witnesses.
-
-    The majority vote over rows with votes, what the triplet model learns from how sources agree (if
-    the votes can tell), and equal shares. Each alone is far off somewhere; their mean less so.
-    """
-    from ..label_models import Triplet
-
-    n_classes = votes.n_classes
-    equal = np.full(n_classes, 1 / n_classes)
-    if not votes.n_sources or not votes.cast.any():
-        return equal
-    patterns = votes.patterns
-    matrix = votes.matrix.T if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
-    cast = counts.sum(axis=1)
-    spoken = cast > 0
-    shares = counts[spoken] / cast[spoken, None]
-    witnesses = [equal, times[spoken] @ shares / times[spoken].sum()]
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        witnesses.append(np.asarray(Triplet(class_balance="learn").fit(votes).class_balance_))
-    return np.asarray(np.mean(witnesses, axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,9 @@ of the train rows are read three times, and nothing is searched. A hand label st
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
+from ..label_models import Triplet
 from ..label_models.pair_counts import PairCounts
 from ..loans import Loans
 from ..neighbors.workers import single_threaded_blas
@@ -29,6 +32,7 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
+from .balance import Balance, guessed
 from .calibration import SCALES
 from .choice import looks_chosen
 from .fitted import Fitted, Rows, read
@@ -130,17 +134,18 @@ class FusionEngine:
         self._take_up_vectors(workspace)
         columns = self._distinct(workspace)
         votes = self._reduced(workspace, columns)
-        prior = self._prior(votes, workspace.classes)
+        balance = self._balance(votes, workspace.classes)
+        prior = balance.shares
         radii = np.array([_far(workspace.active[at].radius) for at in columns])
         edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
         rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
-        parts = (None, None, None, vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None)
-        base = Fitted(prior, columns, radii, edges, *parts, decision.Rule())
-        said = [self._by_votes(base, each) for each in rows]
+        parts = (vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None, decision.Rule())
+        base = Fitted(balance, columns, radii, edges, None, None, None, None, *parts)
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return base, rows, said
+            return _of_votes_alone(base, votes), rows, []
+        said = [base.of_votes(each) for each in rows]
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
             assert part.features is not None
@@ -155,10 +160,7 @@ class FusionEngine:
         Hand labels may still find vectors telling that votes at chance do not: they are asked both ways,
         and what foretells labels held out better is taken.
         """
-        base = replace(
-            base, radii=np.full(len(base.radii), np.nan), edges=np.zeros_like(base.edges)
-        )
-        said = [self._by_votes(base, each) for each in rows]
+        said = [base.of_votes(each) for each in rows]
         blind = [replace(each, features=None) for each in rows]
         taught = self._taught(workspace, base, blind, said)
         if self._vectors is None or workspace.labels.count < FEWEST_TO_ASK:
@@ -190,15 +192,6 @@ class FusionEngine:
             self._vectors = Vectors(splits, self.parameters.seed, apart=apart)
         if self._teaching.vectors is not self._vectors:
             self._teaching = Teaching(self._vectors)
-
-    def _by_votes(self, base: Fitted, rows: Rows) -> dict[str, np.ndarray]:
-        """What the experts say that need no vector."""
-        counts = ev.vote_counts(rows.votes, len(base.prior))
-        tables = (rows.votes, rows.lent, rows.distance, base.radii, base.edges)
-        return {
-            "majority": ev.majority(counts, base.prior),
-            "reach": ev.reach(*tables, len(base.prior)),
-        }
 
     def _finish(
         self,
@@ -279,11 +272,11 @@ class FusionEngine:
         names = tuple(workspace.names[at] for at in columns)
         return Votes.of_checked(matrix.T.copy(order="F"), names, workspace.classes)
 
-    def _prior(self, votes: Votes, classes: tuple[str, ...]) -> np.ndarray:
+    def _balance(self, votes: Votes, classes: tuple[str, ...]) -> Balance:
         given = self.parameters.class_balance
         if given is not None:
-            return checked_shares(given, classes, "Fusion")
-        return decision.voted(votes)
+            return Balance.given(checked_shares(given, classes, "Fusion"))
+        return guessed(votes)
 
     def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
         """One source's distances to its abstaining train rows, ascending; sorted once per column."""
@@ -376,6 +369,16 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
+
+
+def _of_votes_alone(base: Fitted, votes: Votes) -> Fitted:
+    """Nothing is lent; how sources agree speaks in place of vectors, where it tells anything."""
+    table = None
+    with warnings.catch_warnings(), suppress(NotIdentifiable):
+        warnings.simplefilter("ignore")
+        table = Triplet(class_balance=base.prior).fit(votes).log_likelihood_
+    silent = np.full(len(base.radii), np.nan)
+    return replace(base, radii=silent, edges=np.zeros_like(base.edges), agreement=table)
 
 
 def _refuse(problem: str) -> Any:

@@ -1,0 +1,101 @@
+"""The class balance the posterior starts from, where no true label is known, and how sure it is.
+
+Sources that name every class (*voters*): with Pr(right) = a on average, their vote shares s are off the
+balance by no more than their errors, |π − s| ≤ 1 − a in total variation, and errors that are as frequent
+either way are a guess. Of all balances that this allows the one nearest to equal shares is taken: a
+skew of the votes counts only as far as errors cannot explain it.
+
+Sources that name one class each say little about how often: the mean of three weak witnesses.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import NotIdentifiable
+from ..label_models.moments import Moments, moments
+from ..label_models.readings import VOTER, read
+from ..label_models.solvers import SOLVERS
+from ..label_models.triplet import Triplet, solve_units
+from ..votes import Votes
+
+FEWEST_VOTERS, MOST_VOTES = 3, 0.5
+"""Voters speak for the balance if there are so many, and they cast so large a share of the votes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Class shares, and the least and the most each may be as far as the votes tell."""
+
+    shares: np.ndarray  # (n_classes,)
+    low: np.ndarray  # (n_classes,)
+    high: np.ndarray  # (n_classes,)
+
+    @classmethod
+    def given(cls, shares: np.ndarray) -> Balance:
+        """Shares that somebody knows."""
+        return cls(shares, shares, shares)
+
+
+def guessed(votes: Votes) -> Balance:
+    """The balance of rows of which no true label is known."""
+    n_classes = votes.n_classes
+    equal = np.full(n_classes, 1 / n_classes)
+    if not votes.n_sources or not votes.cast.any():
+        return Balance(equal, np.zeros(n_classes), np.ones(n_classes))
+    cast, summary = _cast(votes), moments(votes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        errors = _errors_of_voters(summary)
+        if errors is not None:
+            return _within_errors(cast, errors)
+        return _of_witnesses(votes, cast)
+
+
+def _cast(votes: Votes) -> np.ndarray:
+    """The majority vote over rows with votes: the mean of their vote shares."""
+    patterns = votes.patterns
+    matrix = votes.matrix.T if patterns is None else patterns.votes
+    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    counts = np.stack([(matrix == label).sum(axis=0) for label in range(votes.n_classes)], axis=1)
+    total = counts.sum(axis=1)
+    spoken = total > 0
+    shares = counts[spoken] / total[spoken, None]
+    return np.asarray(times[spoken] @ shares / times[spoken].sum())
+
+
+def _errors_of_voters(summary: Moments) -> float | None:
+    """How often voters err, by how they agree; None where sources are no voters, or none can tell."""
+    n_classes = len(summary.classes)
+    readings = read(summary, np.full(n_classes, 1 / n_classes))
+    voters = readings.named == VOTER
+    count = readings.votes[voters]
+    if len(count) < FEWEST_VOTERS or count.sum() < MOST_VOTES * readings.votes.sum():
+        return None
+    with suppress(NotIdentifiable):
+        theta = np.nan_to_num(solve_units(readings, SOLVERS["median"])[0])[voters].clip(0, 1)
+        return float((1 - 1 / n_classes) * (count @ (1 - theta)) / count.sum())
+    return None
+
+
+def _within_errors(cast: np.ndarray, errors: float) -> Balance:
+    skew = cast - 1 / len(cast)
+    apart = float(np.abs(skew).sum()) / 2
+    kept = max(0.0, 1 - errors / apart) if apart > 0 else 0.0
+    low, high = np.maximum(cast - errors, 0.0), np.minimum(cast + errors, 1.0)
+    return Balance(1 / len(cast) + kept * skew, low, high)
+
+
+def _of_witnesses(votes: Votes, cast: np.ndarray) -> Balance:
+    """The majority vote, what the triplet model learns from how sources agree, and equal shares.
+
+    Each alone is far off somewhere; their mean less so. The least and the most are theirs.
+    """
+    witnesses = [np.full(len(cast), 1 / len(cast)), cast]
+    with suppress(NotIdentifiable):
+        witnesses.append(np.asarray(Triplet(class_balance="learn").fit(votes).class_balance_))
+    return Balance(np.mean(witnesses, axis=0), np.min(witnesses, axis=0), np.max(witnesses, axis=0))
