@@ -936,6 +936,44 @@ def test_f1_moves_the_threshold_and_no_probability(train: Split, dev: Split, tes
     np.testing.assert_array_equal(f1.predict(test), expected)
 
 
+def test_every_score_of_labels_or_probabilities_is_taken_and_moves_no_probability() -> None:
+    from sklearn.metrics import get_scorer_names
+
+    from epoxy.fusion.decision import SCORINGS
+
+    train, hand, other = three(60, 4)
+    rules = {}
+    for scoring in sorted({*SCORINGS} & {*get_scorer_names()}):
+        model = Fusion(scoring=scoring, positive=train.classes[1]).fit(train, hand)
+        rules[scoring] = (model.predict_proba(other), model.predict(other).tolist())
+    proba, plain = rules["accuracy"]
+
+    assert len(rules) > 25
+    for each, _ in rules.values():
+        np.testing.assert_array_equal(each, proba)
+    assert rules["recall_macro"][1] == rules["balanced_accuracy"][1] != plain
+    assert rules["jaccard"][1] == rules["f1"][1]
+    assert rules["f1_weighted"][1] == rules["f1_macro"][1]
+    assert rules["f1_micro"][1] == rules["neg_log_loss"][1] == plain
+
+
+@pytest.mark.parametrize("n_labels", [0, 60])
+def test_balanced_accuracy_finds_more_of_a_rare_class(n_labels: int) -> None:
+    draws = [draw(n, seed, 9, 3) for n, seed in [(900, 1), (200, 2), (900, 3)]]
+    rare = [each.rows((each.y == 0) | (np.arange(each.n_rows) % 6 == 0)) for each in draws]
+    hand = rare[1].rows(slice(0, n_labels)) if n_labels else None
+    truth = rare[2].y
+
+    def recalls(scoring: str) -> np.ndarray:
+        model = Fusion(scoring=scoring).fit(unlabelled(rare[0]), hand)
+        guess = model.decide(model.predict_proba(rare[2]))
+        return np.array([(guess[truth == k] == k).mean() for k in range(3)])
+
+    even, plain = recalls("balanced_accuracy"), recalls("accuracy")
+    assert not n_labels or even.mean() > plain.mean()
+    assert (even[1:] >= plain[1:]).all()
+
+
 def test_the_threshold_with_the_best_f1_by_eye() -> None:
     from epoxy.fusion.decision import f1_threshold
 
@@ -1154,6 +1192,8 @@ def test_f1_of_many_classes_asks_which_before_it_learns() -> None:
     ("parameters", "error", "match"),
     [
         ({"scoring": "auc"}, UnknownName, "no scoring named 'auc'"),
+        ({"scoring": "recall"}, ParameterError, "every row is called positive; use 'f1'"),
+        ({"scoring": "precision"}, ParameterError, "hardly any row or every row"),
         ({"metric": "l3"}, UnknownName, "no metric named 'l3'"),
         ({"scoring": "f1", "positive": "egg"}, UnknownName, "no class named 'egg'"),
         ({"noise": 1.0}, ParameterError, "from 0 to below 1, got 1.0"),

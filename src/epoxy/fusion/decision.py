@@ -7,9 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..engines.base import most_probable
-from ..scoring import ratios
+from ..scoring import ONE_BY_ONE, SUMS, ratios
 
-SCORINGS = ("accuracy", "f1", "f1_macro")
+OF_POSITIVE = ("f1", "jaccard")
+"""Scores of one class: the threshold is moved; Jaccard's index rises with F1."""
+EVENED = ("f1_macro", "f1_weighted", "jaccard_macro", "jaccard_weighted", "matthews_corrcoef")
+"""Scores that mind rare classes a little."""
+BALANCED = ("balanced_accuracy", "recall_macro")
+"""Scores in which every class counts the same, however rare."""
+DEGENERATE = ("precision", "recall")
+"""Best where one row is called positive, or all of them: no rule can serve these."""
+PLAIN = tuple(
+    name
+    for name in (*SUMS, *ONE_BY_ONE)
+    if name not in (*OF_POSITIVE, *EVENED, *BALANCED, *DEGENERATE)
+)
+"""Scores that the most probable class serves, and scores of probabilities, which no rule moves."""
+SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 ENOUGH_RANDOM = 100
@@ -18,6 +32,8 @@ HALF = 10.0
 """Random positives that weigh as much as the square-root rule."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
+EVEN, BALANCE = 0.25, 0.75
+"""Powers of the classes' mean probability to divide by: for macro F1, and for balanced accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +42,7 @@ class Rule:
 
     positive: int | None = None
     threshold: float | None = None  # rows at least this probable are called `positive`
-    divisors: np.ndarray | None = None  # (n_classes,) for macro F1: rare classes need less
+    divisors: np.ndarray | None = None  # (n_classes,) rare classes need less
 
     def __call__(self, proba: np.ndarray) -> np.ndarray:
         """Class indices; (n_rows,)."""
@@ -42,7 +58,16 @@ class Rule:
 
 def macro_rule(proba: np.ndarray, n_random: int) -> Rule:
     """Divide by the fourth root of the classes' mean probability, once enough labels are random."""
-    return Rule(divisors=proba.mean(axis=0) ** 0.25) if n_random >= ENOUGH_MACRO else Rule()
+    return Rule(divisors=proba.mean(axis=0) ** EVEN) if n_random >= ENOUGH_MACRO else Rule()
+
+
+def balanced_rule(proba: np.ndarray) -> Rule:
+    """Divide by nearly the classes' mean probability.
+
+    That itself were the best where probabilities are calibrated, and calls too many rows rare where
+    they are not sure enough.
+    """
+    return Rule(divisors=proba.mean(axis=0) ** BALANCE)
 
 
 def f1_rule(

@@ -308,10 +308,12 @@ class FusionEngine:
         self, workspace: Workspace, proba: tuple[np.ndarray, ...], held: np.ndarray
     ) -> decision.Rule:
         scoring, labels = self.parameters.scoring, workspace.labels
-        if scoring == "accuracy" or not labels.count:
+        if scoring in decision.BALANCED:
+            return decision.balanced_rule(proba[TRAIN])
+        if scoring in decision.PLAIN or not labels.count:
             return decision.Rule()
         drawn = self.drawn_at_random(workspace)[0]
-        if scoring == "f1_macro":
+        if scoring in decision.EVENED:
             return decision.macro_rule(proba[TRAIN], int(drawn.sum()))
         positive = positive_index(self.parameters.positive, workspace.classes)
         assert positive is not None  # checked with the parameters
