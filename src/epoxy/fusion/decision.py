@@ -1,23 +1,30 @@
-"""The class balance the posterior starts from, and the rule a decision ends with."""
+"""The rule a decision ends with."""
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from ..engines.base import most_probable
-from ..errors import NotIdentifiable
-from ..label_models.balance import Triples, sum_of_triples
-from ..label_models.moments import Moments, moments
-from ..scoring import ratios
-from ..votes import Votes
+from ..scoring import ONE_BY_ONE, SUMS, ratios
 
-SCORINGS = ("accuracy", "f1", "f1_macro")
+OF_POSITIVE = ("f1", "jaccard")
+"""Scores of one class: the threshold is moved; Jaccard's index rises with F1."""
+EVENED = ("f1_macro", "f1_weighted", "jaccard_macro", "jaccard_weighted", "matthews_corrcoef")
+"""Scores that mind rare classes a little."""
+BALANCED = ("balanced_accuracy", "recall_macro")
+"""Scores in which every class counts the same, however rare."""
+DEGENERATE = ("precision", "recall")
+"""Best where one row is called positive, or all of them: no rule can serve these."""
+PLAIN = tuple(
+    name
+    for name in (*SUMS, *ONE_BY_ONE)
+    if name not in (*OF_POSITIVE, *EVENED, *BALANCED, *DEGENERATE)
+)
+"""Scores that the most probable class serves, and scores of probabilities, which no rule moves."""
+SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 ENOUGH_RANDOM = 100
@@ -26,43 +33,8 @@ HALF = 10.0
 """Random positives that weigh as much as the square-root rule."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
-
-
-def voted(votes: Votes) -> np.ndarray:
-    """Class shares where no true label is known: a mean of three weak witnesses.
-
-    The majority vote over rows with votes, what the triplet model learns from how sources agree (if
-    the votes can tell), and equal shares. Each alone is far off somewhere; their mean less so.
-    """
-    if not votes.n_sources:
-        return np.full(votes.n_classes, 1 / votes.n_classes)
-    return from_witnesses(moments(votes), shares_voted(votes), partial(sum_of_triples, votes))
-
-
-def shares_voted(votes: Votes) -> np.ndarray:
-    """The sum of each voted row's shares of votes, which adds up to the number of such rows."""
-    patterns, n_classes = votes.patterns, votes.n_classes
-    matrix = votes.matrix.T if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
-    cast = counts.sum(axis=1)
-    spoken = cast > 0
-    return np.asarray(times[spoken] @ (counts[spoken] / cast[spoken, None]))
-
-
-def from_witnesses(summary: Moments, shares: np.ndarray, triples: Triples) -> np.ndarray:
-    """Class shares from sums over all rows: `Moments`, `shares_voted` and `sum_of_triples`."""
-    from ..label_models import Triplet
-
-    equal = np.full(len(shares), 1 / len(shares))
-    if not shares.any():
-        return equal
-    witnesses = [equal, shares / shares.sum()]
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        learned = Triplet(class_balance="learn").fit_moments(summary, triples)
-        witnesses.append(np.asarray(learned.class_balance_))
-    return np.asarray(np.mean(witnesses, axis=0))
+EVEN, BALANCE = 0.25, 0.75
+"""Powers of the classes' mean probability to divide by: for macro F1, and for balanced accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +43,7 @@ class Rule:
 
     positive: int | None = None
     threshold: float | None = None  # rows at least this probable are called `positive`
-    divisors: np.ndarray | None = None  # (n_classes,) for macro F1: rare classes need less
+    divisors: np.ndarray | None = None  # (n_classes,) rare classes need less
 
     def __call__(self, proba: np.ndarray) -> np.ndarray:
         """Class indices; (n_rows,)."""
@@ -87,7 +59,16 @@ class Rule:
 
 def macro_rule(mean: np.ndarray, n_random: int) -> Rule:
     """Divide by the fourth root of the classes' mean probability, once enough labels are random."""
-    return Rule(divisors=mean**0.25) if n_random >= ENOUGH_MACRO else Rule()
+    return Rule(divisors=mean**EVEN) if n_random >= ENOUGH_MACRO else Rule()
+
+
+def balanced_rule(mean: np.ndarray) -> Rule:
+    """Divide by nearly the classes' mean probability.
+
+    That itself were the best where probabilities are calibrated, and calls too many rows rare where
+    they are not sure enough.
+    """
+    return Rule(divisors=mean**BALANCE)
 
 
 class Ranking(Protocol):

@@ -8,7 +8,9 @@ of the train rows are read three times, and nothing is searched. A hand label st
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
+from ..label_models import Triplet
 from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
 from ..loans import Loans
@@ -30,6 +33,7 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
+from .balance import Balance, guessed
 from .calibration import SCALES
 from .choice import Crowd, looks_chosen
 from .fitted import Fitted, Rows, read
@@ -138,19 +142,22 @@ class FusionEngine:
         """The model without labels, and what it says; kept while only hand labels change."""
         self._take_up_votes(workspace)
         self._take_up_vectors(workspace)
-        columns = self._distinct(workspace)
-        votes = self._reduced(workspace, columns)
-        prior = self.prior(workspace.classes, lambda: decision.voted(votes))
+        assert self._counts is not None
+        counted = self._counts.moments(workspace.names, workspace.classes)
+        columns = distinct(counted, workspace.splits[TRAIN].n_rows)
+        summary, votes = counted.only(columns), self._reduced(workspace, columns)
+        balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
+        prior = balance.shares
         radii = np.array([far(workspace.active[at].radius) for at in columns])
         edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
         rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
-        parts = (None, None, None, vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None)
-        base = Fitted(prior, columns, radii, edges, *parts, decision.Rule())
-        said = [self._by_votes(base, each) for each in rows]
+        parts = (vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None, decision.Rule())
+        base = Fitted(balance, columns, radii, edges, None, None, None, None, *parts)
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return base, rows, said
+            return of_votes_alone(base, summary), rows, []
+        said = [base.of_votes(each) for each in rows]
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
             assert part.features is not None
@@ -174,10 +181,7 @@ class FusionEngine:
         Hand labels may still find vectors telling that votes at chance do not: they are asked both ways,
         and what foretells labels held out better is taken.
         """
-        base = replace(
-            base, radii=np.full(len(base.radii), np.nan), edges=np.zeros_like(base.edges)
-        )
-        said = [self._by_votes(base, each) for each in rows]
+        said = [base.of_votes(each) for each in rows]
         blind = [replace(each, features=None) for each in rows]
         taught = self._taught(workspace, base, blind, said)
         if self._seen is None or workspace.labels.count < FEWEST_TO_ASK:
@@ -214,15 +218,6 @@ class FusionEngine:
         self._seen = vectors
         if self._teaching.vectors is not vectors:
             self._teaching = Teaching(vectors)
-
-    def _by_votes(self, base: Fitted, rows: Rows) -> dict[str, np.ndarray]:
-        """What the experts say that need no vector."""
-        counts = ev.vote_counts(rows.votes, len(base.prior))
-        tables = (rows.votes, rows.lent, rows.distance, base.radii, base.edges)
-        return {
-            "majority": ev.majority(counts, base.prior),
-            "reach": ev.reach(*tables, len(base.prior)),
-        }
 
     def _finish(self, workspace: Workspace, made: Corrections) -> Outcome:
         rows, said, base, fitted, held = made.rows, made.said, made.base, made.fitted, made.held
@@ -282,11 +277,6 @@ class FusionEngine:
             self._counts = PairCounts(len(workspace.classes))
         self._counts.sync([source.own[TRAIN] for source in workspace.active])
 
-    def _distinct(self, workspace: Workspace) -> np.ndarray:
-        assert self._counts is not None
-        found = self._counts.moments(workspace.names, workspace.classes)
-        return distinct(found, workspace.splits[TRAIN].n_rows)
-
     def _reduced(self, workspace: Workspace, columns: np.ndarray) -> Votes:
         matrix = self._stacked[TRAIN].votes
         if len(columns) < len(matrix):
@@ -294,10 +284,12 @@ class FusionEngine:
         names = tuple(workspace.names[at] for at in columns)
         return Votes.of_checked(matrix.T.copy(order="F"), names, workspace.classes)
 
-    def prior(self, classes: tuple[str, ...], voted: Callable[[], np.ndarray]) -> np.ndarray:
+    def balance(self, classes: tuple[str, ...], guess: Callable[[], Balance]) -> Balance:
         """The class balance told, or that of the votes."""
         given = self.parameters.class_balance
-        return voted() if given is None else checked_shares(given, classes, "Fusion")
+        if given is None:
+            return guess()
+        return Balance.given(checked_shares(given, classes, "Fusion"))
 
     def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
         """One source's distances to its abstaining train rows, ascending; sorted once per column."""
@@ -340,11 +332,13 @@ class FusionEngine:
 
     def needs_rule(self, workspace: Workspace) -> bool:
         """Whether anything else than the most probable class may be decided for."""
-        return self.parameters.scoring != "accuracy" and bool(workspace.labels.count)
+        scoring = self.parameters.scoring
+        by_labels = scoring not in decision.PLAIN and bool(workspace.labels.count)
+        return scoring in decision.BALANCED or by_labels
 
     def positive(self, classes: tuple[str, ...]) -> int | None:
-        """The class whose F1 counts; None where that of none does."""
-        if self.parameters.scoring != "f1":
+        """The class whose score counts; None where that of none does."""
+        if self.parameters.scoring not in decision.OF_POSITIVE:
             return None
         return positive_index(self.parameters.positive, classes)
 
@@ -357,7 +351,9 @@ class FusionEngine:
         ranked: Callable[[int], decision.Ranking],
     ) -> decision.Rule:
         """The rule of decision; `drawn` are the labelled rows drawn at random, `mean` is of train rows."""
-        if self.parameters.scoring == "f1_macro":
+        if self.parameters.scoring in decision.BALANCED:
+            return decision.balanced_rule(mean)
+        if self.parameters.scoring in decision.EVENED:
             return decision.macro_rule(mean, int(drawn.sum()))
         positive = self.positive(workspace.classes)
         assert positive is not None  # checked with the parameters
@@ -427,6 +423,16 @@ def distinct(found: Moments, n_rows: int) -> np.ndarray:
         if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
             kept.append(at)
     return np.sort(np.array(kept, dtype=np.intp))
+
+
+def of_votes_alone(base: Fitted, summary: Moments) -> Fitted:
+    """Nothing is lent; how sources agree speaks in place of vectors, where it tells anything."""
+    table = None
+    with warnings.catch_warnings(), suppress(NotIdentifiable):
+        warnings.simplefilter("ignore")
+        table = Triplet(class_balance=base.prior).fit_moments(summary).log_likelihood_
+    silent = np.full(len(base.radii), np.nan)
+    return replace(base, radii=silent, edges=np.zeros_like(base.edges), agreement=table)
 
 
 def _refuse(problem: str) -> Any:

@@ -90,6 +90,17 @@ def reach(
     return loudness(raw)
 
 
+def agreement(votes: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """What the triplet model reads off the votes, and off the silence of sources that name one class.
+
+    `votes` (n_sources, n_rows) and log-likelihoods `tables` (n_sources, 1 + n_classes, n_classes).
+    """
+    raw = np.zeros((votes.shape[1], tables.shape[2]))
+    for column, table in zip(votes, tables):
+        raw += table.take(column.astype(np.intp) + 1, axis=0)
+    return loudness(raw)
+
+
 def grade_edges(ascending: Sequence[np.ndarray]) -> np.ndarray:
     """The distances that cut all loans into grades of equal size, from each source's in order."""
     total = sum(map(len, ascending))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .model import Fusion
 
 _REST = {
+    "agreement": "what the silence of sources that name one class says",
     "pupil": "what sources call rows with such vectors",
     "echo": "what votes and vectors together say of rows like it",
     "hand labels": "all the other hand-labelled rows",
@@ -160,6 +161,8 @@ Named = list[tuple[Voice, np.ndarray]]
 def _named(model: Fusion, row: Rows, said: dict[str, np.ndarray]) -> dict[str, Named]:
     fitted = model.fitted_
     found = {"majority": _votes(model, row, said["majority"]), "reach": _loans(model, row, said)}
+    if fitted.agreement is not None:
+        found["agreement"] = _agreement(model, row, said["agreement"])
     if fitted.hears_neighbours and row.nearby is not None:
         found["neighbours"] = _neighbours(model, row, said["neighbours"])
     return found
@@ -177,6 +180,22 @@ def _votes(model: Fusion, row: Rows, said: np.ndarray) -> Named:
         name = model.train_.classes[label]
         voice = Voice(_source(model, source), name, "own", detail=f"votes {name!r} (majority)")
         found.append((voice, part))
+    return found
+
+
+def _agreement(model: Fusion, row: Rows, said: np.ndarray) -> Named:
+    """Each vote as likely as the triplet model finds it under each class."""
+    tables, found = model.fitted_.agreement, []
+    assert tables is not None
+    votes = row.votes[:, 0].astype(np.intp)
+    raw = tables[np.arange(len(votes)), 1 + votes]
+    spread = float(np.ptp(raw.sum(axis=0)))
+    scale = float(np.ptp(said)) / spread if spread > 0 else 0.0
+    for source in np.flatnonzero(row.votes[:, 0] != ABSTAIN):
+        name = model.train_.classes[int(row.votes[source, 0])]
+        detail = f"votes {name!r} (agreement)"
+        voice = Voice(_source(model, source), name, "own", detail=detail)
+        found.append((voice, scale * raw[source]))
     return found
 
 

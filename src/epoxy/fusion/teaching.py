@@ -19,7 +19,7 @@ from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
 
-RIDGES = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
+RIDGES = dict.fromkeys(WEIGHTS, 12.0) | {"neighbours": 6.0}
 NOISE = 0.05
 """Hand labels are taken to be wrong at least this often."""
 FEWEST_NEAR = 5

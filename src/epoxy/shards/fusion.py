@@ -15,9 +15,10 @@ import numpy as np
 from ..engines import Outcome
 from ..fusion import decision
 from ..fusion import evidence as ev
+from ..fusion.balance import Balance, from_sums, shares_voted
 from ..fusion.calibration import SCALES
 from ..fusion.choice import Crowd, looks_chosen
-from ..fusion.engine import Corrections, FusionEngine, distinct, far, margin
+from ..fusion.engine import Corrections, FusionEngine, distinct, far, margin, of_votes_alone
 from ..fusion.features import Features
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
@@ -67,7 +68,7 @@ def conclude(world: World) -> Concluded:
     columns = distinct(counted, world.n_train)
     summary = counted.only(columns)
     votes, classes = world.voted.kept, world.few.classes
-    prior = engine.prior(classes, lambda: _voted(world, every[columns], summary))
+    balance = engine.balance(classes, lambda: _voted(world, every[columns], summary))
     loans = lending = None
     if world.vectors is not None:
         loans, lending = lend_all(world, every[columns], columns)
@@ -75,15 +76,17 @@ def conclude(world: World) -> Concluded:
     few = world.few
     radii = np.array([far(few.active[at].radius) for at in columns])
     means = summary.counts.T.ravel() / max(1, world.n_train)
-    parts = (None, None, None, means, np.ones(3), None)
-    base = Fitted(prior, columns, radii, _edges(world, heard), *parts, decision.Rule())
+    parts = (None, None, None, None, means, np.ones(3), None, decision.Rule())
+    base = Fitted(balance, columns, radii, _edges(world, heard), *parts)
     over = _features(world, engine)
     base = _taught(world, heard, base, over, bool(summary.counts.any()))
+    if base.pupil is None:
+        base = of_votes_alone(base, summary)
     made, rows = _corrected(world, engine, base, over)
     return _concluded(world, engine, heard, made, rows, over, lending)
 
 
-def _voted(world: World, columns: np.ndarray, summary: Moments) -> np.ndarray:
+def _voted(world: World, columns: np.ndarray, summary: Moments) -> Balance:
     """The class balance that votes tell."""
     run, kept, names = world.run, world.voted.kept, summary.sources
     (shares,) = run.stage("shares", add_shares, kept, columns, names, summary.classes).total(
@@ -100,7 +103,7 @@ def _voted(world: World, columns: np.ndarray, summary: Moments) -> np.ndarray:
             known[key] = float(stage.total("triples")[0])
         return known[key]
 
-    return decision.from_witnesses(summary, shares, triples)
+    return from_sums(summary, shares, triples)
 
 
 def add_shares(
@@ -113,7 +116,7 @@ def add_shares(
 ) -> Summary:
     """Shares of votes, summed over a shard's rows."""
     own = as_votes(votes.load(shard, "votes")[columns], names, classes)
-    return {"shares": decision.shares_voted(own)}
+    return {"shares": shares_voted(own)}
 
 
 def add_triples(
