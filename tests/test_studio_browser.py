@@ -582,8 +582,8 @@ def test_code_changed_here_and_elsewhere_is_refused_in_words_and_nothing_is_lost
     screen.says("status", "All saved")
 
 
-def test_filters_show_the_rows_that_the_session_finds(screen, project):
-    session = epoxy.Session.open(project, graph=False)
+def test_filters_show_the_rows_that_the_session_finds(screen, studio):
+    session = studio.room.session
     screen["source-prize"].click()
     screen["source-panel"].wait_for()
     screen["tab-rows"].click()
@@ -612,21 +612,19 @@ def listed(screen: Screen) -> list[str]:
     return found.evaluate_all("all => all.map(each => each.dataset.testid)")
 
 
-def test_rows_like_one_come_nearest_first_and_a_link_brings_them_back(
-    screen, project, context, studio
-):
-    session = epoxy.Session.open(project, graph=False)
-    nearest = session.browse(RowQuery(like=4)).rows[:5].tolist()
-    screen.page.mouse.click(*screen.page.evaluate("__epoxy.place(4)"))
-    screen.until(lambda: re.search(r"[#&]row=4\b", screen.page.url))
+def test_rows_like_one_come_nearest_first_and_a_link_brings_them_back(screen, context, studio):
+    session = studio.room.session
+    screen.page.mouse.click(*screen.page.evaluate("__epoxy.place(4)"))  # or one on top of it
+    row = int(screen.until(lambda: re.search(r"[#&]row=(\d+)", screen.page.url)).group(1))
+    nearest = session.browse(RowQuery(like=row)).rows[:5].tolist()
     screen.page.keyboard.press("w")
     screen["like-this"].click()
 
-    screen.says("chip-like", session.text(4)[:12])
+    screen.says("chip-like", session.text(row)[:12])
     screen.until(lambda: listed(screen)[:5] == [f"row-{each}" for each in nearest])
-    screen.until(lambda: "like=4" in screen.page.url)
+    screen.until(lambda: f"like={row}" in screen.page.url)
     with Screen(context, studio, screen.page.url[screen.page.url.index("#") :]) as other:
-        other.says("chip-like", session.text(4)[:12])
+        other.says("chip-like", session.text(row)[:12])
         other.until(lambda: listed(other)[:5] == [f"row-{each}" for each in nearest])
         other["chip-like"].click()
         other.says("row-total", f"{N_ROWS} rows")
