@@ -427,7 +427,8 @@ def test_a_tab_beside_epoxy_watch_agrees_with_it(screen, kept, project):
         try:
             said = lines_until(watch, "of rows with a vote")
             count = screen.hand_labels()
-            screen.page.mouse.click(*screen.page.evaluate("__epoxy.place(12)"))
+            screen.page.keyboard.press("n")
+            screen["to-label"].wait_for()
             screen.page.keyboard.press("1")
             screen.until(lambda: screen.hand_labels() == count + 1)
             said = lines_until(watch, "of rows with a vote")
@@ -614,8 +615,8 @@ def listed(screen: Screen) -> list[str]:
 
 def test_rows_like_one_come_nearest_first_and_a_link_brings_them_back(screen, context, studio):
     session = studio.room.session
-    screen.page.mouse.click(*screen.page.evaluate("__epoxy.place(4)"))  # or one on top of it
-    row = int(screen.until(lambda: re.search(r"[#&]row=(\d+)", screen.page.url)).group(1))
+    row = int(screen.until(lambda: listed(screen))[0][4:])
+    screen[f"row-{row}"].click()
     nearest = session.browse(RowQuery(like=row)).rows[:5].tolist()
     screen.page.keyboard.press("w")
     screen["like-this"].click()
