@@ -236,7 +236,7 @@ def test_the_address_with_its_token_opens_a_painted_map(browser, studio):
 
 
 def test_a_keyword_function_is_previewed_and_saved_from_the_form(screen, kept):
-    own = re.compile(r"own alone\s*([\d.]+) %")
+    own = re.compile(r"Rows with a vote\s*([\d.]+) %")
     covered = float(own.search(screen["scores"].inner_text()).group(1))
     before = kept.read_text("utf-8")
 
@@ -443,7 +443,7 @@ def test_a_tab_beside_epoxy_watch_agrees_with_it(screen, kept, project):
             )
             screen.until(lambda: "meet" in names(screen))
             said = lines_until(watch, "5 functions")
-            screen.until(lambda: screen["covered"].inner_text().replace(" ", "") in said[-1])
+            screen.until(lambda: screen["covered-after"].inner_text().replace(" ", "") in said[-1])
             accuracy = re.search(r"accuracy (\d\.\d+)", said[-1]).group(1)
             screen.says("score-fusion", accuracy[:5])
         finally:

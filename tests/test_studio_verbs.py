@@ -155,6 +155,17 @@ def test_a_line_of_the_table_is_what_the_report_says(call, session):
     assert (line["kind"], line["classes"], line["on"]) == ("keywords", ["ham"], True)
 
 
+def test_what_a_lent_vote_counts_is_said_in_the_same_words_everywhere(call, session):
+    lends = "a lent vote counts 0.8, 0.4 or 0.1 of an own one, the nearer the more"
+
+    assert session.engine.lends == lends
+    assert call("state")["lends"] == lends
+    assert session.report().summary["lent votes"] == lends
+    paper = epoxy.Session.open(session.folder.project.folder, model=epoxy.Epoxy(), graph=False)
+    assert paper.engine.lends == ""
+    assert "lent votes" not in paper.report().summary
+
+
 def test_a_source_shows_its_form_its_code_and_its_curve(call, session):
     found = call("source", name="prize")
 

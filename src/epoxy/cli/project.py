@@ -93,6 +93,7 @@ def label(options: argparse.Namespace) -> None:
         "model": type(session.model_template).__name__,
         "covered_before": float(train.votes.covered.mean()),
         "covered_after": float(session.votes.covered.mean()),
+        "lent_votes": session.engine.lends,
         "sequences": _sequences(session),
         "scores": dict(session.scores),
         "seconds": done - start,
@@ -103,6 +104,7 @@ def label(options: argparse.Namespace) -> None:
     )
     say(
         f"  rows with a vote: {data['covered_before']:.1%}, {data['covered_after']:.1%} after extension"
+        + (f" ({data['lent_votes']})" if data["lent_votes"] else "")
     )
     if data["sequences"]:
         say(f"  rows are read in order, in {data['sequences']} sequences")

@@ -39,7 +39,7 @@ class PaperEngine:
     count: one more fit for each class.
     """
 
-    name, apart = "epoxy", False
+    name, apart, lends = "epoxy", False, ""
 
     def __init__(
         self,

@@ -75,6 +75,7 @@ class FusionEngine:
     """The default model, kept in step with a workspace."""
 
     name, apart = "fusion", True
+    lends = ev.LENDS
 
     def __init__(self, model: Fusion) -> None:
         self.parameters = model

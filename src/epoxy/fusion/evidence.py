@@ -23,6 +23,9 @@ LIFT = 1.0
 """A vote for a class multiplies its odds by exp of this."""
 GRADES = (0.8, 0.4, 0.1, 0.0)
 """Lifts of lent votes, by quarters of the distances to the lender: beyond the third nothing is lent."""
+LENDS = "a lent vote counts {:g}, {:g} or {:g} of an own one, the nearer the more".format(
+    *(grade / LIFT for grade in GRADES if grade)
+)
 
 
 def centred(scores: np.ndarray) -> np.ndarray:

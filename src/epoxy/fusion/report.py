@@ -11,6 +11,7 @@ from ..diagnostics import Report, expert_table, interval, reliability_table, sco
 from ..diagnostics.report import Table
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
+from .evidence import LENDS
 from .explanation import copies
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
+        lines={"lent votes": LENDS},
         notes=tuple(notes),
         tables=(replace(experts, rows=fair), *held_out_reliability(outcome)),
     )

@@ -40,6 +40,7 @@ def state(room: Room) -> dict[str, Any]:
         "comparison": comparison(session),
         "scoring": _scoring(session.scores),
         "covered": covered(outcome),
+        "lends": session.engine.lends,
         "uncertain": _uncertain(outcome),
         "labelled": _labelled(outcome),
         "balance": balance(session),
