@@ -31,6 +31,7 @@ export class FakeTransport implements Transport {
     this.connect = handler;
   }
   image = () => null;
+  file = () => null;
   close(): void {}
   push(type: string, message: unknown): void {
     this.handlers[type](message as never);
