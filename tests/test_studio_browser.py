@@ -24,6 +24,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 import epoxy
+from epoxy.cli import main
 from epoxy.session.browsing import RowQuery
 from epoxy.session.making import new_project
 from epoxy.studio.app import static_files
@@ -476,9 +477,21 @@ def test_the_export_is_the_file_that_epoxy_label_writes(screen, project):
 
     written = project / "labels" / "labels.parquet"
     written.unlink()
-    command = [sys.executable, "-m", "epoxy", "label", str(project)]
-    subprocess.run(command, check=True, capture_output=True)
+    assert main(["label", str(project)]) == 0
     assert written.read_bytes() == exported
+
+
+def test_at_200_percent_every_part_is_reached_by_scrolling(screen):
+    screen.page.set_viewport_size({"width": 640, "height": 360})  # 1280 × 720, twice as large
+
+    screen.until(lambda: screen["panel"].bounding_box()["height"] > 400)
+    assert screen["map"].bounding_box()["height"] >= 240
+    for name in ("rows", "why", "label", "code", "history", "sources"):
+        screen[f"tab-{name}"].click()
+    screen["find-source"].fill("prize")
+    screen.until(lambda: names(screen) == {"prize"})
+    screen["status"].scroll_into_view_if_needed()
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= 640
 
 
 def test_text_of_a_row_is_shown_as_text(screen):
