@@ -587,7 +587,8 @@ def test_the_command_prints_one_line_with_the_token_and_ends_without_a_word(tmp_
     made.send_signal(signal.SIGINT)
     more, said = made.communicate(timeout=30)
 
-    assert (more, said, made.returncode) == ("", "", 0)
+    told = [line for line in said.splitlines() if not line.endswith("…")]  # what takes long says so
+    assert (more, told, made.returncode) == ("", [], 0)
 
 
 def test_frames_begin_their_bytes_at_a_multiple_of_eight():
