@@ -275,7 +275,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bias, labelled):
     """Functions of known precision, a model that is off by a bias and more, few hand labels."""
     rng = np.random.default_rng(int(100 * abs(bias)) + labelled)
     inside = []
-    for _ in range(40):
+    for _ in range(12):
         n_rows, truths = 2000, rng.beta(6, 2, 8)
         block = np.arange(n_rows) % 8
         y = (rng.random(n_rows) < truths[block]).astype(int)
