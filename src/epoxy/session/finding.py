@@ -168,8 +168,12 @@ class Finder:
     def next(self, labels: Sequence[int]) -> Bundle | None:
         """The best bundle of the class whose turn it is, or of the next that has any.
 
-        No class is two bundles ahead of another: where nothing tells one, there are fewer.
+        No class is two bundles ahead of another: where nothing tells one, there are fewer; and where
+        something tells one class of several only, there are none.
         """
+        told = [each for each in labels if any(group.tells[:, each].any() for group in self.groups)]
+        if len(told) < min(len(labels), 2):
+            return None
         need, last = self.left[False].sum(axis=0), min(self.turns[each] for each in labels)
         turn = [each for each in labels if self.turns[each] == last]
         for label in sorted(turn, key=lambda each: -need[each]):
