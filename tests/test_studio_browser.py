@@ -259,6 +259,22 @@ def test_a_keyword_function_is_previewed_and_saved_from_the_form(screen, kept):
     screen.until(lambda: float(own.search(screen["scores"].inner_text()).group(1)) > covered)
 
 
+def test_a_suggested_function_fills_the_form_and_is_saved_from_there(screen, kept):
+    before = kept.read_text("utf-8")
+
+    screen["new"].click()
+    screen["class-ham"].click()
+    screen["suggest"].click()
+    screen.page.locator('[data-testid="suggestion"] .take').first.click()
+    screen.says("draft-effect", "Covers")
+    assert kept.read_text("utf-8") == before
+    name = screen["draft-name"].input_value()
+    screen["save-function"].click()
+
+    screen.until(lambda: name in names(screen))
+    assert name in kept.read_text("utf-8").removeprefix(before)
+
+
 def rows_of(path: Path) -> list[str]:
     """The texts of train rows, those without a label."""
     lines = (path.parent.parent / "rows.csv").read_text().splitlines()[1:-1]

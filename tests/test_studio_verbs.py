@@ -387,6 +387,19 @@ def test_a_draft_that_cannot_vote_says_why(call):
     assert found["comparison"] == found["before"]
 
 
+def test_suggested_functions_are_those_of_the_session_and_can_be_drafted(call, session):
+    found = call("suggest", n=2, label="ham")["suggestions"]
+
+    assert [each["name"] for each in found] == [
+        each.name for each in session.suggest(2, label="ham")
+    ]
+    for each in found:
+        assert each["precision"]["low"] <= each["precision"]["value"] <= each["precision"]["high"]
+        draft = call("draft", definition=each["definition"], name=each["name"])
+        assert draft["rows"] == each["rows"]
+    call("drop")
+
+
 def test_a_radius_is_suggested_for_rows(call, session):
     assert call("suggest_radius", rows=[3, 5, 8])["radius"] == session.suggest_radius([3, 5, 8])
 

@@ -162,9 +162,20 @@ def test_a_class_that_nobody_votes_for_is_suggested_functions_from_hand_labels()
     session = made(texts, labels)
     session.switch("won", False)
 
-    found = session.suggest(4)
+    found = session.suggest(4, label="spam")
 
     assert "spam" in {each.label for each in found}
+
+
+def test_functions_for_one_class_of_two_come_only_where_it_is_asked_for(session):
+    evidence = gather(session.outcome, session.material.find)
+    own = [np.concatenate(each.own) for each in session.state.workspace.active]
+    finder = Finder(evidence, word_columns(session.material.wording), own, own)
+    for group in finder.groups:
+        group.tells[:, 0] = False
+
+    assert finder.next([0, 1]) is None
+    assert finder.next([1]).label == 1
 
 
 def test_where_the_model_knows_nothing_hand_labels_are_heard_alone(texts):
@@ -275,7 +286,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bias, labelled):
     """Functions of known precision, a model that is off by a bias and more, few hand labels."""
     rng = np.random.default_rng(int(100 * abs(bias)) + labelled)
     inside = []
-    for _ in range(40):
+    for _ in range(12):
         n_rows, truths = 2000, rng.beta(6, 2, 8)
         block = np.arange(n_rows) % 8
         y = (rng.random(n_rows) < truths[block]).astype(int)

@@ -43,7 +43,10 @@ def run(options: argparse.Namespace) -> None:
     found = session.suggest(options.n, label=options.label, conflict=options.conflict)
     chosen = [_numbered(found, number) for number in dict.fromkeys(options.accept)]
     if not found:
-        say("no words, patterns or example rows tell a class from the others; label more rows")
+        say(
+            "no words, patterns or example rows tell classes from each other; label more rows, or ask "
+            "for one class: --class C"
+        )
     for number, each in enumerate(found, 1):
         _tell(number, each)
     for each in chosen:

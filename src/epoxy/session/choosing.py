@@ -181,16 +181,22 @@ class Chooser:
         return self._made(place, "check", reason, labels.chosen[at][row])
 
     def _doubtful(self, n: int) -> list[Suggestion]:
-        """Rows on which a source votes against a model that is sure, source by source in turn."""
+        """Rows on which a source votes against a model that is sure, the source with most such rows first."""
         found: list[Suggestion] = []
-        for source in self.workspace.active if n > 0 else ():
-            found += self._against(source, 1 + n // 4)
+        sources = [(self._doubted(each), each) for each in self.workspace.active if n > 0]
+        for wrong, source in sorted(sources, key=lambda each: -int(each[0].sum())):
+            found += self._against(source, wrong, 1 + n // 4)
         return found[:n]
 
-    def _against(self, source: Source, n: int) -> list[Suggestion]:
+    def _doubted(self, source: Source) -> np.ndarray:
+        """Rows on which a source votes against a model that is sure; (n_rows,) bool."""
+        decided, column = self.outcome.labels[TRAIN], source.own[TRAIN]
+        sure = best(self.outcome)[: len(decided)]
+        return np.asarray((column != ABSTAIN) & (column != decided) & (sure >= SURE))
+
+    def _against(self, source: Source, wrong: np.ndarray, n: int) -> list[Suggestion]:
         decided, classes = self.outcome.labels[TRAIN], self.workspace.classes
         sure, column = best(self.outcome)[: len(decided)], source.own[TRAIN]
-        wrong = (column != ABSTAIN) & (column != decided) & (sure >= SURE)
 
         def why(row: int, around: np.ndarray) -> str:
             return (

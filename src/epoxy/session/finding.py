@@ -22,10 +22,10 @@ from ..workspace import TRAIN
 from .evidence import Evidence
 from .wording import Wording
 
-LIKELIER, OFTEN, PART = 0.3, 0.5, 0.5
+LIKELIER, OFTEN, PART = 0.3, 0.5, 0.4
 """A column tells a class whose log-odds it raises by so much and that is right so often, both with a standard
 error to spare, and that raises them by this part of what the functions there are do in the middle."""
-FEWEST, SHRINK = 4, 4.0
+FEWEST, SHRINK = 8, 4.0
 """Rows of the half that it must hold, and rows' worth of the class's share that its own is drawn to."""
 SEEN, TOLD = 0.5, 0.3
 """What a row is still worth after one more vote for its class, and after a suggestion."""
@@ -168,8 +168,12 @@ class Finder:
     def next(self, labels: Sequence[int]) -> Bundle | None:
         """The best bundle of the class whose turn it is, or of the next that has any.
 
-        No class is two bundles ahead of another: where nothing tells one, there are fewer.
+        No class is two bundles ahead of another: where nothing tells one, there are fewer; and where
+        something tells one class of several only, there are none.
         """
+        told = [each for each in labels if any(group.tells[:, each].any() for group in self.groups)]
+        if len(told) < min(len(labels), 2):
+            return None
         need, last = self.left[False].sum(axis=0), min(self.turns[each] for each in labels)
         turn = [each for each in labels if self.turns[each] == last]
         for label in sorted(turn, key=lambda each: -need[each]):
