@@ -331,16 +331,15 @@ def likeness(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
     """Sources that share less than 75 % of their (row, vote) pairs with each one kept before.
 
-    Those below 2 % of the rows go where one kept before shares all pairs, two if there are few.
+    Those with fewer than ten pairs go where two kept before share all of them.
     """
     pairs = [{(row, vote) for row, vote in enumerate(v.tolist()) if vote >= 0} for v in votes.T]
     kept: list[int] = []
     for at in sorted(range(len(pairs)), key=lambda at: (-len(pairs[at]), names[at])):
-        rare = len(pairs[at]) < 0.02 * len(votes)
         alike = [len(pairs[at] & pairs[k]) / max(1, len(pairs[at] | pairs[k])) for k in kept]
         equals = sum(each == 1.0 for each in alike)
-        few = 2 if len(pairs[at]) < 10 else 1
-        if not pairs[at] or (equals < few if rare else all(each < 0.75 for each in alike)):
+        few = len(pairs[at]) < 10
+        if not pairs[at] or (equals < 2 if few else all(each < 0.75 for each in alike)):
             kept.append(at)
     return np.sort(np.array(kept, dtype=int))
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FEWEST_TO_ASK = 10
 """Hand labels from which they may find vectors telling that votes do not."""
-COPY, RARE, CHANCE = 0.75, 0.02, 10
+COPY, CHANCE = 0.75, 10
 
 
 @dataclass(eq=False)
@@ -250,17 +250,16 @@ class FusionEngine:
     def _distinct(self, workspace: Workspace) -> np.ndarray:
         """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
 
-        Small sets overlap by chance: below 2 % of the rows equals go, and below ten votes the third.
+        Few votes overlap by chance: below ten only the third of equals goes.
         """
         assert self._counts is not None
         names = workspace.names
         same = np.einsum("iaja->ij", self._counts.moments(names, workspace.classes).spread())
         total = np.diagonal(same)
-        common = RARE * workspace.splits[TRAIN].n_rows
         kept: list[int] = []
         for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
             own, rivals = total[at], same[at, kept]
-            share, most = (COPY, 0) if own >= common else (1.0, int(own < CHANCE))
+            share, most = (COPY, 0) if own >= CHANCE else (1.0, 1)
             if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
                 kept.append(at)
         return np.sort(np.array(kept, dtype=np.intp))
