@@ -70,7 +70,8 @@ class Oracle:
                 warnings.simplefilter("ignore")
                 given = Votes(self.votes, names, train.classes)
                 self.triplet = Triplet(class_balance=self.prior).fit(given)
-        self.first = self.scales = (1.0, 1.0) if self.view is None else (0.9, 1.35)
+        quiet = (1.0, 1.0) if self.triplet is None else (0.73, 1.0)
+        self.first = self.scales = quiet if self.view is None else (0.9, 1.35)
         far = self.loans(self.votes, self.vectors)[1]
         far = far[(self.votes < 0) & np.isfinite(far)]
         self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)

@@ -33,7 +33,7 @@ from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
 from .balance import Balance, guessed
-from .calibration import SCALES
+from .calibration import SCALES, WITHOUT_VECTORS
 from .choice import looks_chosen
 from .fitted import Fitted, Rows, read
 from .teaching import Teaching, surely_better, vote_mean
@@ -379,7 +379,9 @@ def _of_votes_alone(base: Fitted, votes: Votes) -> Fitted:
         warnings.simplefilter("ignore")
         table = Triplet(class_balance=base.prior).fit(votes).log_likelihood_
     silent = np.full(len(base.radii), np.nan)
-    return replace(base, radii=silent, edges=np.zeros_like(base.edges), agreement=table)
+    scales = base.scales if table is None else WITHOUT_VECTORS
+    edges = np.zeros_like(base.edges)
+    return replace(base, radii=silent, edges=edges, agreement=table, scales=scales)
 
 
 def _refuse(problem: str) -> Any:
