@@ -70,7 +70,8 @@ class Oracle:
                 warnings.simplefilter("ignore")
                 given = Votes(self.votes, names, train.classes)
                 self.triplet = Triplet(class_balance=self.prior).fit(given)
-        self.first = self.scales = (1.0, 1.0) if self.view is None else (0.9, 1.35)
+        quiet = (1.0, 1.0) if self.triplet is None else (0.73, 1.0)
+        self.first = self.scales = quiet if self.view is None else (0.9, 1.35)
         far = self.loans(self.votes, self.vectors)[1]
         far = far[(self.votes < 0) & np.isfinite(far)]
         self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
@@ -331,16 +332,15 @@ def likeness(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
     """Sources that share less than 75 % of their (row, vote) pairs with each one kept before.
 
-    Those below 2 % of the rows go where one kept before shares all pairs, two if there are few.
+    Those with fewer than ten pairs go where two kept before share all of them.
     """
     pairs = [{(row, vote) for row, vote in enumerate(v.tolist()) if vote >= 0} for v in votes.T]
     kept: list[int] = []
     for at in sorted(range(len(pairs)), key=lambda at: (-len(pairs[at]), names[at])):
-        rare = len(pairs[at]) < 0.02 * len(votes)
         alike = [len(pairs[at] & pairs[k]) / max(1, len(pairs[at] | pairs[k])) for k in kept]
         equals = sum(each == 1.0 for each in alike)
-        few = 2 if len(pairs[at]) < 10 else 1
-        if not pairs[at] or (equals < few if rare else all(each < 0.75 for each in alike)):
+        few = len(pairs[at]) < 10
+        if not pairs[at] or (equals < 2 if few else all(each < 0.75 for each in alike)):
             kept.append(at)
     return np.sort(np.array(kept, dtype=int))
 

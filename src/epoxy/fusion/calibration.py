@@ -19,6 +19,8 @@ from ..numerics import softmax
 
 SCALES = np.array([1.0, 1.35, 0.9])
 """Of rows about which nothing is known, of rows known by their vector alone, and of rows with votes."""
+WITHOUT_VECTORS = np.array([1.0, 1.0, 0.73])
+"""The same where `agreement` speaks: it hears the votes that others hear, and adds no loudness."""
 VOICES = 40.0
 LOWEST, HIGHEST = 0.25, 4.0
 

@@ -34,7 +34,7 @@ from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
 from .balance import Balance, guessed
-from .calibration import SCALES
+from .calibration import SCALES, WITHOUT_VECTORS
 from .choice import Crowd, looks_chosen
 from .fitted import Fitted, Rows, read
 from .teaching import Said, Seen, Teaching, surely_better, vote_mean
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 FEWEST_TO_ASK = 10
 """Hand labels from which they may find vectors telling that votes do not."""
-COPY, RARE, CHANCE = 0.75, 0.02, 10
+COPY, CHANCE = 0.75, 10
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ class FusionEngine:
         self._take_up_vectors(workspace)
         assert self._counts is not None
         counted = self._counts.moments(workspace.names, workspace.classes)
-        columns = distinct(counted, workspace.splits[TRAIN].n_rows)
+        columns = distinct(counted)
         summary, votes = counted.only(columns), self._reduced(workspace, columns)
         balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
         prior = balance.shares
@@ -408,10 +408,10 @@ class FusionEngine:
         return write_report(self, outcome, at, positive)
 
 
-def distinct(found: Moments, n_rows: int) -> np.ndarray:
+def distinct(found: Moments) -> np.ndarray:
     """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
 
-    Small sets overlap by chance: below 2 % of the rows equals go, and below ten votes the third.
+    Few votes overlap by chance: below ten only the third of equals goes.
     """
     names = found.sources
     same = np.einsum("iaja->ij", found.spread())
@@ -419,7 +419,7 @@ def distinct(found: Moments, n_rows: int) -> np.ndarray:
     kept: list[int] = []
     for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
         own, rivals = total[at], same[at, kept]
-        share, most = (COPY, 0) if own >= RARE * n_rows else (1.0, int(own < CHANCE))
+        share, most = (COPY, 0) if own >= CHANCE else (1.0, 1)
         if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
             kept.append(at)
     return np.sort(np.array(kept, dtype=np.intp))
@@ -432,7 +432,9 @@ def of_votes_alone(base: Fitted, summary: Moments) -> Fitted:
         warnings.simplefilter("ignore")
         table = Triplet(class_balance=base.prior).fit_moments(summary).log_likelihood_
     silent = np.full(len(base.radii), np.nan)
-    return replace(base, radii=silent, edges=np.zeros_like(base.edges), agreement=table)
+    scales = base.scales if table is None else WITHOUT_VECTORS
+    edges = np.zeros_like(base.edges)
+    return replace(base, radii=silent, edges=edges, agreement=table, scales=scales)
 
 
 def _refuse(problem: str) -> Any:

@@ -65,7 +65,7 @@ def conclude(world: World) -> Concluded:
     every = world.columns
     mine = [world.voted.sources.index(name) for name in world.few.names]
     counted = world.voted.moments.only(np.array(mine, dtype=np.intp))
-    columns = distinct(counted, world.n_train)
+    columns = distinct(counted)
     summary = counted.only(columns)
     votes, classes = world.voted.kept, world.few.classes
     balance = engine.balance(classes, lambda: _voted(world, every[columns], summary))
