@@ -342,8 +342,9 @@ def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:
     assert vectors is not None
     if metric != "cosine":
         return None
-    has = (vectors != 0).any(axis=1)
-    return None if has.all() else np.flatnonzero(has)
+    maybe = np.flatnonzero(vectors[:, 0] == 0)  # few, and all others have one
+    without = maybe[~(vectors[maybe] != 0).any(axis=1)]
+    return np.delete(np.arange(len(vectors)), without) if len(without) else None
 
 
 def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:
