@@ -35,10 +35,10 @@ from .build import (
     Checkpoint,
     Made,
     appended,
-    asked_again,
     full_order,
     rectangle,
     symmetric,
+    with_newcomers,
 )
 from .cells import Cells, Grouping, worth_grouping
 from .points import Points
@@ -175,7 +175,7 @@ class Graph:
             return grown.queries(self.onto, cache=cache)
         made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
         grouping = None if grown.cells is None else grown.cells.grouping
-        made = asked_again(grown.train, self.onto, made, self.train.n_nodes, grouping)
+        made = with_newcomers(grown.train, self.onto, made, self.train.n_nodes, grouping)
         return _graph(grown.train, self.onto, made, grouping, self.k)
 
     @property

@@ -284,7 +284,7 @@ def _distances(
         members.points.squared_norm[nodes][place],
     )
     pairs = mine, theirs, rows.astype(np.int32), place.astype(np.int32)
-    return pair_distances(members.points.metric, *pairs, *norms)
+    return pair_distances(members.points.metric, pairs, norms)
 
 
 def _looked_again(members: Members, asking: Asking, row: int, width: int) -> Arrays:
