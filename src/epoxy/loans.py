@@ -26,7 +26,7 @@ from .votes import ABSTAIN, Split
 NOBODY = -1
 """In `lender`: no train row lends."""
 EXACT_UP_TO = 300_000
-"""Distinct train vectors up to which "auto" finds all neighbours; approximate ones cost as much there."""
+"""Distinct train vectors up to which "auto" finds all neighbours: minutes, once."""
 KINDS = ("auto", "exact", "approximate")
 Neighbours = str | neighbors.Settings
 """How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
