@@ -27,7 +27,8 @@ from speed_data import mixture, rules
 
 HERE = Path(__file__).resolve().parent
 SIZES = (100_000, 300_000, 1_000_000)
-DIMENSION, SOURCES, APPENDED, LABELS, EDITS = 384, 10, 500, 300, 20
+DIMENSION, SOURCES, APPENDED, LABELS = 384, 10, 500, 300
+EDITS = {"epoxy": 20, "fusion": 8}
 RECALL = 0.98
 MEMORY = 3 << 30
 APPEND_AT = 200_000
@@ -121,9 +122,9 @@ def session(home: Path, n: int, model: str) -> None:
         return lambda: (made.set_votes(name, column), read())  # type: ignore[func-returns-value]
 
     made.set_radii(dict.fromkeys(names, radius))
-    moves = [_timed(moved(number)) for number in range(EDITS)]
+    moves = [_timed(moved(number)) for number in range(EDITS[model])]
     made.set_radii(dict.fromkeys(names, radius))
-    edits = [_timed(voted(number)) for number in range(EDITS)]
+    edits = [_timed(voted(number)) for number in range(EDITS[model])]
     _write(
         home / f"found-session-{n}-{model}.json",
         {

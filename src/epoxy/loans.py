@@ -26,7 +26,7 @@ from .votes import ABSTAIN, Split
 NOBODY = -1
 """In `lender`: no train row lends."""
 EXACT_UP_TO = 300_000
-"""Distinct train vectors up to which "auto" finds all neighbours; approximate ones cost as much there."""
+"""Distinct train vectors up to which "auto" finds all neighbours: minutes, once."""
 KINDS = ("auto", "exact", "approximate")
 Neighbours = str | neighbors.Settings
 """How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
@@ -342,8 +342,9 @@ def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:
     assert vectors is not None
     if metric != "cosine":
         return None
-    has = (vectors != 0).any(axis=1)
-    return None if has.all() else np.flatnonzero(has)
+    maybe = np.flatnonzero(vectors[:, 0] == 0)  # few, and all others have one
+    without = maybe[~(vectors[maybe] != 0).any(axis=1)]
+    return np.delete(np.arange(len(vectors)), without) if len(without) else None
 
 
 def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:

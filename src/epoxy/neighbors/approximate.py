@@ -1,14 +1,15 @@
 """Approximate neighbour lists of millions of rows, with the share of true neighbours they hold.
 
-Below some 300,000 distinct vectors exact lists cost no more. Above, each node asks the cells nearest to
-it (see `probing`) and lists the nearest it meets; the distances listed are the defined ones, and only
-who is listed is approximate. How many of the true neighbours are, is measured: for a sample of nodes
-they are found exactly, and since a true neighbour is listed if and only if its cell was asked, the sample
-tells before anything is searched how many cells must be asked for a recall.
+Exact lists take time that grows with the square of the rows: minutes at 200,000, far more at a million.
+Here each node asks the cells nearest to it (see `probing`) and lists the nearest it meets; the distances
+listed are the defined ones, and only who is listed is approximate. How many of the true neighbours are,
+is measured: for a sample of nodes they are found exactly, and since a true neighbour is listed if and
+only if its cell was asked, the sample tells before anything is searched how many cells must be asked for
+a recall.
 
 With a folder, finished blocks are kept there with a checksum each, and a build that was killed goes on
 after them; the result is mapped, not held. Rejected: graphs of links (HNSW, NN-descent), which take
-four to seven times as long at 200,000 rows for the same recall, and whose lists depend on the order in
+four times as long and more at 200,000 rows for the same recall, and whose lists depend on the order in
 which threads meet.
 """
 

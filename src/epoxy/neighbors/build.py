@@ -289,26 +289,12 @@ def appended(
 ) -> Made:
     """The lists of a space that has grown, from those of its first nodes."""
     n_old, width = old.neighbour.shape
-    neighbour, distance = _allocate(grown.n_nodes, width)
-    peak = None if grouping is None else _no_peaks(grown.n_nodes, grouping)
-    made = Made(neighbour, distance, peak)
-    with_newcomers(grown, grown, old, made, n_old, grouping, progress)
+    made = with_newcomers(grown, grown, old, n_old, grouping, progress)
     fresh = slice(n_old, grown.n_nodes)
     new = rectangle(grown, grown, width, fresh, grouping)
-    neighbour[fresh], distance[fresh] = new.neighbour, new.distance
-    if peak is not None:
-        peak[fresh] = new.peak
-    return made
-
-
-def asked_again(
-    grown: Space, onto: Space, old: Made, n_old: int, grouping: Grouping | None = None
-) -> Made:
-    """The lists of another split's nodes, of which train had `n_old` before it has grown."""
-    neighbour, distance = _allocate(*old.neighbour.shape)
-    peak = None if grouping is None else _no_peaks(len(neighbour), grouping)
-    made = Made(neighbour, distance, peak)
-    with_newcomers(grown, onto, old, made, n_old, grouping)
+    made.neighbour[fresh], made.distance[fresh] = new.neighbour, new.distance
+    if made.peak is not None:
+        made.peak[fresh] = new.peak
     return made
 
 
@@ -316,12 +302,17 @@ def with_newcomers(
     grown: Space,
     onto: Space,
     old: Made,
-    made: Made,
     n_old: int,
     grouping: Grouping | None,
     progress: Progress = silent,
-) -> None:
-    """Write to `made` the old lists with those of the new train nodes that are near enough."""
+) -> Made:
+    """Old lists of the first nodes of `onto`, with the new train nodes that are near enough.
+
+    Train had `n_old` nodes before it has grown; lists of further nodes of `onto` are left to fill in.
+    """
+    neighbour, distance = _allocate(onto.n_nodes, old.neighbour.shape[1])
+    peak = None if grouping is None else _no_peaks(onto.n_nodes, grouping)
+    made = Made(neighbour, distance, peak)
     count, width = old.neighbour.shape
     newcomers = Lists.empty(count, width, grown.n_nodes - n_old)
     # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
@@ -347,6 +338,7 @@ def with_newcomers(
         return offer
 
     Work(_slices(count)).run(worker, progress=progress)
+    return made
 
 
 def _merged(grown: Space, onto: Space, old: Made, newcomers: Lists, block: slice) -> Arrays:

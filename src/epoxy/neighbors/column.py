@@ -208,7 +208,8 @@ class _Update:
     def _forward(self, asked: np.ndarray) -> np.ndarray:
         """Walk the targets' lists; returns the nodes whose list ends too soon."""
         unsettled = np.empty(len(asked), dtype=bool)
-        lists, support, answers = self.graph.scannable, self.support.row, self.found
+        lists, answers = self.graph.scannable, self.found
+        support = self.support.row, np.packbits(self.support.row >= 0, bitorder="little")
 
         def walk(part: slice) -> None:
             unsettled[part] = kernels.scan(

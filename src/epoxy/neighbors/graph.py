@@ -35,10 +35,10 @@ from .build import (
     Checkpoint,
     Made,
     appended,
-    asked_again,
     full_order,
     rectangle,
     symmetric,
+    with_newcomers,
 )
 from .cells import Cells, Grouping, worth_grouping
 from .points import Points
@@ -175,7 +175,7 @@ class Graph:
             return grown.queries(self.onto, cache=cache)
         made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
         grouping = None if grown.cells is None else grown.cells.grouping
-        made = asked_again(grown.train, self.onto, made, self.train.n_nodes, grouping)
+        made = with_newcomers(grown.train, self.onto, made, self.train.n_nodes, grouping)
         return _graph(grown.train, self.onto, made, grouping, self.k)
 
     @property
@@ -289,7 +289,8 @@ def _load_loops(graph: Graph) -> None:
     """Load the loops that walk a graph now, by asking nobody: the first edit must not wait for it."""
     nodes, row, distance = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
     mask = np.zeros(0, dtype=bool)
-    kernels.scan(graph.scannable, row, row, 0.0, row, distance)
+    support = row, np.zeros(0, dtype=np.uint8)
+    kernels.scan(graph.scannable, row, support, 0.0, row, distance)
     kernels.propagate(graph.scannable, nodes, row, 0.0, mask, (row, distance))
     kernels.drop_stale(mask, row, 0.0, row, distance)
     if graph.cells is not None:

@@ -1,10 +1,10 @@
 """The nearest nodes of each node among those in the cells nearest to it.
 
 Centres are learned from a sample and every node belongs to the cell of the nearest. A node asks the
-cells of its `probes` nearest centres, by itself and not with its cell: rows of one cell want different
-others, and for the same recall that takes a third less multiplication. Nodes that ask go in the order of
-their cells, cells in an order that puts near ones together; so a block of them wants few cells, many of
-its rows want each, and the products are of matrices.
+cells of its `probes` nearest centres, by itself and not with its cell, because rows of one cell want
+different others. Nodes that ask go in the order of their cells, cells in an order that puts near ones
+together; so a block of them wants few cells, many of its rows want each, and the products are of
+matrices.
 
 Which members are nearest is decided as everywhere: float32 scores propose, and what their rounding
 bound cannot exclude is measured in float64. So the lists are a function of the cells that were asked,
@@ -284,7 +284,7 @@ def _distances(
         members.points.squared_norm[nodes][place],
     )
     pairs = mine, theirs, rows.astype(np.int32), place.astype(np.int32)
-    return pair_distances(members.points.metric, *pairs, *norms)
+    return pair_distances(members.points.metric, pairs, norms)
 
 
 def _looked_again(members: Members, asking: Asking, row: int, width: int) -> Arrays:

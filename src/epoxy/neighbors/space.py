@@ -121,9 +121,8 @@ class Space:
     def node_distances(self, nodes: np.ndarray, other: Space, others: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of nodes."""
         pairs = self.vectors, other.vectors, self.first[nodes], other.first[others]
-        return pair_distances(
-            self.metric, *pairs, self.squared_norm[nodes], other.squared_norm[others]
-        )
+        norms = self.squared_norm[nodes], other.squared_norm[others]
+        return pair_distances(self.metric, pairs, norms)
 
     def check_same_dimension(self, other: Space) -> None:
         """Refuse to compare what cannot be compared."""
@@ -168,20 +167,19 @@ class Space:
 
 def pair_distances(
     metric: Metric,
-    x: np.ndarray,
-    z: np.ndarray,
-    rows: np.ndarray,
-    others: np.ndarray,
-    x_squared: np.ndarray,
-    z_squared: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    norms: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
-    """The defined (float64) distances of pairs (x[rows[p]], z[others[p]]) with their squared norms."""
+    """The defined (float64) distances of `pairs` (x, z, rows, others): x[rows[p]] and z[others[p]].
+
+    `norms` are the squared norms of both sides.
+    """
     if metric.name == "euclidean":
-        squares: np.ndarray = kernels.pair_squares(x, z, rows, others)
+        squares: np.ndarray = kernels.pair_squares(*pairs)
         np.sqrt(squares, out=squares)
         return squares
-    cosine: np.ndarray = kernels.pair_dots(x, z, rows, others)
-    cosine /= np.sqrt(x_squared * z_squared)
+    cosine: np.ndarray = kernels.pair_dots(*pairs)
+    cosine /= np.sqrt(norms[0] * norms[1])
     np.subtract(1.0, cosine, out=cosine)
     np.maximum(0.0, cosine, out=cosine)
     return cosine
