@@ -80,7 +80,9 @@ def test_a_shard_that_ends_every_worker_is_told(tmp_path):
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         cluster.local(1, memory="1GB") as runner,
-        pytest.raises(ClusterError, match=r"a shard of end_worker ended every worker .*\(1, the last"),
+        pytest.raises(
+            ClusterError, match=r"a shard of end_worker ended every worker .*\(1, the last"
+        ),
     ):
         list(runner.each(clustered.end_worker, pieces(tmp_path / "rows", 2), kept))
 
