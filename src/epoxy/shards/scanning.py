@@ -58,7 +58,7 @@ class Scanned:
 def scan(run: Run, project: Project, wanted: Sequence[str]) -> Scanned:
     """Look at every row; `wanted` are names of rows that somebody labelled."""
     named = Named.of(project)
-    stage = run.stage("rows", scan_shard, named, np.array(sorted(wanted), dtype=str))
+    stage = run.stage("rows", scan_shard, named)
     at, shards, found = 0, [], []
     for shard, each in zip(run.shards, stage):
         n_train = int(each["n_train"])
@@ -71,46 +71,56 @@ def scan(run: Run, project: Project, wanted: Sequence[str]) -> Scanned:
             "give rows without one, or name a dev file"
         )
     check_unique(run, stage.kept, named, "names")
-    dev, hand = (np.concatenate([each[name] for each in found]) for name in ("dev", "hand"))
-    tables = tuple(
-        joined_tables([each[name] for each in found]) for name in ("hand_rows", "dev_rows")
+    # apart from the first look: a label more must not make all that follows anew
+    names = np.array(sorted(wanted), dtype=str)
+    hand = list(run.stage("hand-rows", find_shard, stage.kept, named, names))
+    return Scanned(
+        stage.kept,
+        tuple(shards),
+        at,
+        np.concatenate([each["dev"] for each in found]),
+        np.concatenate([each["hand"] for each in hand]),
+        (
+            joined_tables([each["rows"] for each in hand]),
+            joined_tables([each["rows"] for each in found]),
+        ),
     )
-    return Scanned(stage.kept, tuple(shards), at, dev, hand, (tables[0], tables[1]))
 
 
-def scan_shard(shard: Shard, kept: Kept, named: Named, wanted: np.ndarray) -> Summary:
-    """Which rows of a shard are train rows, and those that are labelled, whole."""
+def scan_shard(shard: Shard, kept: Kept, named: Named) -> Summary:
+    """Which rows of a shard are train rows, and those that are dev rows, whole."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    labelled, asked, hashes = [], [], []
-    names = pa.array(wanted.tolist(), pa.string())
+    labelled, hashes = [], []
     at = shard.start
-    if named.columns:
-        for batch in read_shard(shard, named.columns):
-            labelled.append(_labelled(batch, named, at))
-            if named.id is not None:
-                ids = batch.column(named.id).cast(pa.string())
-                asked.append(pc.is_in(ids, value_set=names).to_numpy(zero_copy_only=False))
-                hashes.append(hashes_of(ids))
-            at += len(batch)
+    for batch in read_shard(shard, named.columns) if named.columns else ():
+        labelled.append(_labelled(batch, named, at))
+        if named.id is not None:
+            hashes.append(hashes_of(batch.column(named.id).cast(pa.string())))
+        at += len(batch)
     dev = np.concatenate(labelled) if labelled else np.zeros(len(shard), dtype=bool)
-    if named.id is None:
-        places = np.array([int(each) for each in wanted if str(each).isdigit()], dtype=np.int64)
-        hit = np.isin(np.arange(shard.start, shard.stop), places)
-    else:
-        hit = np.concatenate(asked)
-        ordered = np.sort(np.concatenate(hashes))
-        kept.save(shard, hashes=ordered)
-        kept.save(shard, ids=np.concatenate(hashes))
+    if named.id is not None:
+        ids = np.concatenate(hashes)
+        kept.save(shard, ids=ids, hashes=np.sort(ids))
     kept.save(shard, train=~dev)
     return {
         "n_train": np.array(np.count_nonzero(~dev)),
         "dev": shard.start + np.flatnonzero(dev),
-        "hand": shard.start + np.flatnonzero(hit & ~dev),
-        "dev_rows": _packed(shard, dev),
-        "hand_rows": _packed(shard, hit & ~dev),
+        "rows": _packed(shard, dev),
     }
+
+
+def find_shard(shard: Shard, kept: Kept, rows: Kept, named: Named, wanted: np.ndarray) -> Summary:
+    """Train rows of a shard by their names, whole."""
+    import pyarrow as pa
+
+    if named.id is None:
+        places = np.array([int(each) for each in wanted if str(each).isdigit()], dtype=np.int64)
+        hit = np.isin(np.arange(shard.start, shard.stop), places)
+    else:
+        hit = np.isin(rows.load(shard, "ids"), hashes_of(pa.array(wanted.tolist(), pa.string())))
+    hit &= rows.load(shard, "train")
+    return {"hand": shard.start + np.flatnonzero(hit), "rows": _packed(shard, hit)}
 
 
 def _labelled(batch: Any, named: Named, at: int) -> np.ndarray:
