@@ -16,6 +16,7 @@ import pytest
 import clustered
 from clustered import a_project, decide, labels_of, pieces
 from epoxy import Epoxy, Fusion, cluster
+from epoxy.cli import main
 from epoxy.cluster.checking import check_versions, look
 from epoxy.cluster.runner import AHEAD
 from epoxy.errors import (
@@ -257,6 +258,14 @@ def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
         with dask.config.set(settings), cluster.connect(address, timeout=5) as made:
             assert address.startswith("tls://")
             assert made.client.submit(sum, [1, 2]).result() == 3
+
+
+def test_workers_without_a_cluster_of_this_machine_are_refused(tmp_path, capsys):
+    assert main(["label", str(tmp_path), "--workers", "2", "--scheduler", "tcp://a:1"]) == 2
+
+    assert (
+        "--workers is the number of processes of --cluster local; add it" in capsys.readouterr().err
+    )
 
 
 def test_a_cluster_without_workers_is_refused():
