@@ -165,7 +165,8 @@ class Running:
 
     def _start(self, *command: str, before: Any = (), **more: str) -> subprocess.Popen[bytes]:
         full = [*before, sys.executable, "-m", "dask", *command]
-        place = {"cwd": self.folder, "env": {**os.environ, **more}}
+        paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        place = {"cwd": self.folder, "env": {**os.environ, "PYTHONPATH": paths, **more}}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.processes.append(subprocess.Popen(full, **place, **quiet))
         return self.processes[-1]

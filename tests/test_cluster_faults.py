@@ -192,6 +192,26 @@ def test_when_no_worker_is_left_waiting_has_an_end(running, tmp_path):
         )
 
 
+def test_work_that_the_scheduler_cannot_read_is_told(running, tmp_path):
+    running.worker()
+    (tmp_path / "only_here.py").write_text("def number(shard, kept): return {}", "utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        from only_here import number
+    finally:
+        sys.path.remove(str(tmp_path))
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(
+            ClusterError, match=r"scheduler at \S+ cancelled number \(lost dependencies\)"
+        ),
+    ):
+        list(runner.each(number, pieces(tmp_path / "rows", 2), kept))
+
+
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[None]:
     """A small file system in place of a folder, with what is in the folder."""

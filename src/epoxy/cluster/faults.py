@@ -32,7 +32,15 @@ def told(client: Client, stage: str) -> Iterator[None]:
             f"a worker cannot import {error.name!r}; install what the others have: "
             "pip install 'epoxy-ws[cluster]'"
         ) from error
-    except (CancelledError, CommClosedError, ConnectionError, TimeoutError) as error:
+    except CancelledError as error:
+        reason = getattr(error, "reason", "scheduler-connection-lost")
+        if reason == "scheduler-connection-lost" or client.status != "running":
+            raise lost(client, stage) from error
+        raise ClusterError(
+            f"the scheduler at {client.scheduler.address} cancelled {stage} ({reason}); "
+            f"see its log, and {_AGAIN}"
+        ) from error
+    except (CommClosedError, ConnectionError, TimeoutError) as error:
         raise lost(client, stage) from error
     except RuntimeError as error:
         if client.status == "running":
