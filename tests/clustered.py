@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epoxy import Session
-from epoxy.errors import AlignmentError
+from epoxy.errors import AlignmentError, CodeError
 from epoxy.neighbors.workers import n_threads
 from epoxy.shards import Kept, Piece, Shard, Summary
 
@@ -43,7 +47,7 @@ def text_of(rng: np.random.Generator, spam: bool) -> str:
     return " ".join(words)
 
 
-def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, settings: str = "") -> Path:
+def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, vectors: str = "") -> Path:
     """A folder with rows in two Parquet parts, a tenth of them labelled, vectors and four functions."""
     rng = np.random.default_rng(seed)
     truth = rng.random(n_rows) < 0.4
@@ -61,12 +65,12 @@ def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, settings: str =
     half = n_rows // 2 - 7
     pq.write_table(table.slice(0, half), folder / "rows" / "a.parquet")
     pq.write_table(table.slice(half), folder / "rows" / "b.parquet")
-    vectors = rng.normal(size=(n_rows, 12)) + np.where(truth, 0.8, -0.8)[:, None]
-    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    drawn = rng.normal(size=(n_rows, 12)) + np.where(truth, 0.8, -0.8)[:, None]
+    np.save(folder / "vectors.npy", drawn.astype(np.float32))
     (folder / "epoxy.toml").write_text(
         '[rows]\nfile = "rows"\nid = "id"\nlabel = "label"\n\n'
         '[classes]\nnames = ["ham", "spam"]\n\n'
-        f'[vectors]\nencoder = "vectors.npy"\nmetric = "cosine"\n\n{settings}',
+        f'[vectors]\nencoder = "vectors.npy"\nmetric = "cosine"\n{vectors}\n',
         "utf-8",
     )
     (folder / "lfs.py").write_text(LFS, "utf-8")
@@ -118,6 +122,10 @@ def refuse(shard: Shard, kept: Kept) -> Summary:
     raise AlignmentError("rows and vectors differ; write them again")
 
 
+def fail_to_load(shard: Shard, kept: Kept) -> Summary:
+    raise CodeError("ModuleNotFoundError: No module named 'spacy'; correct it", "lfs.py", 3)
+
+
 def fill_disk(shard: Shard, kept: Kept) -> Summary:
     raise OSError(errno.ENOSPC, "No space left on device", str(kept.folder / "votes.npy"))
 
@@ -133,6 +141,39 @@ def use_all_memory(shard: Shard, kept: Kept) -> Summary:
 
 def threads(shard: Shard, kept: Kept) -> Summary:
     return {"threads": np.array(n_threads())}
+
+
+class Running:
+    """A scheduler and workers in processes of their own, as `dask scheduler` and `dask worker` start them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
+
+    def __enter__(self) -> Running:
+        place = self.folder / "scheduler.json"
+        command = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        self._start(*command, "--scheduler-file", str(place))
+        while not place.exists() or not place.read_text("utf-8").strip():
+            time.sleep(0.05)
+        self.address = json.loads(place.read_text("utf-8"))["address"]
+        return self
+
+    def worker(self, *before: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start one without a nanny, which would start another in its place."""
+        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--memory-limit", "2GB"]
+        return self._start("worker", self.address, *options, before=before, **environment)
+
+    def _start(self, *command: str, before: Any = (), **more: str) -> subprocess.Popen[bytes]:
+        full = [*before, sys.executable, "-m", "dask", *command]
+        place = {"cwd": self.folder, "env": {**os.environ, **more}}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes.append(subprocess.Popen(full, **place, **quiet))
+        return self.processes[-1]
+
+    def __exit__(self, *error: object) -> None:
+        for each in reversed(self.processes):
+            each.kill()
+            each.wait()
 
 
 def pieces(folder: Path, count: int) -> tuple[Shard, ...]:

@@ -46,6 +46,7 @@ def project(tmp_path_factory) -> Path:
 
 
 def copy_of(project: Path, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     return Path(shutil.copytree(project, folder / "copy"))
 
 
@@ -53,7 +54,9 @@ def each(runner: Any, folder: Path, do: Any, *more: Any, count: int = 20, **give
     """The runner on shards over one file, with a stage's folder."""
     kept = Kept(folder / "home" / "stage")
     kept.folder.mkdir(parents=True, exist_ok=True)
-    return cluster.Dask(runner.client, **given).each(do, pieces(folder / "rows", count), kept, *more)
+    return cluster.Dask(runner.client, **given).each(
+        do, pieces(folder / "rows", count), kept, *more
+    )
 
 
 def numbers(found: Any) -> list[int]:
@@ -74,6 +77,20 @@ def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
         assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
     # twice to know the functions and twice on the labelled rows, and once in each worker
     assert loads.read_text("utf-8").count("loaded") <= 4 + 2
+
+
+@pytest.mark.slow
+def test_approximate_neighbours_are_the_same_whoever_finds_them(runner, tmp_path):
+    approximate = 'neighbours = "approximate"'
+    alone = a_project(tmp_path / "a", n_rows=13_000, vectors=approximate)  # four blocks of nodes
+    spread = copy_of(alone, tmp_path / "b")
+
+    one = label(alone, model=Epoxy(), rows_per_shard=3_000)
+    other = label(spread, model=Epoxy(), runner=runner, rows_per_shard=3_000)
+
+    assert one.recall == other.recall is not None
+    assert_same(labels_of(spread), labels_of(alone), bitwise=True)
+    assert not list((spread / ".epoxy" / "shards").glob("cells-*"))
 
 
 def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
@@ -127,6 +144,13 @@ def test_an_error_of_the_work_comes_as_it_is(runner, tmp_path):
         list(each(runner, tmp_path, clustered.refuse))
 
 
+def test_functions_that_do_not_run_on_a_worker_are_told(runner, tmp_path):
+    with pytest.raises(
+        CodeError, match=r"do not run on worker tcp://.*: lfs.py fails on line 3.*; what travels is"
+    ):
+        list(each(runner, tmp_path, clustered.fail_to_load))
+
+
 def test_a_full_disk_is_told_with_the_worker(runner, tmp_path):
     with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for \S+votes"):
         list(each(runner, tmp_path, clustered.fill_disk))
@@ -142,6 +166,7 @@ def test_a_worker_without_memory_is_told(runner, tmp_path):
         list(each(runner, tmp_path, clustered.use_all_memory))
 
 
+@pytest.mark.slow
 def test_functions_that_import_what_a_worker_lacks_do_not_travel(
     project, runner, tmp_path, monkeypatch
 ):

@@ -23,9 +23,9 @@ def told(client: Client, stage: str) -> Iterator[None]:
         raise
     except KilledWorker as error:
         raise ClusterError(
-            f"{error.allowed_failures + 1} workers ended while they did {stage} to the same shard, the "
-            f"last was {error.last_worker.address}; see its log, and if it had too little memory, "
-            "give a smaller --memory"
+            f"a shard of {stage} ended every worker that was given it ({error.allowed_failures + 1}, the "
+            f"last was {error.last_worker.address}); see its log, and if it had too little memory, give "
+            "a smaller --memory"
         ) from error
     except ModuleNotFoundError as error:
         raise ClusterError(

@@ -66,7 +66,7 @@ class Dask:
         """The summaries in the order of the shards; the rest is cancelled when nobody asks on."""
         if not shards:
             return
-        name = getattr(constants[0] if constants else do, "__name__", "shard")
+        name = (constants[0] if constants and callable(constants[0]) else do).__name__
         with told(self.client, name):
             self._check(shards, constants)
             given = self._send(Given(__version__, do, constants), name)
