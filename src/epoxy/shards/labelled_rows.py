@@ -11,8 +11,6 @@ import numpy as np
 from ..engines import Engine
 from ..errors import ParameterError
 from ..loans import Neighbourhood
-from ..running import Loaded
-from ..running import Runner as FunctionRunner
 from ..session.by_id import ready_made
 from ..session.drawing import drawing_digest
 from ..session.edits import Label, edit_from_json
@@ -62,8 +60,7 @@ def workspace_of(
     scanned: Scanned,
     voted: voting.Voted,
     rows: ProjectRows,
-    runner: FunctionRunner,
-    loaded: Loaded,
+    functions: Any,
     engine: Engine,
 ) -> Workspace:
     """The labelled rows and their votes, before anything was decided."""
@@ -71,7 +68,7 @@ def workspace_of(
     at = [voted.every.index(name) for name in voted.sources]
     own = [np.concatenate([each["votes"] for each in hand], axis=1)[at]]
     if len(rows.tables) > 1:
-        own.append(_votes_on_dev(project, rows, runner, loaded, voted))
+        own.append(_votes_on_dev(project, rows, functions, voted))
     splits = [
         Split(
             Votes(each.T, voted.sources, project.classes),
@@ -88,13 +85,11 @@ def workspace_of(
 
 
 def _votes_on_dev(
-    project: Project, rows: ProjectRows, runner: FunctionRunner, loaded: Loaded, voted: voting.Voted
+    project: Project, rows: ProjectRows, functions: Any, voted: voting.Voted
 ) -> np.ndarray:
     if project.votes is not None:
         return np.stack([each[0] for each in ready_made(project, rows.ids[1:]).values()])
-    with runner:
-        runner.load()
-        found = runner.vote(voted.sources, rows.tables[1], project.classes)
+    found = voting.vote_on(functions, rows.tables[1], voted.sources, project.classes)
     lost = [name for name in voted.sources if name not in found.columns]
     if lost:
         raise ParameterError(

@@ -128,7 +128,8 @@ def open_world(
     voted = voting.vote(run, scanned.kept, functions, project.classes, sources)
     where, given = _where(run, project, given, scanned, len(shards[0]))
     rows = few_rows(project, scanned, apart, parts.schema)
-    few = workspace_of(project, run, scanned, voted, rows, asked, loaded, engine)
+    few = workspace_of(project, run, scanned, voted, rows, functions, engine)
+    voting.close()  # the functions' process is memory that shards need now
     home = Folder(project, rows, asked, store, loaded, voted.failures, store.notes)
     state = decided(project, run, scanned, home, few, rows, engine)
     raw = _raw(run, project, scanned, where, rows, given)
