@@ -196,6 +196,21 @@ def test_any_stretch_of_rows_is_read_from_parts(tmp_path):
         assert all(len(each) <= most for each in parts.cut(most))
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_lists_that_hold_every_row_lend_as_the_exact_search_does(tmp_path, kind):
+    home = project(tmp_path / "project", model=f'kind = "{kind}"')
+    exact = in_shards(home, 25)
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(
+        text.replace('"vectors.npy"\n', '"vectors.npy"\nneighbours = "approximate"\n')
+    )
+    found = label(home, rows_per_shard=25)
+
+    agree(exact, pq.read_table(found.path), within=0.0)
+    assert found.recall is not None
+    assert found.recall.value == 1.0
+
+
 # new rows
 
 
