@@ -197,8 +197,8 @@ class Neighbourhood:
         """The share of true neighbours that are known; None where all are."""
         return None if self.graphs is None else self.graphs[0].recall
 
-    def append(self, more: Split, *, apart: bool = False) -> Neighbourhood:
-        """The same with rows added to train."""
+    def append(self, more: Split, grown: Split, *, apart: bool = False) -> Neighbourhood:
+        """The same with rows added to train, which is `grown` then."""
         sizes = (self.sizes[0] + more.n_rows, *self.sizes[1:])
         if self.spaces is None or more.vectors is None:
             return Neighbourhood(sizes, self.metric)
@@ -209,12 +209,13 @@ class Neighbourhood:
             rows = np.arange(more.n_rows) if new is None else new
             kept = np.concatenate([old, self.sizes[0] + rows])
         vectors = more.vectors if new is None else more.vectors[new]
+        whole = grown.vectors if kept is None else None
         places = (kept, *self.places[1:])
         if self.graphs is None:
-            grown = self.spaces[0].append(vectors)
-            return replace(self, sizes=sizes, places=places, spaces=(grown, *self.spaces[1:]))
-        first = self.graphs[0].append(vectors, cache=self.cache)
-        others = tuple(first.queries(space, cache=self.cache) for space in self.spaces[1:])
+            space = self.spaces[0].append(vectors, whole)
+            return replace(self, sizes=sizes, places=places, spaces=(space, *self.spaces[1:]))
+        first = self.graphs[0].append(vectors, whole=whole, cache=self.cache)
+        others = tuple(each.asking(first, cache=self.cache) for each in self.graphs[1:])
         spaces = (first.train, *self.spaces[1:])
         return replace(self, sizes=sizes, places=places, spaces=spaces, graphs=(first, *others))
 
@@ -255,6 +256,22 @@ class Neighbourhood:
                 column = neighbors.Column.of(graph, heard, radius=wanted)
             found.append(self._read(at, own, column))
         return tuple(found)
+
+    def lend_more(self, own: Sequence[np.ndarray], old: Sequence[Loans]) -> tuple[Loans, ...]:
+        """Loans of a source after rows were added to train, on which it votes as `own` says.
+
+        `old` are its loans before; what they are certain of, these are.
+        """
+        support = self._support(own)
+        columns = [each.column for each in old]
+        if support is None or self.graphs is None or any(each is None for each in columns):
+            return self.lend(own)
+        heard = Support.of(self.graphs[0].train, support)
+        return tuple(
+            self._read(at, own, column.grown(graph, heard))
+            for at, (graph, column) in enumerate(zip(self.graphs, columns))
+            if column is not None
+        )
 
     def _support(self, own: Sequence[np.ndarray]) -> np.ndarray | None:
         """The rows of the space a source votes on; None for one that has nothing to lend.
@@ -325,8 +342,9 @@ def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:
     assert vectors is not None
     if metric != "cosine":
         return None
-    has = (vectors != 0).any(axis=1)
-    return None if has.all() else np.flatnonzero(has)
+    maybe = np.flatnonzero(vectors[:, 0] == 0)  # few, and all others have one
+    without = maybe[~(vectors[maybe] != 0).any(axis=1)]
+    return np.delete(np.arange(len(vectors)), without) if len(without) else None
 
 
 def _up_to(column: neighbors.Column, radius: float) -> neighbors.Column:

@@ -14,6 +14,7 @@ which threads meet.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -152,6 +153,12 @@ def approximate_lists(
     points = Points.over(vectors, metric)
     given = {"memory": memory, "folder": folder, "progress": progress, "search": search}
     return build(points, settings or Settings(), **given)  # type: ignore[arg-type]
+
+
+def folder_in(cache: Path, points: Points, settings: Settings) -> Path:
+    """Where a cache keeps the lists of these points: the name says which, and how they are made."""
+    digest = hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
+    return cache / f"lists-{points.fingerprint()}-{digest}"
 
 
 def build(

@@ -108,6 +108,27 @@ class Column:
         update.propagate(self.support.row >= 0, self.found.row < 0)
         return update.column()
 
+    def grown(self, graph: Graph, support: Any) -> Column:
+        """The same source after rows were added to train: old rows vote as before, new ones as told.
+
+        `graph` is this one's with the rows added.
+        """
+        supporting = Support.of(graph.train, support)
+        if graph.lists is not None:  # who answered before may be listed no more
+            return Column.of(graph, supporting, radius=self.radius)
+        now, n_asked = supporting.row, len(self.found.row)
+        before = np.full(len(now), NONE, dtype=np.int32)
+        before[: len(self.support.row)] = self.support.row
+        added = (now != before) & (now >= 0)
+        found = Found.nothing(graph.onto.n_nodes)
+        found.row[:n_asked], found.distance[:n_asked] = self.found.row, self.found.distance
+        update = _Update(graph, supporting, self.radius, found)
+        update.drop_stale(np.zeros(len(now), dtype=bool), self.radius if added.any() else np.inf)
+        fresh = np.arange(graph.onto.n_nodes) >= n_asked
+        update.propagate(added, ~fresh)
+        update.propagate(now >= 0, fresh)
+        return update.column()
+
     def _copied(self) -> Found:
         return Found(self.found.row.copy(), self.found.distance.copy())
 
@@ -187,7 +208,8 @@ class _Update:
     def _forward(self, asked: np.ndarray) -> np.ndarray:
         """Walk the targets' lists; returns the nodes whose list ends too soon."""
         unsettled = np.empty(len(asked), dtype=bool)
-        lists, support, answers = self.graph.scannable, self.support.row, self.found
+        lists, answers = self.graph.scannable, self.found
+        support = self.support.row, np.packbits(self.support.row >= 0, bitorder="little")
 
         def walk(part: slice) -> None:
             unsettled[part] = kernels.scan(

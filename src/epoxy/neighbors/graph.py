@@ -12,7 +12,6 @@ among its neighbours borrows nothing from it.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,24 @@ import numpy as np
 from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
 from . import kernels, store
-from .approximate import NeighbourLists, Recall, Settings, asked_by, build, grown_lists
-from .build import Checkpoint, Made, appended, full_order, rectangle, symmetric
+from .approximate import (
+    NeighbourLists,
+    Recall,
+    Settings,
+    asked_by,
+    build,
+    folder_in,
+    grown_lists,
+)
+from .build import (
+    Checkpoint,
+    Made,
+    appended,
+    asked_again,
+    full_order,
+    rectangle,
+    symmetric,
+)
 from .cells import Cells, Grouping, worth_grouping
 from .points import Points
 from .search_cells import load_cell_loops
@@ -96,10 +111,7 @@ class Graph:
     ) -> Graph:
         """Find most of the nearest rows, and measure how many: for more rows than exact lists suit."""
         points, chosen = Points.of(train), settings or Settings()
-        folder = None
-        if cache is not None:
-            digest = hashlib.blake2b(repr(chosen).encode(), digest_size=8).hexdigest()
-            folder = Path(cache) / f"lists-{train.fingerprint}-{digest}"
+        folder = None if cache is None else folder_in(Path(cache), points, chosen)
         lists = build(points, chosen, folder=folder, progress=progress)
         return cls._listed(train, lists)
 
@@ -126,15 +138,23 @@ class Graph:
         return _built(self.train, onto, grouping, _Settings(self.k, cache, progress=progress))
 
     def append(
-        self, vectors: Any, *, cache: Path | None = None, progress: Progress = silent
+        self,
+        vectors: Any,
+        *,
+        whole: np.ndarray | None = None,
+        cache: Path | None = None,
+        progress: Progress = silent,
     ) -> Graph:
-        """The graph of the train rows followed by new ones, equal to one built from scratch."""
+        """The graph of the train rows followed by new ones, equal to one built from scratch.
+
+        Approximate lists are those that the same centres give; from scratch others are learned.
+        """
         if self.onto is not self.train:
             raise ParameterError(
                 "rows are appended to the graph of the train split; "
                 "append there and ask it for the queries again"
             )
-        grown = self.train.append(vectors)
+        grown = self.train.append(vectors, whole)
         if self.lists is not None:
             more = grown_lists(self.lists, Points.of(grown), progress=progress)
             return Graph._listed(grown, more)
@@ -148,6 +168,15 @@ class Graph:
         if cache is not None:
             _write(Path(cache) / _file_name(grown, grown, self.width), graph)
         return graph
+
+    def asking(self, grown: Graph, *, cache: Path | None = None) -> Graph:
+        """The same split's rows, asking train after rows were added to it; `grown` is train's graph."""
+        if grown.lists is not None or grown.width != self.width or self.is_full:
+            return grown.queries(self.onto, cache=cache)
+        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
+        grouping = None if grown.cells is None else grown.cells.grouping
+        made = asked_again(grown.train, self.onto, made, self.train.n_nodes, grouping)
+        return _graph(grown.train, self.onto, made, grouping, self.k)
 
     @property
     def width(self) -> int:
@@ -260,7 +289,8 @@ def _load_loops(graph: Graph) -> None:
     """Load the loops that walk a graph now, by asking nobody: the first edit must not wait for it."""
     nodes, row, distance = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
     mask = np.zeros(0, dtype=bool)
-    kernels.scan(graph.scannable, row, row, 0.0, row, distance)
+    support = row, np.zeros(0, dtype=np.uint8)
+    kernels.scan(graph.scannable, row, support, 0.0, row, distance)
     kernels.propagate(graph.scannable, nodes, row, 0.0, mask, (row, distance))
     kernels.drop_stale(mask, row, 0.0, row, distance)
     if graph.cells is not None:

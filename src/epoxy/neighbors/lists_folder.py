@@ -120,7 +120,7 @@ class InFolder:
         known = self._read("plan.npz", PLANNED)
         if known is not None:
             return known
-        for name in ("about.npz", "done.log"):  # of other vectors or settings
+        for name in ("about.npz", "done.log", "sorted.npy"):  # of other vectors or settings
             (self.folder / name).unlink(missing_ok=True)
         made = make()
         store.save(self.folder / "plan.npz", {**made, "name": self.name})

@@ -44,7 +44,7 @@ class Points:
     def of(cls, space: Space) -> Self:
         """Those of a space."""
         parts = space.vectors, space.metric, space.node, space.first, space.squared_norm
-        return cls(*parts, lambda: space.fingerprint)
+        return cls(*parts, lambda: _fingerprint(space.metric, space.vectors, space.hashed))
 
     @classmethod
     def over(cls, vectors: Any, metric: str = "cosine") -> Self:
@@ -61,14 +61,15 @@ class Points:
         hashed, has = _looked_through(raw, measure)
         kept = None if has.all() else np.flatnonzero(has).astype(np.int32)
         node, first = group_equal_rows(raw, hashed, kept)
-        digest = hashlib.blake2b(f"{measure.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
-        digest.update(hashed.view(np.uint8).data)
-        made = cls(raw, measure, node, first, np.empty(len(first)), digest.hexdigest)
+        made = cls(
+            *(raw, measure, node, first, np.empty(len(first))),
+            lambda: _fingerprint(measure, raw, hashed),
+        )
         for part in made.blocks():
             block = made.raw(part)
             rows = np.arange(len(block), dtype=np.int32)
             made.squared_norm[part] = kernels.pair_dots(block, block, rows, rows)
-        made.release()
+            made.release()
         return made
 
     @property
@@ -104,7 +105,10 @@ class Points:
         return self.metric.operands(self.raw(nodes), self.squared_norm[nodes])
 
     def rewritten(self, order: np.ndarray, path: Path) -> Points:
-        """The distinct vectors in another order, in a file of their own: near ones are read together."""
+        """The distinct vectors in another order, in a file of their own: near ones are read together.
+
+        A file that is there is that: whoever changes the order removes it.
+        """
         shape, kind = (len(order), self.dimension), self.vectors.dtype
 
         def blocks() -> Iterator[tuple[slice, np.ndarray]]:
@@ -116,7 +120,8 @@ class Points:
                 self.release()
                 yield part, block
 
-        write_array(path, kind, shape, blocks())
+        if not path.exists():
+            write_array(path, kind, shape, blocks())
         held = np.asarray(np.load(path, mmap_mode="r"))
         every = np.arange(len(order), dtype=np.int32)
         return Points(held, self.metric, every, every, self.squared_norm[order], self.fingerprint)
@@ -129,7 +134,10 @@ class Points:
 def write_array(
     path: Path, kind: Any, shape: tuple[int, int], blocks: Iterator[tuple[slice, np.ndarray]]
 ) -> None:
-    """Write an array block by block, all or nothing: who has the former one mapped goes on reading it."""
+    """Write an array block by block, all or nothing, and wait until it is on the disk.
+
+    Who has a former one mapped goes on reading that.
+    """
 
     def fill(place: Path) -> None:
         file = np.lib.format.open_memmap(place, mode="w+", dtype=kind, shape=shape)
@@ -139,7 +147,7 @@ def write_array(
             release(file)
 
     try:
-        write_whole(path, fill, durable=False)
+        write_whole(path, fill)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written ({error.strerror}); make room, or make its folder writable"
@@ -153,6 +161,13 @@ def release(array: np.ndarray) -> None:
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     if base is not None and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)
+
+
+def _fingerprint(metric: Metric, raw: np.ndarray, hashed: np.ndarray) -> str:
+    """From the rows' hashes: the vectors themselves need not be read again."""
+    digest = hashlib.blake2b(f"{metric.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
+    digest.update(hashed.view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _looked_through(raw: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
@@ -170,5 +185,5 @@ def _looked_through(raw: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.nda
         hashed[part] = row_hashes(block)
         if metric.name == "cosine":
             has[part] = (block != 0).any(axis=1)
-    release(raw)
+        release(raw)
     return hashed, has

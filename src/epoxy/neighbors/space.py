@@ -138,15 +138,18 @@ class Space:
                 f"{other.metric.name}; build both with the same metric"
             )
 
-    def append(self, vectors: Any) -> Space:
-        """The same rows followed by new ones; old rows and nodes keep their numbers."""
+    def append(self, vectors: Any, whole: np.ndarray | None = None) -> Space:
+        """The same rows followed by new ones; old rows and nodes keep their numbers.
+
+        `whole` is all of them in one array, where there is one already.
+        """
         more = as_float32(vectors)
         if more.shape[1] != self.dimension:
             raise VectorError(
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
-        raw = _fixed(np.concatenate([self.vectors, more]))
+        raw = _fixed(np.concatenate([self.vectors, more]) if whole is None else whole)
         grown = object.__new__(Space)
         hashed = np.concatenate([self.hashed, row_hashes(more)])
         grown._make(raw, self.metric, hashed, self.squared_norm)
