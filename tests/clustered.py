@@ -47,7 +47,7 @@ def text_of(rng: np.random.Generator, spam: bool) -> str:
     return " ".join(words)
 
 
-def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, settings: str = "") -> Path:
+def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, vectors: str = "") -> Path:
     """A folder with rows in two Parquet parts, a tenth of them labelled, vectors and four functions."""
     rng = np.random.default_rng(seed)
     truth = rng.random(n_rows) < 0.4
@@ -65,12 +65,12 @@ def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, settings: str =
     half = n_rows // 2 - 7
     pq.write_table(table.slice(0, half), folder / "rows" / "a.parquet")
     pq.write_table(table.slice(half), folder / "rows" / "b.parquet")
-    vectors = rng.normal(size=(n_rows, 12)) + np.where(truth, 0.8, -0.8)[:, None]
-    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    drawn = rng.normal(size=(n_rows, 12)) + np.where(truth, 0.8, -0.8)[:, None]
+    np.save(folder / "vectors.npy", drawn.astype(np.float32))
     (folder / "epoxy.toml").write_text(
         '[rows]\nfile = "rows"\nid = "id"\nlabel = "label"\n\n'
         '[classes]\nnames = ["ham", "spam"]\n\n'
-        f'[vectors]\nencoder = "vectors.npy"\nmetric = "cosine"\n\n{settings}',
+        f'[vectors]\nencoder = "vectors.npy"\nmetric = "cosine"\n{vectors}\n',
         "utf-8",
     )
     (folder / "lfs.py").write_text(LFS, "utf-8")
@@ -165,7 +165,8 @@ class Running:
 
     def _start(self, *command: str, before: Any = (), **more: str) -> subprocess.Popen[bytes]:
         full = [*before, sys.executable, "-m", "dask", *command]
-        place = {"cwd": self.folder, "env": {**os.environ, **more}}
+        paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        place = {"cwd": self.folder, "env": {**os.environ, "PYTHONPATH": paths, **more}}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.processes.append(subprocess.Popen(full, **place, **quiet))
         return self.processes[-1]

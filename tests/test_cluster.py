@@ -16,6 +16,7 @@ import pytest
 import clustered
 from clustered import a_project, decide, labels_of, pieces
 from epoxy import Epoxy, Fusion, cluster
+from epoxy.cli import main
 from epoxy.cluster.checking import check_versions, look
 from epoxy.cluster.runner import AHEAD
 from epoxy.errors import (
@@ -46,6 +47,7 @@ def project(tmp_path_factory) -> Path:
 
 
 def copy_of(project: Path, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     return Path(shutil.copytree(project, folder / "copy"))
 
 
@@ -76,6 +78,20 @@ def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
         assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
     # twice to know the functions and twice on the labelled rows, and once in each worker
     assert loads.read_text("utf-8").count("loaded") <= 4 + 2
+
+
+@pytest.mark.slow
+def test_approximate_neighbours_are_the_same_whoever_finds_them(runner, tmp_path):
+    approximate = 'neighbours = "approximate"'
+    alone = a_project(tmp_path / "a", n_rows=13_000, vectors=approximate)  # four blocks of nodes
+    spread = copy_of(alone, tmp_path / "b")
+
+    one = label(alone, model=Epoxy(), rows_per_shard=3_000)
+    other = label(spread, model=Epoxy(), runner=runner, rows_per_shard=3_000)
+
+    assert one.recall == other.recall is not None
+    assert_same(labels_of(spread), labels_of(alone), bitwise=True)
+    assert not list((spread / ".epoxy" / "shards").glob("cells-*"))
 
 
 def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
@@ -242,6 +258,14 @@ def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
         with dask.config.set(settings), cluster.connect(address, timeout=5) as made:
             assert address.startswith("tls://")
             assert made.client.submit(sum, [1, 2]).result() == 3
+
+
+def test_workers_without_a_cluster_of_this_machine_are_refused(tmp_path, capsys):
+    assert main(["label", str(tmp_path), "--workers", "2", "--scheduler", "tcp://a:1"]) == 2
+
+    assert (
+        "--workers is the number of processes of --cluster local; add it" in capsys.readouterr().err
+    )
 
 
 def test_a_cluster_without_workers_is_refused():

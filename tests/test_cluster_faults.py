@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import distributed  # noqa: F401 - its settings are there before a test sets some
 import pytest
 
 import clustered
@@ -191,10 +192,31 @@ def test_when_no_worker_is_left_waiting_has_an_end(running, tmp_path):
         )
 
 
+def test_work_that_the_scheduler_cannot_read_is_told(running, tmp_path):
+    running.worker()
+    (tmp_path / "only_here.py").write_text("def number(shard, kept): return {}", "utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        from only_here import number
+    finally:
+        sys.path.remove(str(tmp_path))
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(
+            ClusterError, match=r"scheduler at \S+ cancelled number \(lost dependencies\)"
+        ),
+    ):
+        list(runner.each(number, pieces(tmp_path / "rows", 2), kept))
+
+
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[None]:
     """A small file system in place of a folder, with what is in the folder."""
-    aside = Path(shutil.copytree(folder, folder.with_name("aside")))
+    made_again = shutil.ignore_patterns("votes", "neighbours")
+    aside = Path(shutil.copytree(folder, folder.with_name("aside"), ignore=made_again))
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True
     )
@@ -208,7 +230,7 @@ def mounted(folder: Path, size: str) -> Iterator[None]:
 
 
 def test_a_full_disk_is_told_and_nothing_passes_for_finished(project):
-    with mounted(project, "400k"), cluster.local(2, memory="1GB") as runner:
+    with mounted(project, "1m"), cluster.local(2, memory="1GB") as runner:
         with pytest.raises(
             StoreError, match=r"cannot be written \(No space left on device\); make"
         ):

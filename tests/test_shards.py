@@ -84,7 +84,7 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
 
 
-@pytest.mark.parametrize("scoring", ["f1", "f1_macro"])
+@pytest.mark.parametrize("scoring", ["f1", pytest.param("f1_macro", marks=pytest.mark.slow)])
 def test_the_rule_of_decision_is_that_of_memory(tmp_path, scoring):
     options = {"model": f'scoring = "{scoring}"', "more": 'positive = "spam"'}
     home = project(tmp_path / "project", 400, 130, **options)
@@ -92,13 +92,17 @@ def test_the_rule_of_decision_is_that_of_memory(tmp_path, scoring):
     agree(in_memory(home), in_shards(home, 90), within=1e-6)
 
 
+@pytest.mark.slow
 def test_several_classes_are_labelled_as_in_memory(tmp_path):
     home = project(tmp_path / "project", 80, 16, classes=["a", "b", "c"])
 
     agree(in_memory(home), in_shards(home, 30), within=1e-6)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("agnews", "fusion"), ("spouse", "epoxy")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [pytest.param("agnews", "fusion", marks=pytest.mark.slow), ("spouse", "epoxy")],
+)
 def test_real_data_is_labelled_as_in_memory(tmp_path, shared_data, name, kind):
     sizes = (("train", 900), ("dev", 60))
     votes, vectors = (
@@ -192,6 +196,21 @@ def test_any_stretch_of_rows_is_read_from_parts(tmp_path):
         assert all(len(each) <= most for each in parts.cut(most))
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_lists_that_hold_every_row_lend_as_the_exact_search_does(tmp_path, kind):
+    home = project(tmp_path / "project", model=f'kind = "{kind}"')
+    exact = in_shards(home, 25)
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(
+        text.replace('"vectors.npy"\n', '"vectors.npy"\nneighbours = "approximate"\n')
+    )
+    found = label(home, rows_per_shard=25)
+
+    agree(exact, pq.read_table(found.path), within=0.0)
+    assert found.recall is not None
+    assert found.recall.value == 1.0
+
+
 # new rows
 
 
@@ -256,6 +275,7 @@ def test_what_is_finished_is_not_done_again(tmp_path):
     assert again.done == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_summary_is_made_again(tmp_path):
     home = project(tmp_path / "project")
     expected = in_shards(home, 20)
@@ -278,6 +298,7 @@ def test_another_label_starts_at_what_it_changes(tmp_path):
     assert again.done < len(kept)  # of three shards each
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 def test_a_killed_driver_resumes(tmp_path):
     home = project(tmp_path / "project")

@@ -81,7 +81,9 @@ ALL: tuple[Command, ...] = (
         "the probability of each class, how many votes (own and lent) it rests on, whether a person\n"
         "labelled it and what as. A person's label is the label. Votes and vectors are kept and only made\n"
         "again when a function or a row changes. Where a function failed and has no vote at all, the labels\n"
-        "are written without it and the exit code is 2, unless --allow-errors.",
+        "are written without it and the exit code is 2, unless --allow-errors.\n\n"
+        "--memory labels in shards that fit into it, for rows in Parquet that do not: the labels are the\n"
+        "same, and a killed run goes on. --new FILE labels the rows of FILE by the project's model.",
         project.label_arguments,
         project.label,
     ),

@@ -173,17 +173,7 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
     _say_scores(found.scores)
     for note in found.notes:
         say(f"! {note}")
-    data = {
-        "rows": found.rows,
-        "file": str(found.path),
-        "model": found.model,
-        "shards": found.shards,
-        "covered": found.covered,
-        "recall": None if found.recall is None else found.recall.value,
-        "scores": dict(found.scores),
-        "seconds": seconds,
-    }
-    write_json(data | {"failed": list(found.failed)}, options.json)
+    write_json(found.to_dict() | {"seconds": seconds}, options.json)
     _check_failed(found.failed, options)
 
 

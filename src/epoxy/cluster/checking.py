@@ -57,11 +57,16 @@ def check_files(
     sizes = {each: Path(each).stat().st_size for each in sorted(files)}
     marks = {home: _mark(Path(home)) for home in sorted(homes)}
     try:
-        found = client.run(look, sizes, {str(each): each.name for each in marks.values()})
+        texts = {str(each): each.name for each in marks.values()}
+        found = client.run(look, sizes, texts, on_error="return")
     finally:
         for mark in marks.values():
             mark.unlink(missing_ok=True)
     for worker, problem in sorted(found.items()):
+        if isinstance(problem, OSError):  # it ended meanwhile, or will say what it does not find
+            continue
+        if isinstance(problem, BaseException):
+            raise problem
         if problem is not None:
             raise StoreError(
                 f"worker {worker} {problem}; put the project folder and its rows on a file system "

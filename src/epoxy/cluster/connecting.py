@@ -64,18 +64,26 @@ def local(workers: int | None = None, *, memory: str | int | None = None) -> Ite
     count = cpus if workers is None else workers
     if count < 1:
         raise ParameterError(f"a cluster has at least one worker, got {count}; give 1 or more")
-    with (
-        LocalCluster(
+    limit = "auto" if memory is None else int(bytes_of(memory) / LEAVES)
+    with _started(count, limit) as cluster, Client(cluster, set_as_default=False) as client:
+        yield Dask(client)
+
+
+def _started(count: int, limit: int | str) -> LocalCluster:
+    try:
+        return LocalCluster(
             n_workers=count,
             threads_per_worker=1,
             processes=True,
-            memory_limit="auto" if memory is None else int(bytes_of(memory) / LEAVES),
+            memory_limit=limit,
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield Dask(client)
+        )
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise ClusterError(
+            f"{count} worker processes could not be started ({_first_line(error)}); give fewer --workers, "
+            "and in a script of your own start them below `if __name__ == '__main__':`"
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:

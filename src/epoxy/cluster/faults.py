@@ -23,16 +23,24 @@ def told(client: Client, stage: str) -> Iterator[None]:
         raise
     except KilledWorker as error:
         raise ClusterError(
-            f"a shard of {stage} ended every worker that was given it ({error.allowed_failures + 1}, "
-            f"the last was {error.last_worker.address}); see its log, and if it had too little memory, "
-            "give a smaller --memory"
+            f"a shard of {stage} ended every worker that was given it ({error.allowed_failures + 1}, the "
+            f"last was {error.last_worker.address}); see its log, and if it had too little memory, give "
+            "a smaller --memory"
         ) from error
     except ModuleNotFoundError as error:
         raise ClusterError(
             f"a worker cannot import {error.name!r}; install what the others have: "
             "pip install 'epoxy-ws[cluster]'"
         ) from error
-    except (CancelledError, CommClosedError, ConnectionError, TimeoutError) as error:
+    except CancelledError as error:
+        reason = getattr(error, "reason", "scheduler-connection-lost")
+        if reason == "scheduler-connection-lost" or client.status != "running":
+            raise lost(client, stage) from error
+        raise ClusterError(
+            f"the scheduler at {client.scheduler.address} cancelled {stage} ({reason}); "
+            f"see its log, and {_AGAIN}"
+        ) from error
+    except (CommClosedError, ConnectionError, TimeoutError) as error:
         raise lost(client, stage) from error
     except RuntimeError as error:
         if client.status == "running":

@@ -90,7 +90,8 @@ class Dask:
 
     def memory(self, asked: str | int | None) -> str | int:
         """What a worker may take, as asked, or what Dask says of the smallest; refuses more than that."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        with told(self.client, "the start"):
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [each["memory_limit"] for each in workers if each["memory_limit"]]
         most = int(min(limits) * LEAVES) if limits else None
         if asked is None:

@@ -36,7 +36,9 @@ from . import evidence as ev
 from .balance import Balance, guessed
 from .calibration import SCALES, WITHOUT_VECTORS
 from .choice import Crowd, looks_chosen
+from .copies import distinct
 from .fitted import Fitted, Rows, read
+from .stacked import Stacked
 from .teaching import Said, Seen, Teaching, surely_better, vote_mean
 from .vectors import Vectors
 
@@ -45,35 +47,6 @@ if TYPE_CHECKING:
 
 FEWEST_TO_ASK = 10
 """Hand labels from which they may find vectors telling that votes do not."""
-COPY, CHANCE = 0.75, 10
-
-
-@dataclass(eq=False)
-class _Stacked:
-    """Loans of the active sources on one split as three tables, brought in step row by row."""
-
-    loans: list[Loans | None]
-    votes: np.ndarray
-    lent: np.ndarray
-    distance: np.ndarray
-    lender: np.ndarray
-
-    @classmethod
-    def empty(cls, n_sources: int, n_rows: int, dtype: Any) -> _Stacked:
-        return cls(
-            [None] * n_sources,
-            np.full((n_sources, n_rows), -1, dtype),
-            np.full((n_sources, n_rows), -1, dtype),
-            np.full((n_sources, n_rows), np.inf),
-            np.full((n_sources, n_rows), -1, np.int32),
-        )
-
-    def sync(self, loans: Sequence[Loans]) -> None:
-        for at, each in enumerate(loans):
-            if each is not self.loans[at]:
-                self.loans[at] = each
-                self.votes[at], self.lent[at] = each.own, each.vote
-                self.distance[at], self.lender[at] = each.distance, each.lender
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +69,7 @@ class FusionEngine:
     def __init__(self, model: Fusion) -> None:
         self.parameters = model
         self.metric = model.metric
-        self._stacked: list[_Stacked] = []
+        self._stacked: list[Stacked] = []
         self._counts: PairCounts | None = None
         self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
         self._vectors: Vectors | None = None
@@ -270,7 +243,7 @@ class FusionEngine:
         sizes = [(len(workspace.active), split.n_rows) for split in workspace.splits]
         dtype = workspace.active[0].own[TRAIN].dtype
         if [each.votes.shape for each in self._stacked] != sizes:
-            self._stacked = [_Stacked.empty(*size, dtype) for size in sizes]
+            self._stacked = [Stacked.empty(*size, dtype) for size in sizes]
         for at, stacked in enumerate(self._stacked):
             stacked.sync([source.loans[at] for source in workspace.active])
         if self._counts is None or self._counts.n_classes != len(workspace.classes):
@@ -322,8 +295,7 @@ class FusionEngine:
     ) -> decision.Rule:
         if not self.needs_rule(workspace):
             return decision.Rule()
-        drawn = self.drawn_at_random(workspace)[0]
-        mean = proba[TRAIN].mean(axis=0)
+        drawn, mean = self.drawn_at_random(workspace)[0], proba[TRAIN].mean(axis=0)
 
         def ranked(positive: int) -> decision.Ranking:
             return decision.RankedRows(proba[TRAIN], softmax(self._before()[TRAIN]), positive)
@@ -406,23 +378,6 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
-
-
-def distinct(found: Moments) -> np.ndarray:
-    """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
-
-    Few votes overlap by chance: below ten only the third of equals goes.
-    """
-    names = found.sources
-    same = np.einsum("iaja->ij", found.spread())
-    total = np.diagonal(same)
-    kept: list[int] = []
-    for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
-        own, rivals = total[at], same[at, kept]
-        share, most = (COPY, 0) if own >= CHANCE else (1.0, 1)
-        if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
-            kept.append(at)
-    return np.sort(np.array(kept, dtype=np.intp))
 
 
 def of_votes_alone(base: Fitted, summary: Moments) -> Fitted:

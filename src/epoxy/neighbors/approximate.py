@@ -16,6 +16,7 @@ which threads meet.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ MEMORY = 4 << 30
 SURE = 1.959963984540054
 LEAST_ROOM = 32 << 20
 ROOM = 256 << 20  # for prepared cells where few are asked
+
+
+Search = Callable[[Members, Partition, Blocks, int, Progress], None]
+"""Searches the blocks of positions that are not finished and writes them."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ def approximate_lists(
     memory: int = MEMORY,
     folder: str | Path | None = None,
     progress: Progress = silent,
+    search: Search | None = None,
 ) -> NeighbourLists:
     """List the nearest rows of every row, most of them, within a number of bytes of memory.
 
@@ -136,6 +142,8 @@ def approximate_lists(
     folder
         Where lists are written; a build that was killed goes on there, and one that was finished with
         the same vectors and settings is opened. Without it everything is kept in memory.
+    search
+        Who searches the blocks, if not the threads of this process.
 
     Examples
     --------
@@ -144,7 +152,8 @@ def approximate_lists(
     ([[0, 1], [1, 0], [2, 0], [3, 0]], 1.0)
     """
     points = Points.over(vectors, metric)
-    return build(points, settings or Settings(), memory=memory, folder=folder, progress=progress)
+    given = {"memory": memory, "folder": folder, "progress": progress, "search": search}
+    return build(points, settings or Settings(), **given)  # type: ignore[arg-type]
 
 
 def folder_in(cache: Path, points: Points, settings: Settings) -> Path:
@@ -160,6 +169,7 @@ def build(
     memory: int = MEMORY,
     folder: str | Path | None = None,
     progress: Progress = silent,
+    search: Search | None = None,
 ) -> NeighbourLists:
     """The same of points that were looked through before."""
     if not points.n_nodes:
@@ -178,7 +188,7 @@ def build(
     sorted_file = place.sorted_file(points.vectors)
     members = Members(points, partition, room, sorted_file=sorted_file)
     blocks = place.blocks(shape, BLOCK, members.order)
-    _search_all(members, partition, blocks, width, progress)
+    (search or search_all)(members, partition, blocks, width, progress)
     neighbour, distance = blocks.arranged(memory)
     recall = measured_recall(plan["sample"], plan["true"], neighbour)
     known = place.finish(neighbour, distance, {**plan, "recall": _numbers(recall)})
@@ -313,18 +323,24 @@ def grown_lists(
     return NeighbourLists(grown, neighbour, distance, partition, lists.recall)
 
 
-def _search_all(
+def search_all(
     members: Members, partition: Partition, blocks: Blocks, width: int, progress: Progress
 ) -> None:
-    """Search every block of positions that is not finished yet."""
-    order = members.order
+    """Search every block of positions that is not finished yet, with the threads of this process."""
 
     def search(part: slice) -> None:
-        positions = np.arange(part.start, part.stop)
-        asking = Asking(members.points, members.places(positions), partition.top[order[part]])
-        blocks.write(part, *nearest_in_cells(members, asking, width))
+        blocks.write(part, *search_block(members, partition, part, width))
 
     Work(blocks.left).run(lambda: search, progress=progress)
+
+
+def search_block(
+    members: Members, partition: Partition, part: slice, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lists of a block of positions, and how far each is."""
+    positions = np.arange(part.start, part.stop)
+    top = partition.top[members.order[part]]
+    return nearest_in_cells(members, Asking(members.points, members.places(positions), top), width)
 
 
 def _room(points: Points, width: int, n_cells: int, memory: int, *, held: bool) -> int:

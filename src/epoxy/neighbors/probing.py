@@ -107,10 +107,11 @@ class Members:
         *,
         only: slice = slice(None),
         sorted_file: Path | None = None,
+        is_sorted: bool = False,  # points are in the order of their cells already
     ) -> None:
         cell, nodes = partition.cell[only], np.arange(points.n_nodes, dtype=np.int32)[only]
         self.order = nodes[np.argsort(cell, kind="stable")]  # position → node
-        self._sorted = sorted_file is not None
+        self._sorted = is_sorted or sorted_file is not None
         self.points = points if sorted_file is None else points.rewritten(self.order, sorted_file)
         n_cells = len(partition.centre)
         self.size = np.bincount(cell, minlength=n_cells)

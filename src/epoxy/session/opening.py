@@ -16,9 +16,10 @@ from ..loans import Neighbourhood
 from ..progress import Progress, bar
 from ..running import Limits, Loaded, Runner
 from ..votes import Split, Votes
+from .by_id import ready_made
 from .folder import Folder
 from .project import Project
-from .reading import ProjectRows, read_project, read_vectors, ready_made, twice
+from .reading import ProjectRows, read_project, read_vectors, twice
 from .store import Store
 from .voting import vote, voting
 
@@ -52,7 +53,7 @@ def open_session(
     told = report(voting(runner, rows))
     failures: list[Failure] = []
     if project.votes is not None:
-        columns = ready_made(project, rows)
+        columns = ready_made(project, rows.ids)
     else:
         columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
     if not columns:

@@ -15,18 +15,17 @@ import numpy as np
 from ..engines import Outcome
 from ..fusion import decision
 from ..fusion import evidence as ev
-from ..fusion.balance import Balance, from_sums, shares_voted
 from ..fusion.calibration import SCALES
 from ..fusion.choice import Crowd, looks_chosen
-from ..fusion.engine import Corrections, FusionEngine, distinct, far, margin, of_votes_alone
+from ..fusion.copies import distinct
+from ..fusion.engine import Corrections, FusionEngine, far, margin, of_votes_alone
 from ..fusion.features import Features
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
 from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
-from ..label_models.balance import Detectors, sum_of_triples
-from ..label_models.moments import Moments
 from ..loans import Loans
 from ..numerics import softmax
+from .balance import balance_voted
 from .features import FewVectors, ShardFeatures, features_of, view_of
 from .lending import Lending
 from .opening import World
@@ -35,7 +34,6 @@ from .ranking import Ranked, rank_rows
 from .ranks import keep_sorted, ranked
 from .runner import Summary
 from .shard import Kept, Shard
-from .voting import as_votes
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,9 @@ def conclude(world: World) -> Concluded:
     columns = distinct(counted)
     summary = counted.only(columns)
     votes, classes = world.voted.kept, world.few.classes
-    balance = engine.balance(classes, lambda: _voted(world, every[columns], summary))
+    balance = engine.balance(
+        classes, lambda: balance_voted(world.run, votes, every[columns], summary)
+    )
     loans = lending = None
     if world.vectors is not None:
         loans, lending = lend_all(world, every[columns], columns)
@@ -84,53 +84,6 @@ def conclude(world: World) -> Concluded:
         base = of_votes_alone(base, summary)
     made, rows = _corrected(world, engine, base, over)
     return _concluded(world, engine, heard, made, rows, over, lending)
-
-
-def _voted(world: World, columns: np.ndarray, summary: Moments) -> Balance:
-    """The class balance that votes tell."""
-    run, kept, names = world.run, world.voted.kept, summary.sources
-    (shares,) = run.stage("shares", add_shares, kept, columns, names, summary.classes).total(
-        "shares"
-    )
-    known: dict[tuple[bytes, ...], float] = {}
-
-    def triples(of: Detectors) -> float:
-        key = tuple(each.tobytes() for each in (of.source, of.named, of.sign))
-        if key not in known:
-            stage = run.stage(
-                f"triples-{len(known)}", add_triples, kept, columns, names, summary.classes, of
-            )
-            known[key] = float(stage.total("triples")[0])
-        return known[key]
-
-    return from_sums(summary, shares, triples)
-
-
-def add_shares(
-    shard: Shard,
-    kept: Kept,
-    votes: Kept,
-    columns: np.ndarray,
-    names: tuple[str, ...],
-    classes: tuple[str, ...],
-) -> Summary:
-    """Shares of votes, summed over a shard's rows."""
-    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
-    return {"shares": shares_voted(own)}
-
-
-def add_triples(
-    shard: Shard,
-    kept: Kept,
-    votes: Kept,
-    columns: np.ndarray,
-    names: tuple[str, ...],
-    classes: tuple[str, ...],
-    of: Detectors,
-) -> Summary:
-    """Third moments of some detectors, summed over a shard's rows."""
-    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
-    return {"triples": np.array(sum_of_triples(own, of))}
 
 
 # loans

@@ -41,9 +41,14 @@ class Labelled:
     scores: Scores
     notes: list[str] = field(default_factory=list)
     failed: tuple[str, ...] = ()  # functions without a vote
-    recall: Recall | None = (
-        None  # of approximate neighbours, as measured; None where they are exact
-    )
+    recall: Recall | None = None  # of approximate neighbours; None where they are exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings and lists."""
+        plain = {name: getattr(self, name) for name in ("rows", "model", "shards", "covered")}
+        recall = None if self.recall is None else self.recall.value
+        plain |= {"file": str(self.path), "recall": recall, "scores": dict(self.scores)}
+        return plain | {"notes": list(self.notes), "failed": list(self.failed)}
 
 
 def label(

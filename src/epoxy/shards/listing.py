@@ -20,7 +20,8 @@ from ..neighbors.approximate import NeighbourLists, Recall, Settings, approximat
 from ..votes import ABSTAIN
 from .lending import Answers, Lending
 from .run import Run
-from .runner import Summary
+from .runner import Serial, Summary
+from .searching import shared_out
 from .shard import Kept, Shard, cannot_write
 from .vectors import ShardVectors
 
@@ -48,6 +49,8 @@ def lend_by_lists(run: Run, lending: Lending, how: Neighbours, memory: int) -> t
     settings = how if isinstance(how, Settings) else Settings()
     home = run.home / "neighbours"
     vectors = _mapped(run, lending.vectors)
+    made_of = f"{lending.vectors} {lending.metric} {settings} {run.key}"
+    alone = isinstance(run.runner, Serial)
     found = approximate_lists(
         vectors,
         lending.metric,
@@ -55,6 +58,7 @@ def lend_by_lists(run: Run, lending: Lending, how: Neighbours, memory: int) -> t
         memory=min(memory, MEMORY),
         folder=home,
         progress=run.report("finding neighbours"),
+        search=None if alone else shared_out(run, home, lending.metric, made_of),
     )
     _save(home / "node.npy", found.points.node)
     stage = run.stage("support", no_summary, lending, str(settings))

@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..inputs import as_float32
 from ..loans import Loans
+from ..session.by_id import list_column, vectors_in, votes_in
 from ..session.export import label_columns, write_table
-from ..session.reading import list_column, vectors_in, votes_in
 from ..session.rows_files import read_rows
 from ..votes import ABSTAIN
 from .joining import Joined, joined

@@ -18,41 +18,30 @@ from ..encoders import column_of, resolve
 from ..engines import Engine, engine_of
 from ..errors import AlignmentError, ParameterError
 from ..inputs import as_float32
-from ..loans import Loans, Neighbourhood
+from ..loans import Loans
 from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
 from ..running import Limits, Loaded
 from ..running import Runner as FunctionRunner
-from ..session.drawing import drawing_digest
-from ..session.edits import Label, edit_from_json
-from ..session.folder import Folder, simple_edits
+from ..session.by_id import list_column, vote_columns
+from ..session.folder import Folder
 from ..session.project import Project
 from ..session.reading import (
-    DEV_FILE,
-    ROWS_FILE,
     ProjectRows,
     check_columns,
-    labels_in,
-    list_column,
-    named_rows,
     read_vectors,
-    ready_made,
-    vote_columns,
 )
-from ..session.records import Records
 from ..session.rows_files import read_rows
-from ..session.state import RowNames, State
 from ..session.store import Store
-from ..votes import Split, Votes
 from ..workspace import Workspace
 from . import budget, scanning, vectors, voting
 from .joining import index
+from .labelled_rows import decided, few_rows, labelled_in, workspace_of
 from .lending import Answers
 from .parts import Parts, parts_of
 from .run import Run
-from .runner import Runner, Summary
+from .runner import Runner
 from .scanning import Scanned
-from .shard import Kept, Shard
 from .vectors import Encoding, JoinedVectors, ShardVectors, VectorColumn, VectorFile
 
 LEARNED = 100_000
@@ -120,13 +109,7 @@ def open_world(
     apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
     check_columns(project, _Columns(parts.schema.names), apart)
     asked = FunctionRunner(project.folder, Limits(project.seconds, project.memory))
-    loaded = Loaded((), {}) if project.votes is not None else asked.load()
-    asked.close()
-    if loaded.likes:
-        raise ParameterError(
-            f"functions of example rows ({', '.join(loaded.likes)}) vote where all vectors are in "
-            "memory; label this project without --memory, or take them out"
-        )
+    loaded = _loaded(project, asked)
     sources, table = _sources(project, loaded)
     given, dimension = _vectors(project, parts)
     each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
@@ -137,21 +120,36 @@ def open_world(
     spare = max(0, int(within - budget.FIXED - each * len(shards[0])))
     run = Run(project.cache / "shards", runner, shards, parts.key, report, spare)
     store = Store(project.cache / "state.sqlite")
-    scanned = scanning.scan(run, project, _labelled_in(store))
+    scanned = scanning.scan(run, project, labelled_in(store))
     run = replace(run, shards=scanned.shards)
     functions: Any = voting.Functions.of(project, loaded, asked.limits)
     if table is not None:
         functions = index(run, table, "votes", str(project.id), len(shards[0]))
     voted = voting.vote(run, scanned.kept, functions, project.classes, sources)
     where, given = _where(run, project, given, scanned, len(shards[0]))
-    rows = _few_rows(project, scanned, apart, parts.schema)
-    few = _workspace(project, run, scanned, voted, rows, asked, loaded, engine)
+    rows = few_rows(project, scanned, apart, parts.schema)
+    few = workspace_of(project, run, scanned, voted, rows, functions, engine)
+    voting.close()  # the functions' process is memory that shards need now
     home = Folder(project, rows, asked, store, loaded, voted.failures, store.notes)
-    state = _decided(project, run, scanned, home, few, rows, engine)
+    state = decided(project, run, scanned, home, few, rows, engine)
     raw = _raw(run, project, scanned, where, rows, given)
     notes = [*map(str, voted.failures), *home.notes]
     made = (project, engine, run, scanned, voted, where, state.workspace, raw)
     return World(*made, given, functions, fits, within, notes)
+
+
+def _loaded(project: Project, runner: FunctionRunner) -> Loaded:
+    """The functions of a project that votes with some."""
+    if project.votes is not None:
+        return Loaded((), {})
+    loaded = runner.load()
+    runner.close()
+    if loaded.likes:
+        raise ParameterError(
+            f"functions of example rows ({', '.join(loaded.likes)}) vote where all vectors are in "
+            "memory; label this project without --memory, or take them out"
+        )
+    return loaded
 
 
 class _Columns:
@@ -231,147 +229,6 @@ def _fitted(run: Run, project: Project, scanned: Scanned) -> Encoding:
     table = scanning.joined_tables([each["rows"] for each in stage])
     encoder.fit(encoder.prepare(column_of(table, project.encoded)))
     return Encoding(encoder, project.encoded, encoder.identity or project.encoder)
-
-
-def _labelled_in(store: Store) -> list[str]:
-    """Names of rows that the log labels, in the rows file or in one that was not named."""
-    found: dict[str, None] = {}
-    for record in store.records():
-        for edit in simple_edits(edit_from_json(record.edit)):
-            if isinstance(edit, Label) and edit.file != DEV_FILE:
-                found[edit.row] = None
-    return list(found)
-
-
-def _few_rows(project: Project, scanned: Scanned, apart: Any, schema: Any) -> ProjectRows:
-    """The labelled rows with their names: of train those the log labels, and dev."""
-    hand, dev = scanned.tables
-    tables, places = [schema.empty_table() if hand is None else hand], [scanned.hand]
-    files, truth = [ROWS_FILE], list[Any]([None])
-    if apart is not None:
-        tables, places = [*tables, apart], [*places, np.arange(apart.num_rows)]
-        files, truth = [*files, DEV_FILE], [None, labels_in(apart, project, Path(str(project.dev)))]
-    elif dev is not None:
-        tables, places = [*tables, dev], [*places, scanned.dev]
-        files, truth = [*files, ROWS_FILE], [None, labels_in(dev, project, project.rows)]
-    return named_rows(project, tuple(files), tuple(tables), tuple(places), tuple(truth))
-
-
-def _workspace(
-    project: Project,
-    run: Run,
-    scanned: Scanned,
-    voted: voting.Voted,
-    rows: ProjectRows,
-    runner: FunctionRunner,
-    loaded: Loaded,
-    engine: Engine,
-) -> Workspace:
-    """The labelled rows and their votes, before anything was decided."""
-    hand = run.stage("hand-votes", pick_votes, scanned.kept, voted.kept, scanned.hand)
-    at = [voted.every.index(name) for name in voted.sources]
-    own = [np.concatenate([each["votes"] for each in hand], axis=1)[at]]
-    if len(rows.tables) > 1:
-        own.append(_votes_on_dev(project, rows, runner, loaded, voted))
-    splits = [
-        Split(
-            Votes(each.T, voted.sources, project.classes),
-            None,
-            rows.y[number],
-            rows.ids[number],
-            rows.chosen[number],
-        )
-        for number, each in enumerate(own)
-    ]
-    near = Neighbourhood(tuple(each.n_rows for each in splits), engine.metric)
-    dev = splits[1] if len(splits) > 1 else None
-    return Workspace.over(splits[0], dev, near, engine.settings(voted.sources))
-
-
-def _votes_on_dev(
-    project: Project, rows: ProjectRows, runner: FunctionRunner, loaded: Loaded, voted: voting.Voted
-) -> np.ndarray:
-    if project.votes is not None:
-        dev = replace(rows, ids=rows.ids[1:])
-        return np.stack([each[0] for each in ready_made(project, dev).values()])
-    with runner:
-        runner.load()
-        found = runner.vote(voted.sources, rows.tables[1], project.classes)
-    lost = [name for name in voted.sources if name not in found.columns]
-    if lost:
-        raise ParameterError(
-            f"functions {lost} voted on the rows and failed on dev rows: {found.failures[0]}; correct them"
-        )
-    return np.stack([found.columns[name] for name in voted.sources])
-
-
-def pick_votes(shard: Shard, kept: Kept, rows: Kept, votes: Kept, places: np.ndarray) -> Summary:
-    """Votes on a few train rows, by their places among all rows; (n_sources, n_places)."""
-    return {"votes": np.array(votes.mapped(shard, "votes")[:, train_places(shard, rows, places)])}
-
-
-def pick_answers(run: Run, scanned: Scanned, loans: Kept, n_sources: int) -> Answers:
-    """Who lends to the hand-labelled train rows, of what is kept of all."""
-    stage = run.stage("hand-loans", pick_loans, scanned.kept, loans, scanned.hand)
-    parts = list(stage)
-    lender, distance, vote = (
-        np.concatenate([each[name] for each in parts], axis=1)
-        for name in ("lender", "distance", "vote")
-    )
-    return Answers(lender, distance, vote)
-
-
-def pick_loans(shard: Shard, kept: Kept, rows: Kept, loans: Kept, places: np.ndarray) -> Summary:
-    """Loans to a few train rows of a shard; (n_sources, n_places)."""
-    mine = train_places(shard, rows, places)
-    names = ("lender", "distance", "vote")
-    return {name: np.array(loans.mapped(shard, name)[:, mine]) for name in names}
-
-
-def train_places(shard: Shard, rows: Kept, places: np.ndarray) -> np.ndarray:
-    """Where rows, by their places among all rows, stand among the train rows of a shard."""
-    mine = places[(places >= shard.start) & (places < shard.stop)] - shard.start
-    if not len(mine):
-        return mine
-    return np.asarray(np.cumsum(rows.load(shard, "train"))[mine] - 1)
-
-
-def _decided(
-    project: Project,
-    run: Run,
-    scanned: Scanned,
-    home: Folder,
-    few: Workspace,
-    rows: ProjectRows,
-    engine: Engine,
-) -> State:
-    """The state after everything that the log decided."""
-    names = _Names(
-        rows.files,
-        rows.ids,
-        lambda: scanning.first_unlabelled(
-            run, scanned.kept, project, np.concatenate([scanned.hand, scanned.dev])
-        ),
-    )
-    records = Records(few.labels, {}, dict(project.labellers), len(few.classes))
-    state = State.of(few, records, names)
-    return home.decided(state).apply(state, engine)[0]
-
-
-class _Names(RowNames):
-    """Names of the labelled rows; the draw ends where it comes to a row that is not among them."""
-
-    def __init__(self, files: Any, ids: Any, first: Callable[[], int]) -> None:
-        super().__init__(files, ids)
-        self._first = first
-
-    @property
-    def order(self) -> Any:
-        """The labelled rows that come before the first row that is not labelled."""
-        end = self._first()
-        places = [(at, row) for at, ids in enumerate(self._ids) for row in range(len(ids))]
-        digests = {place: drawing_digest(*self.name(place)) for place in places}
-        return sorted((each for each in places if digests[each] < end), key=digests.__getitem__)
 
 
 def _raw(

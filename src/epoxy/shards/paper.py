@@ -21,9 +21,10 @@ from ..loans import Loans
 from ..votes import ABSTAIN, Votes
 from ..weighting import Nearest
 from .budget import FIXED
+from .labelled_rows import pick_answers
 from .lending import Lending, Supports, lend, lend_to_few, lends, typical_distance
 from .listing import are_asked, lend_by_lists
-from .opening import World, pick_answers
+from .opening import World
 from .runner import Summary
 from .shard import Kept, Shard
 from .voting import as_summary, as_votes, merged

@@ -11,7 +11,7 @@ import numpy as np
 from ..encoders import column_of
 from ..errors import AlignmentError, StoreError, VectorError
 from ..inputs import as_float32
-from ..session.reading import vectors_in
+from ..session.by_id import vectors_in
 from .joining import Joined, joined
 from .parts import read_shard, table_of
 from .run import Run

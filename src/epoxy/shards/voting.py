@@ -18,8 +18,8 @@ from ..errors import CodeError, EpoxyError
 from ..label_models.moments import Moments, moments
 from ..neighbors import store
 from ..running import Limits, Loaded, Runner
+from ..session.by_id import votes_in
 from ..session.project import Project
-from ..session.reading import votes_in
 from ..votes import ABSTAIN, Votes
 from .joining import Joined, joined
 from .parts import read_shard, table_of

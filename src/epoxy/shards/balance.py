@@ -1,0 +1,60 @@
+"""The class balance that votes tell, from sums over shards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..fusion.balance import Balance, from_sums, shares_voted
+from ..label_models.balance import Detectors, sum_of_triples
+from ..label_models.moments import Moments
+from .run import Run
+from .runner import Summary
+from .shard import Kept, Shard
+from .voting import as_votes
+
+
+def balance_voted(run: Run, kept: Kept, columns: np.ndarray, summary: Moments) -> Balance:
+    """The class balance that votes tell."""
+    names = summary.sources
+    (shares,) = run.stage("shares", add_shares, kept, columns, names, summary.classes).total(
+        "shares"
+    )
+    known: dict[tuple[bytes, ...], float] = {}
+
+    def triples(of: Detectors) -> float:
+        key = tuple(each.tobytes() for each in (of.source, of.named, of.sign))
+        if key not in known:
+            stage = run.stage(
+                f"triples-{len(known)}", add_triples, kept, columns, names, summary.classes, of
+            )
+            known[key] = float(stage.total("triples")[0])
+        return known[key]
+
+    return from_sums(summary, shares, triples)
+
+
+def add_shares(
+    shard: Shard,
+    kept: Kept,
+    votes: Kept,
+    columns: np.ndarray,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+) -> Summary:
+    """Shares of votes, summed over a shard's rows."""
+    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
+    return {"shares": shares_voted(own)}
+
+
+def add_triples(
+    shard: Shard,
+    kept: Kept,
+    votes: Kept,
+    columns: np.ndarray,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+    of: Detectors,
+) -> Summary:
+    """Third moments of some detectors, summed over a shard's rows."""
+    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
+    return {"triples": np.array(sum_of_triples(own, of))}

@@ -1,0 +1,68 @@
+"""Whole data sets in memory, out of core and on a cluster of two workers: one answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import epoxy
+from epoxy import cluster
+from epoxy.shards import label
+from shard_projects import agree, write_project
+
+pytestmark = pytest.mark.slow
+
+
+def decided(home: Path, data: Path, kind: str) -> Path:
+    """A project of all train and dev rows, with radii and labels on train rows (not the true ones)."""
+    told = json.loads((data / "meta.json").read_text("utf-8"))
+    votes, vectors = (
+        np.concatenate([np.load(data / f"{what}-{part}.npy") for part in ("train", "dev")])
+        for what in ("votes", "vectors")
+    )
+    truth = pq.read_table(data / "dev.parquet").column("label").to_pylist()
+    y = np.full(len(votes), -1)
+    y[-len(truth) :] = [told["classes"].index(each) for each in truth]
+    scoring = f'positive = "{told["positive"]}"' if told["positive"] else ""
+    write_project(
+        home,
+        votes.astype(np.int8),
+        vectors.astype(np.float32),
+        y,
+        told["classes"],
+        model=f'kind = "{kind}"' + ('\nscoring = "f1"' if scoring and kind == "fusion" else ""),
+        more=scoring,
+        parts=3,
+    )
+    session = epoxy.Session.open(home, graph=False)
+    session.set_radius("s0", 0.3)
+    session.set_radius("s1", None)
+    for at in range(0, 3000, 100):
+        session.label(f"r{at}", told["classes"][at // 100 % 2], chosen="random" if at % 3 else None)
+    return home
+
+
+def labels(path: Any) -> Any:
+    return pq.read_table(path)
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+@pytest.mark.parametrize("name", ["agnews", "spouse"])
+def test_memory_disk_and_cluster_agree_on_real_data(tmp_path, shared_data, name, kind):
+    home = decided(tmp_path / "project", shared_data / name, kind)
+
+    session = epoxy.Session.open(home, graph=False)
+    memory = labels(session.export(tmp_path / "memory.parquet"))
+    disk = labels(label(home, rows_per_shard=5000, to=tmp_path / "disk.parquet").path)
+    with cluster.local(2, memory="1GB") as runner:
+        spread = label(home, runner=runner, to=tmp_path / "cluster.parquet")
+
+    within = 0.0 if kind == "epoxy" else 1e-6
+    agree(disk, memory, within=within)
+    agree(labels(spread.path), memory, within=within)
+    assert spread.shards > 5
