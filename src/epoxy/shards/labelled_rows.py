@@ -11,7 +11,6 @@ import numpy as np
 from ..engines import Engine
 from ..errors import ParameterError
 from ..loans import Neighbourhood
-from ..session.by_id import ready_made
 from ..session.drawing import drawing_digest
 from ..session.edits import Label, edit_from_json
 from ..session.folder import Folder, simple_edits
@@ -23,6 +22,7 @@ from ..session.store import Store
 from ..votes import Split, Votes
 from ..workspace import Workspace
 from . import scanning, voting
+from .joining import Joined
 from .lending import Answers
 from .run import Run
 from .runner import Summary
@@ -87,8 +87,8 @@ def workspace_of(
 def _votes_on_dev(
     project: Project, rows: ProjectRows, functions: Any, voted: voting.Voted
 ) -> np.ndarray:
-    if project.votes is not None:
-        return np.stack([each[0] for each in ready_made(project, rows.ids[1:]).values()])
+    if isinstance(functions, Joined):
+        return voting.votes_by_id(functions, rows.ids[1], voted.sources, project.classes)
     found = voting.vote_on(functions, rows.tables[1], voted.sources, project.classes)
     lost = [name for name in voted.sources if name not in found.columns]
     if lost:

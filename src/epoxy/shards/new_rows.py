@@ -18,11 +18,9 @@ from ..session.by_id import list_column, vectors_in, votes_in
 from ..session.export import label_columns, write_table
 from ..session.rows_files import read_rows
 from ..votes import ABSTAIN
-from .joining import Joined, joined
 from .lending import lend_to_few
 from .opening import World
 from .paper import Concluded
-from .scanning import hashes_of
 from .vectors import Encoding, JoinedVectors, VectorColumn, VectorFile
 from .voting import Functions, vote_on
 
@@ -99,7 +97,9 @@ def _vectors(world: World, table: Any, file: Path, given: Path | None) -> np.nda
     elif isinstance(source, Encoding):
         found = source.of(table)
     elif isinstance(source, JoinedVectors):
-        found = _join(source.other, table, source.column, source.dimension)
+        if source.other.id not in table.column_names:
+            raise UnknownName.of("column of the new rows", source.other.id, table.column_names)
+        found = source.of(table.column(source.other.id).to_pylist())
     else:
         name = (
             source.column if isinstance(source, VectorColumn) else list_column(table.schema, file)
@@ -114,16 +114,3 @@ def _vectors(world: World, table: Any, file: Path, given: Path | None) -> np.nda
             f"{world.vectors.dimension}; embed them with the same encoder"
         )
     return as_float32(found)
-
-
-def _join(other: Joined, table: Any, column: str, dimension: int) -> np.ndarray:
-    import pyarrow as pa
-
-    if other.id not in table.column_names:
-        raise UnknownName.of("column of the new rows", other.id, table.column_names)
-    ids = table.column(other.id)
-    found = np.empty((table.num_rows, dimension), dtype=np.float32)
-    hashes = hashes_of(ids.cast(pa.string()))
-    for mine, part in joined(hashes, other, [column], lambda row: ids[row].as_py()):
-        found[mine] = vectors_in(part.column(column), column)
-    return found

@@ -255,6 +255,8 @@ def _dev_vectors(project: Project, rows: ProjectRows, given: Any) -> np.ndarray:
     table = rows.tables[1]
     if isinstance(given, Encoding):
         return given.of(table)
+    if isinstance(given, JoinedVectors):
+        return given.of(rows.ids[1].tolist())
     if isinstance(given, VectorFile):
         if project.dev_vectors is None:
             raise AlignmentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from .joining import Joined, joined
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
+from .scanning import hashes_of
 from .shard import Kept, Shard
 
 
@@ -88,6 +90,23 @@ class JoinedVectors:
     other: Joined
     column: str
     dimension: int
+
+    def of(self, ids: Sequence[Any]) -> np.ndarray:
+        """Vectors of a few rows that the driver holds, by their ids."""
+        import pyarrow as pa
+
+        names = pa.array([str(each) for each in ids], pa.string())
+        return self.joined(hashes_of(names), lambda row: names[row].as_py())
+
+    def joined(self, hashes: np.ndarray, name_of: Callable[[int], Any]) -> np.ndarray:
+        """Vectors of rows by the hashes of their ids."""
+        found = np.empty((len(hashes), self.dimension), dtype=np.float32)
+        for mine, table in joined(hashes, self.other, [self.column], name_of):
+            at = 0
+            for chunk in table.column(self.column).chunks:
+                found[mine[at : at + len(chunk)]] = vectors_in(chunk, self.column)
+                at += len(chunk)
+        return found
 
 
 class Encoding:
@@ -162,18 +181,10 @@ def copy_shard(shard: Shard, kept: Kept, given: Given, rows: Kept) -> Summary:
 
 
 def _join(shard: Shard, given: JoinedVectors, rows: Kept) -> np.ndarray:
-    hashes = rows.load(shard, "ids")
-    found = np.empty((len(hashes), given.dimension), dtype=np.float32)
-
     def name(row: int) -> Any:
         return table_of(shard, [given.other.id]).column(0)[row].as_py()
 
-    for mine, table in joined(hashes, given.other, [given.column], name):
-        at = 0
-        for chunk in table.column(given.column).chunks:
-            found[mine[at : at + len(chunk)]] = vectors_in(chunk, given.column)
-            at += len(chunk)
-    return found
+    return given.joined(rows.load(shard, "ids"), name)
 
 
 def pick_vectors(run: Run, vectors: ShardVectors, places: np.ndarray, name: str) -> np.ndarray:

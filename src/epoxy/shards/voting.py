@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from .joining import Joined, joined
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
+from .scanning import hashes_of
 from .shard import Kept, Shard
 
 AT_ONCE = 20_000
@@ -236,17 +237,38 @@ def take_shard(
     """Votes that came ready-made, joined by id."""
     train = rows.load(shard, "train")
     hashes = rows.load(shard, "ids")[train]
-    matrix: np.ndarray = np.full((len(sources), len(hashes)), ABSTAIN, dtype=_dtype(classes))
     places = np.flatnonzero(train)
 
     def name_of(row: int) -> Any:
         return table_of(shard, [other.id]).column(0)[int(places[row])].as_py()
 
+    matrix = _joined_votes(hashes, other, sources, classes, name_of)
+    kept.save(shard, votes=matrix)
+    return {"voted": np.ones(len(sources), dtype=bool), "failures": np.empty(0, np.uint8)}
+
+
+def votes_by_id(
+    other: Joined, ids: np.ndarray, sources: tuple[str, ...], classes: tuple[str, ...]
+) -> np.ndarray:
+    """Ready-made votes on a few rows that the driver holds; (n_sources, n_rows)."""
+    import pyarrow as pa
+
+    names = pa.array([str(each) for each in ids.tolist()], pa.string())
+    return _joined_votes(hashes_of(names), other, sources, classes, lambda row: names[row].as_py())
+
+
+def _joined_votes(
+    hashes: np.ndarray,
+    other: Joined,
+    sources: tuple[str, ...],
+    classes: tuple[str, ...],
+    name_of: Callable[[int], Any],
+) -> np.ndarray:
+    matrix: np.ndarray = np.full((len(sources), len(hashes)), ABSTAIN, dtype=_dtype(classes))
     for mine, table in joined(hashes, other, sources, name_of):
         for at, name in enumerate(sources):
             matrix[at, mine] = votes_in(table.column(name), name, classes)
-    kept.save(shard, votes=matrix)
-    return {"voted": np.ones(len(sources), dtype=bool), "failures": np.empty(0, np.uint8)}
+    return matrix
 
 
 def count_shard(
