@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import NotIdentifiable
 from ..label_models.balance import Triples, sum_of_triples
-from ..label_models.moments import Moments
+from ..label_models.moments import Moments, moments
 from ..label_models.readings import VOTER, read
 from ..label_models.solvers import SOLVERS
 from ..label_models.triplet import Triplet, solve_units
@@ -43,8 +43,9 @@ class Balance:
         return cls(shares, shares, shares)
 
 
-def guessed(votes: Votes, summary: Moments) -> Balance:
-    """The balance of rows of which no true label is known; `summary` are the moments of the votes."""
+def guessed(votes: Votes, summary: Moments | None = None) -> Balance:
+    """The balance of rows of which no true label is known; `summary` where moments are at hand."""
+    summary = moments(votes) if summary is None else summary
     shares = shares_voted(votes) if votes.n_sources else np.zeros(votes.n_classes)
     return from_sums(summary, shares, partial(sum_of_triples, votes))
 

@@ -8,9 +8,7 @@ of the train rows are read three times, and nothing is searched. A hand label st
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -21,8 +19,6 @@ from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
-from ..label_models import Triplet
-from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
 from ..loans import Loans
 from ..neighbors.workers import single_threaded_blas
@@ -33,8 +29,9 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
+from .agreement import of_votes_alone
 from .balance import Balance, guessed
-from .calibration import SCALES, WITHOUT_VECTORS
+from .calibration import SCALES
 from .choice import Crowd, looks_chosen
 from .copies import distinct
 from .fitted import Fitted, Rows, read
@@ -378,18 +375,6 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
-
-
-def of_votes_alone(base: Fitted, summary: Moments) -> Fitted:
-    """Nothing is lent; how sources agree speaks in place of vectors, where it tells anything."""
-    table = None
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        table = Triplet(class_balance=base.prior).fit_moments(summary).log_likelihood_
-    silent = np.full(len(base.radii), np.nan)
-    scales = base.scales if table is None else WITHOUT_VECTORS
-    edges = np.zeros_like(base.edges)
-    return replace(base, radii=silent, edges=edges, agreement=table, scales=scales)
 
 
 def _refuse(problem: str) -> Any:
