@@ -17,10 +17,11 @@ from epoxy.studio.serving import Studio
 from test_one_room import LFS, write_messages
 
 
-def messages(folder: Path, **options) -> Path:
+def messages(folder: Path, *, classes=None, **options) -> Path:
     """A project of 160 short messages and 6 functions."""
     rows = write_messages(folder / "rows.csv")
-    new_project(folder / "project", rows, options={"positive": "spam", **options}, lfs=LFS)
+    told = {"positive": "spam", **options}
+    new_project(folder / "project", rows, classes=classes, options=told, lfs=LFS)
     return folder / "project"
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -98,3 +102,54 @@ def test_thirty_labels_at_a_terminal_survive_a_kill(project):
     os.close(terminal.file)
 
     assert epoxy.Session.open(project, graph=False).hand_labelled().n_rows == before + 30
+
+
+class Tmux:
+    """A command in tmux, which draws the screen a person sees; its server is this test's own."""
+
+    def __init__(self, socket, *command: str) -> None:
+        self._socket = str(socket)
+        line = f"exec {shlex.join(command)}"
+        self("new-session", "-d", "-x", "110", "-y", "45", line)
+        self.pid = int(self("display-message", "-p", "#{pane_pid}"))
+
+    def __call__(self, *arguments: str) -> str:
+        command = ["tmux", "-f", os.devnull, "-S", self._socket, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def until(self, words: str, seconds: float = 60.0) -> str:
+        """The screen when these words stand on it."""
+        end = time.monotonic() + seconds
+        while words not in (screen := self("capture-pane", "-p")):
+            assert time.monotonic() < end, f"no {words!r} in {seconds} s, but {screen}"
+            time.sleep(0.01)
+        return screen
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_thirty_labels_in_tmux_are_all_there_after_a_kill(project, tmp_path):
+    before = epoxy.Session.open(project, graph=False).state.records.rows
+    labelled = epoxy.Session.open(project, graph=False).hand_labelled().n_rows
+    tmux = Tmux(tmp_path / "tmux", sys.executable, "-m", "epoxy", "annotate", str(project))
+    try:
+        given = {}
+        for count in range(30):
+            screen = tmux.until(f"{labelled + count} labelled", 120 if count == 0 else 60)
+            (row,) = (line for line in screen.splitlines() if line.startswith("row "))
+            key, name = (("1", "ham"), ("2", "spam"))[count % 2]
+            given[row.split(":")[0].removeprefix("row ")] = name
+            tmux("send-keys", key)
+        tmux.until(f"{labelled + 30} labelled")
+        os.kill(tmux.pid, signal.SIGKILL)
+    finally:
+        tmux("kill-server")
+
+    session = epoxy.Session.open(project, graph=False)
+    names, classes = session.state.names, session.classes
+    since = {
+        names.name(place)[1]: classes[records[-1].label]
+        for place, records in session.state.records.rows.items()
+        if place not in before
+    }
+    assert len(given) == 30
+    assert since == given

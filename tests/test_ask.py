@@ -577,6 +577,13 @@ TROUBLE = {
     "malformed": lambda number: says("?"),
     "now and then": lambda number: [answers("ham"), {"status": 500}, says("?")][number % 3],
     "closed": lambda number: answers("ham") if number == 1 else {"close": True},
+    "refused": lambda number: (
+        answers("ham") if number % 4 == 1 else {"status": 429, "headers": {"Retry-After": "3"}}
+    ),
+    "endless": lambda number: {"endless": True} if number % 2 else answers("ham"),
+    "cut short": lambda number: (
+        answers("ham") if number % 2 else {"body": b'{"choices": [', "length": 4096}
+    ),
 }
 
 
@@ -587,6 +594,15 @@ def test_no_call_is_made_beyond_the_budget(trouble, budget) -> None:
         done = ask(session_of(), server_of(model, tries=50), budget=budget, at_once=4)
 
     assert model.calls == done.calls == budget
+
+
+def test_calls_that_were_given_up_are_spent_too() -> None:
+    late = Model(lambda number, body: answers("ham", delay=0.3 if number % 2 else 0.0))
+    with serving(late) as model:
+        done = ask(session_of(), server_of(model, tries=50, seconds=0.1), budget=6, at_once=4)
+
+    assert done.calls == 6
+    assert model.calls <= 6  # a call may be given up before the server has read it
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])

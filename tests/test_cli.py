@@ -145,7 +145,9 @@ def test_label_says_the_whole_time_and_what_it_was_for(project, capsys):
 def test_the_model_can_be_chosen(model, project, capsys):
     assert main(["label", str(project), "--model", model]) == 0
 
-    assert f"with {model.capitalize()}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"with {model.capitalize()}" in said
+    assert ("(a lent vote counts 0.8, 0.4 or 0.1 of an own one" in said) == (model == "fusion")
 
 
 def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):

@@ -23,6 +23,7 @@ from epoxy.errors import (
 )
 from epoxy.fusion.calibration import fit_scales
 from epoxy.fusion.correction import believed
+from epoxy.fusion.fallible import evenly
 from epoxy.fusion.features import Features
 from epoxy.fusion.groups import Likest, Spacing
 from oracles.fusion import Oracle
@@ -119,7 +120,7 @@ def test_votes_without_vectors_follow_the_formulas() -> None:
 
     model, _ = assert_follows_the_formulas(bare)
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
 
 
 def test_rows_without_a_vector_follow_the_formulas() -> None:
@@ -240,11 +241,10 @@ def test_copies_of_a_source_follow_the_formulas() -> None:
 def test_a_silenced_copy_is_shown_with_its_vote_and_whose_copy_it_is() -> None:
     """Where the copy alone votes, nobody else says anything: the vote stands beside the prior."""
     train, hand, other = (with_vectors(each, None) for each in three())
-    names = [*train.votes.sources, "twin"]
+    names = [*train.votes.sources[:2], "twin"]  # of two sources silence says nothing
 
     def copied(split, lone=False):
-        last = split.votes.matrix[:, :1]
-        matrix = np.hstack([split.votes.matrix, last])
+        matrix = split.votes.matrix[:, [0, 1, 0]]
         if lone:
             matrix[0] = -1
             matrix[0, -1] = 1
@@ -350,7 +350,8 @@ def test_labels_say_how_sure_the_model_may_be() -> None:
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
     def scale(count: int, noise: float) -> float:
-        q = believed(proba[:count], y[:count], np.full(count, noise))
+        like = evenly(y[:count], np.full(count, noise), proba.shape[1])
+        q = believed(proba[:count], like)
         return fit_scales(np.ones(3), logits[:count], q, np.full(count, 2))[2]
 
     assert scale(400, 0.0) < scale(40, 0.0) < 1.0
@@ -379,7 +380,7 @@ def test_vectors_of_noise_follow_the_formulas() -> None:
         tuple(with_vectors(each, rng.normal(size=each.vectors.shape)) for each in three())
     )
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
 
 
 def test_labels_without_a_single_vote_follow_the_formulas() -> None:
@@ -607,7 +608,7 @@ def test_without_vectors_only_votes_speak(train: Split, dev: Split, test: Split)
 
     model = Fusion().fit(bare[0], bare[1])
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
     assert model.score(bare[2]) > 0.7
     assert "no vectors" in str(model.report(bare[2]))
 
@@ -615,12 +616,33 @@ def test_without_vectors_only_votes_speak(train: Split, dev: Split, test: Split)
 def test_rows_nobody_knows_have_the_prior(train: Split) -> None:
     nobody = Split(Votes([[-1] * 6, [1] + [-1] * 5], classes=CLASSES))
 
-    model = Fusion().fit(Split(train.votes))
+    votes = train.votes.matrix.copy()
+    votes[::2] = np.where(votes[::2] >= 0, 1 - votes[::2], -1)  # sources that name both classes
+
+    model = Fusion().fit(Split(train.votes.with_matrix(votes)))
 
     assert model.known(nobody).tolist() == [False, True]
     np.testing.assert_allclose(model.predict_proba(nobody)[0], model.class_balance_)
     assert "nothing is known about 1 rows" in str(model.report(nobody))
     assert "nothing is known" in str(model.explain(nobody, 0))
+
+
+def test_the_silence_of_one_sided_sources_speaks_where_vectors_do_not(train: Split) -> None:
+    """Nobody says spam of a row: that is known of it, and told."""
+    nobody = Split(Votes([[-1] * 4], classes=CLASSES))
+    spam = train.votes.matrix[:, [1, 3, 5, 0]]  # three that say spam, and one that says ham
+
+    model = Fusion(class_balance=[0.5, 0.5]).fit(Split(Votes(spam, classes=CLASSES)))
+
+    assert model.predict_proba(nobody)[0, 0] > 0.55
+    assert model.known(nobody).all()
+    assert "the silence of sources that name one class" in str(model.explain(nobody, 0))
+
+
+def test_sources_that_never_disagree_are_not_asked_how_they_agree(train: Split) -> None:
+    model = Fusion().fit(Split(train.votes.with_matrix(np.minimum(train.votes.matrix, 0))))
+
+    assert list(model.weights_) == ["majority", "reach"]
 
 
 def test_no_votes_and_no_labels_is_the_prior(train: Split) -> None:
@@ -916,6 +938,44 @@ def test_f1_moves_the_threshold_and_no_probability(train: Split, dev: Split, tes
     np.testing.assert_array_equal(f1.predict(test), expected)
 
 
+def test_every_score_of_labels_or_probabilities_is_taken_and_moves_no_probability() -> None:
+    from sklearn.metrics import get_scorer_names
+
+    from epoxy.fusion.decision import SCORINGS
+
+    train, hand, other = three(60, 4)
+    rules = {}
+    for scoring in sorted({*SCORINGS} & {*get_scorer_names()}):
+        model = Fusion(scoring=scoring, positive=train.classes[1]).fit(train, hand)
+        rules[scoring] = (model.predict_proba(other), model.predict(other).tolist())
+    proba, plain = rules["accuracy"]
+
+    assert len(rules) > 25
+    for each, _ in rules.values():
+        np.testing.assert_array_equal(each, proba)
+    assert rules["recall_macro"][1] == rules["balanced_accuracy"][1] != plain
+    assert rules["jaccard"][1] == rules["f1"][1]
+    assert rules["f1_weighted"][1] == rules["f1_macro"][1]
+    assert rules["f1_micro"][1] == rules["neg_log_loss"][1] == plain
+
+
+@pytest.mark.parametrize("n_labels", [0, 60])
+def test_balanced_accuracy_finds_more_of_a_rare_class(n_labels: int) -> None:
+    draws = [draw(n, seed, 9, 3) for n, seed in [(900, 1), (200, 2), (900, 3)]]
+    rare = [each.rows((each.y == 0) | (np.arange(each.n_rows) % 6 == 0)) for each in draws]
+    hand = rare[1].rows(slice(0, n_labels)) if n_labels else None
+    truth = rare[2].y
+
+    def recalls(scoring: str) -> np.ndarray:
+        model = Fusion(scoring=scoring).fit(unlabelled(rare[0]), hand)
+        guess = model.decide(model.predict_proba(rare[2]))
+        return np.array([(guess[truth == k] == k).mean() for k in range(3)])
+
+    even, plain = recalls("balanced_accuracy"), recalls("accuracy")
+    assert not n_labels or even.mean() > plain.mean()
+    assert (even[1:] >= plain[1:]).all()
+
+
 def test_the_threshold_with_the_best_f1_by_eye() -> None:
     from epoxy.fusion.decision import f1_threshold
 
@@ -1134,6 +1194,8 @@ def test_f1_of_many_classes_asks_which_before_it_learns() -> None:
     ("parameters", "error", "match"),
     [
         ({"scoring": "auc"}, UnknownName, "no scoring named 'auc'"),
+        ({"scoring": "recall"}, ParameterError, "every row is called positive; use 'f1'"),
+        ({"scoring": "precision"}, ParameterError, "hardly any row or every row"),
         ({"metric": "l3"}, UnknownName, "no metric named 'l3'"),
         ({"scoring": "f1", "positive": "egg"}, UnknownName, "no class named 'egg'"),
         ({"noise": 1.0}, ParameterError, "from 0 to below 1, got 1.0"),

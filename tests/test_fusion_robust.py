@@ -166,7 +166,7 @@ def test_vectors_that_carry_nothing_do_not_drown_the_votes() -> None:
 
     model = Fusion().fit(train, dev)
 
-    assert list(model.weights_) == ["majority", "reach"]
+    assert list(model.weights_) == ["majority", "reach", "agreement"]
     assert model.score(test) == Fusion().fit(*bare[:2]).score(bare[2])
 
 

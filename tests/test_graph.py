@@ -17,6 +17,7 @@ from epoxy.files import beside
 from epoxy.neighbors import (
     Column,
     Graph,
+    Settings,
     Space,
     build,
     cells,
@@ -429,3 +430,28 @@ def test_reach_is_exact_on_real_vectors(shared_data, name):
         assert (column.distance <= radius).tolist() == near.tolist()
         assert column.row[near].tolist() == expected.row[near, source].tolist()
         assert column.distance[near].tolist() == expected.distance[near, source].tolist()
+
+
+@METRICS
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize("radius", [0.2, np.inf])
+def test_a_source_and_another_split_after_rows_were_added(metric, approximate, radius, small_tiles):
+    rng = np.random.default_rng(8)
+    vectors = rng.integers(-3, 4, size=(90, 3)) + 0.5
+    support = rng.random(90) < 0.2
+    old, onto = Space(vectors[:60], metric), Space(vectors[20:80:2], metric)
+    graph = Graph.approximate(old, Settings(k=5, probes=2)) if approximate else Graph.build(old, 5)
+    asking = graph.queries(onto)
+    columns = [Column.of(each, support[:60], radius=radius) for each in (graph, asking)]
+
+    grown = graph.append(vectors[60:])
+    again = asking.asking(grown)
+
+    assert lists_of(again) == lists_of(grown.queries(onto))
+    for column, now in zip(columns, (grown, again), strict=True):
+        fresh, made = Column.of(now, support, radius=radius), column.grown(now, support)
+        near = fresh.distance <= radius
+
+        assert (made.distance <= radius).tolist() == near.tolist()
+        assert made.row[near].tolist() == fresh.row[near].tolist()
+        assert made.distance[near].tolist() == fresh.distance[near].tolist()

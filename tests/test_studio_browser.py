@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,9 +20,12 @@ pytest.importorskip("watchfiles")
 pytest.importorskip("httpx")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
+import numpy as np
 from playwright.sync_api import sync_playwright
 
 import epoxy
+from epoxy.cli import main
+from epoxy.session.browsing import RowQuery
 from epoxy.session.making import new_project
 from epoxy.studio.app import static_files
 from studio_client import serving
@@ -90,7 +95,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def context(browser, studio):
-    made = browser.new_context(viewport={"width": 1440, "height": 900})
+    made = browser.new_context(viewport={"width": 1280, "height": 720})
     first = made.new_page()
     first.goto(studio.address)  # the token becomes a cookie
     first.close()
@@ -161,6 +166,11 @@ class Screen:
                 last, since = now, time.monotonic()
         return last
 
+    def shows(self, name: str) -> list[str]:
+        """The texts of the elements whose names begin so."""
+        found = self.page.locator(f'[data-testid^="{name}"]')
+        return found.evaluate_all("all => all.map(each => each.innerText)")
+
     def hand_labels(self) -> int:
         return int(re.search(r"(\d+) hand label", self["bar"].inner_text()).group(1))
 
@@ -227,7 +237,7 @@ def test_the_address_with_its_token_opens_a_painted_map(browser, studio):
 
 
 def test_a_keyword_function_is_previewed_and_saved_from_the_form(screen, kept):
-    own = re.compile(r"own alone\s*([\d.]+) %")
+    own = re.compile(r"Rows with a vote\s*([\d.]+) %")
     covered = float(own.search(screen["scores"].inner_text()).group(1))
     before = kept.read_text("utf-8")
 
@@ -427,6 +437,46 @@ def test_what_another_session_decides_is_followed_and_told_as_its(screen, projec
     assert edits.first.inner_text().split("\t")[2] == "another session"
 
 
+@pytest.mark.slow
+def test_a_tab_beside_epoxy_watch_agrees_with_it(screen, kept, project):
+    text = kept.read_text("utf-8")
+    command = [sys.executable, "-u", "-m", "epoxy", "watch", str(project)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+        try:
+            said = lines_until(watch, "of rows with a vote")
+            count = screen.hand_labels()
+            screen.page.keyboard.press("n")
+            screen["to-label"].wait_for()
+            screen.page.keyboard.press("1")
+            screen.until(lambda: screen.hand_labels() == count + 1)
+            said = lines_until(watch, "of rows with a vote")
+            assert any("another session: label of" in line for line in said)
+            screen["undo"].click()
+            screen.until(lambda: screen.hand_labels() == count)
+            said = lines_until(watch, "of rows with a vote")
+            assert any("another session: undo label of" in line for line in said)
+
+            kept.write_text(
+                text + '\nmeet = epoxy.keywords("ham", "meeting", name="meet")\n', "utf-8"
+            )
+            screen.until(lambda: "meet" in names(screen))
+            said = lines_until(watch, "5 functions")
+            screen.until(lambda: screen["covered-after"].inner_text().replace(" ", "") in said[-1])
+            accuracy = re.search(r"accuracy (\d\.\d+)", said[-1]).group(1)
+            screen.says("score-fusion", accuracy[:5])
+        finally:
+            watch.kill()
+
+
+def lines_until(process: subprocess.Popen, words: str) -> list[str]:
+    """What a process says up to a line with these words."""
+    said: list[str] = []
+    while not said or words not in said[-1]:
+        said.append(process.stdout.readline())
+        assert said[-1], said
+    return said
+
+
 def test_a_link_brings_back_what_was_looked_at(screen):
     screen["source-cash"].click()
     screen["radius-slider"].wait_for()
@@ -444,16 +494,287 @@ def test_the_export_is_the_file_that_epoxy_label_writes(screen, project):
 
     written = project / "labels" / "labels.parquet"
     written.unlink()
-    command = [sys.executable, "-m", "epoxy", "label", str(project)]
-    subprocess.run(command, check=True, capture_output=True)
+    assert main(["label", str(project)]) == 0
     assert written.read_bytes() == exported
+
+
+def test_at_200_percent_every_part_is_reached_by_scrolling(screen):
+    screen.page.set_viewport_size({"width": 640, "height": 360})  # 1280 × 720, twice as large
+
+    screen.until(lambda: screen["panel"].bounding_box()["height"] > 400)
+    assert screen["map"].bounding_box()["height"] >= 240
+    for name in ("rows", "why", "label", "code", "history", "sources"):
+        screen[f"tab-{name}"].click()
+    panel = screen["panel"]
+    panel.get_by_test_id("find-source").fill("prize")
+    screen.until(lambda: "cash" not in panel.get_by_test_id("source-list").inner_text())
+    screen["status"].scroll_into_view_if_needed()
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= 640
 
 
 def test_text_of_a_row_is_shown_as_text(screen):
     screen["find-rows"].fill("onerror")
     screen.says("row-total", "1 row")
     screen.says("row-list", HOSTILE)
-    screen.page.locator('[data-testid^="row-"][role="button"]').first.dblclick()
+    screen.page.locator('[data-testid^="row-"][role="button"]').first.click()
+    screen.page.keyboard.press("w")
     screen.says("why", HOSTILE)
     assert screen.page.evaluate("window.hurt ?? null") is None
     assert screen.page.locator("img").count() == 0
+
+
+def test_a_pattern_is_refused_in_words_until_it_parses_and_then_saved(screen, kept):
+    screen["new"].click()
+    screen["kind-regex"].click()
+    screen["pattern"].fill("(meeting|class")
+    screen["class-ham"].click()
+    screen.says("draft-error", "(meeting|class")
+    assert screen["save-function"].is_disabled()
+
+    screen["pattern"].fill(r"\b(meeting|class)\b")
+    screen.says("draft-effect", "Covers")
+    texts = [text for text in rows_of(kept) if re.search(r"\b(meeting|class)\b", text)]
+    screen.says("draft-rows", f"{len(texts)} rows")
+    screen["draft-name"].fill("work")
+    screen.page.keyboard.press("Control+Enter")
+
+    screen.until(lambda: "work" in names(screen))
+    assert r'work = epoxy.regex("ham", r"(?i)\b(meeting|class)\b"' in kept.read_text("utf-8")
+    screen["change-function"].click()  # and the form shows it again
+    assert screen["pattern"].input_value() == r"\b(meeting|class)\b"
+    screen["drop-draft"].click()
+
+
+def test_a_word_selected_in_a_row_begins_a_keyword_function(screen, kept):
+    text = kept.read_text("utf-8")
+    screen["find-rows"].fill("tomorrow")
+    lines = (kept.parent.parent / "rows.csv").read_text().splitlines()
+    screen.says("row-total", f"{sum('tomorrow' in each for each in lines)} rows")
+    screen.until(lambda: all("tomorrow" in each for each in screen.shows("row-") if "\n" in each))
+    place = screen.page.evaluate(
+        """() => {
+            const cell = [...document.querySelectorAll("[data-row]")]
+                .find(each => each.innerText.includes("tomorrow"));
+            const range = document.createRange(), at = cell.innerText.indexOf("tomorrow");
+            range.setStart(cell.firstChild, at);
+            range.setEnd(cell.firstChild, at + 8);
+            const box = range.getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2];
+        }"""
+    )
+    screen.page.mouse.dblclick(*place)  # selects the word, and stays in the list
+    screen.says("word-bar", "tomorrow")
+    screen["word-function"].click()
+
+    assert screen["words"].input_value() == "tomorrow"
+    screen["class-ham"].click()
+    screen.says("draft-effect", "Covers")
+    holding = [each for each in rows_of(kept) if re.search(r"\btomorrow\b", each)]
+    screen.says("draft-rows", f"{len(holding)} rows")
+    assert screen["save-function"].is_enabled()
+    screen.page.keyboard.press("Escape")
+    screen.until(lambda: screen["draft"].count() == 0)
+    assert kept.read_text("utf-8") == text
+
+
+def typed(screen: Screen, words: str) -> None:
+    """Write at the end of the editor."""
+    screen["tab-code"].click()
+    content = screen.page.locator(".cm-content")
+    content.wait_for()
+    content.click()
+    screen.page.keyboard.press("Control+End")
+    screen.page.keyboard.type(words)
+
+
+def test_code_changed_here_and_elsewhere_is_refused_in_words_and_nothing_is_lost(screen, kept):
+    text = kept.read_text("utf-8")
+    content = screen.page.locator(".cm-content")
+    typed(screen, "# mine")
+    screen.says("status", "Code not saved")
+    screen["tab-rows"].click()  # what is not saved outlasts another tab
+    screen["tab-code"].click()
+    screen.until(lambda: content.count() and "# mine" in content.inner_text())
+
+    kept.write_text(text + "\n# theirs\n", "utf-8")
+    screen.says("conflict", "lfs.py was changed elsewhere")
+    screen["save-code"].click()
+    screen.says("conflict", "Your changes here are not saved")
+    assert kept.read_text("utf-8") == text + "\n# theirs\n"
+    assert "# mine" in content.inner_text()
+    screen["take-theirs"].click()
+    screen.until(lambda: "# theirs" in content.inner_text())
+
+    typed(screen, "# mine again")
+    kept.write_text(text + "\n# theirs too\n", "utf-8")
+    screen["conflict"].wait_for()
+    screen["keep-mine"].click()
+    screen.until(lambda: "# mine again" in kept.read_text("utf-8"))
+    screen.until(lambda: screen["conflict"].count() == 0)
+    screen.says("status", "All saved")
+
+
+def test_filters_show_the_rows_that_the_session_finds(screen, studio):
+    session = studio.room.session
+    screen["source-prize"].click()
+    screen["source-panel"].wait_for()
+    screen["tab-rows"].click()
+    kinds = ("uncertain", "conflict", "novote", "wrong", "hand", "voted", "near", "all")
+    for kind in kinds:
+        found = session.browse(RowQuery(filter=kind, source="prize"))
+        screen[f"filter-{kind}"].click()
+        screen.says("row-total", f"{len(found)} row")
+        shown = screen[f"filter-{kind}"].inner_text().split()
+        assert shown[-1] == str(len(found))
+        if len(found):
+            first = found.rows[:3].tolist() if kind == "near" else found.rows.tolist()
+            screen.until(
+                lambda first=first: {f"row-{each}" for each in first} & set(listed(screen))
+            )
+            assert {int(each[4:]) for each in listed(screen)} <= set(found.rows.tolist())
+    screen["filter-hand"].click()
+    screen["filter-hand"].focus()
+    screen.page.keyboard.press("ArrowLeft")  # by keyboard
+    assert screen["filter-wrong"].get_attribute("aria-checked") == "true"
+
+
+def listed(screen: Screen) -> list[str]:
+    """Names of the rows in the list."""
+    found = screen.page.locator('[data-testid="row-list"] [data-testid^="row-"]')
+    return found.evaluate_all("all => all.map(each => each.dataset.testid)")
+
+
+def test_rows_like_one_come_nearest_first_and_a_link_brings_them_back(screen, context, studio):
+    session = studio.room.session
+    row = int(screen.until(lambda: listed(screen))[0][4:])
+    screen[f"row-{row}"].click()
+    nearest = session.browse(RowQuery(like=row)).rows[:5].tolist()
+    screen.page.keyboard.press("w")
+    screen["like-this"].click()
+
+    screen.says("chip-like", session.text(row)[:12])
+    screen.until(lambda: listed(screen)[:5] == [f"row-{each}" for each in nearest])
+    screen.until(lambda: f"like={row}" in screen.page.url)
+    with Screen(context, studio, screen.page.url[screen.page.url.index("#") :]) as other:
+        other.says("chip-like", session.text(row)[:12])
+        other.until(lambda: listed(other)[:5] == [f"row-{each}" for each in nearest])
+        other["chip-like"].click()
+        other.says("row-total", f"{N_ROWS} rows")
+
+
+def test_a_link_that_leads_astray_is_followed_as_far_as_it_goes(context, studio):
+    wrong = "#tab=%3Cscript%3E&colour=source&source=..%2F..%2Fetc&row=99999999&like=88888888"
+    with Screen(
+        context, studio, f"{wrong}&find=%3Cimg+src=x+onerror=window.hurt=1%3E&at=999"
+    ) as screen:
+        screen.says("message", "not here: row 99999999, row 88888888, source ../../etc")
+        screen.says("row-total", "1 row")
+        assert screen["by-label"].get_attribute("aria-checked") == "true"
+        assert screen["find-rows"].input_value() == "<img src=x onerror=window.hurt=1>"
+        assert screen.page.evaluate("window.hurt ?? null") is None
+
+
+def vivid(screen: Screen, rows: list[int]) -> list[int]:
+    """How far from grey the map is where rows stand: the largest difference of channels."""
+    from PIL import Image
+
+    screen.page.evaluate("__epoxy.repaint()")
+    canvas = screen["canvas"]
+    box = canvas.bounding_box()
+    picture = np.asarray(Image.open(io.BytesIO(canvas.screenshot())).convert("RGB")).astype(int)
+    found = []
+    for row in rows:
+        x, y = screen.page.evaluate("row => __epoxy.place(row)", row)
+        part = picture[int(y - box["y"]) - 1 :, int(x - box["x"]) - 1 :][:3, :3]
+        found.append(int(np.ptp(part, axis=2).max()))
+    return found
+
+
+def test_a_selection_dims_the_rest_and_outlasts_a_recolour(screen):
+    places = [screen.page.evaluate("row => __epoxy.place(row)", row) for row in range(N_ROWS)]
+    ends = [min(range(N_ROWS), key=lambda row: places[row][0])]
+    ends.append(max(range(N_ROWS), key=lambda row: places[row][0]))
+    assert min(vivid(screen, ends)) > 60
+
+    screen.lasso_around(ends[:1])
+    screen["selection"].wait_for()
+    chosen = screen["selection"].inner_text().split()[0]
+    inside, outside = vivid(screen, ends)
+    assert inside > 60 > outside
+    assert screen["chip-selection"].inner_text().split() == ["Selection", chosen]
+    screen["by-uncertain"].click()
+    screen["by-label"].click()
+    screen.until(lambda: screen["by-label"].get_attribute("aria-checked") == "true")
+    assert screen["selection"].inner_text().split()[0] == chosen
+    inside, outside = vivid(screen, ends)
+    assert inside > 60 > outside
+    screen.page.keyboard.press("x")
+    screen.until(lambda: screen["selection"].count() == 0)
+    assert min(vivid(screen, ends)) > 60
+
+
+def test_regions_carry_their_names(screen, studio):
+    regions = [{"x": 0.1, "y": 0.1, "words": "prize claim", "rows": 40}]
+    studio.room.tell("picture", picture=studio.room.pictures.told | {"regions": regions})
+
+    screen.says("regions", "prize claim")
+    studio.room.tell("picture", picture=studio.room.pictures.told)
+    screen.until(lambda: screen["regions"].inner_text() == "")
+
+
+def test_tuning_shows_how_far_it_is_is_cancelled_and_chooses_radii(browser, tmp_path, monkeypatch):
+    rows = write_messages(tmp_path / "rows.csv", 120, 40)
+    told = {"positive": "spam", "kind": "epoxy"}
+    new_project(tmp_path / "project", rows, options=told, lfs=LFS)
+    session = epoxy.Session.open(tmp_path / "project")
+    real, begun, go_on = session.tune, threading.Event(), threading.Event()
+
+    def held_up(progress):
+        """Tuning that waits in its first step, as a long one would be in the middle of one."""
+
+        def step(done, total):
+            progress(done, total)
+            begun.set()
+            assert go_on.wait(30)
+
+        return real(progress=step)
+
+    monkeypatch.setattr(session, "tune", held_up)
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    with serving(session) as studio, Screen(context, studio, f"?token={studio.token}") as screen:
+        screen["tune"].click()
+        assert begun.wait(30)
+        screen.says("sources", "tune 1 of")
+        screen["cancel"].click()
+        screen.until(studio.room.jobs[1].is_set)
+        go_on.set()
+        screen.says("job", "tune was cancelled; nothing was changed")
+        assert set(session.radii.values()) == {"auto"}
+
+        screen["tune"].click()
+        screen.until(lambda: screen["undo"].get_attribute("title") == "Undo: tune", 30)
+        screen.says("job", "settings")
+        assert "auto" not in session.radii.values()
+        screen["undo"].click()
+        screen.until(lambda: set(session.radii.values()) == {"auto"})
+    context.close()
+
+
+def test_names_that_look_like_code_are_shown_as_text(browser, tmp_path):
+    rows = write_messages(tmp_path / "rows.csv", 60, 30)
+    marked = f"nasty {HOSTILE}"
+    lfs = LFS + f"\nodd = epoxy.keywords({marked!r}, 'offer', 'award', name={marked!r})\n"
+    new_project(tmp_path / "project", rows, classes=["ham", "spam", marked], lfs=lfs)
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    session = epoxy.Session.open(tmp_path / "project")
+    with serving(session) as studio, Screen(context, studio, f"?token={studio.token}") as screen:
+        screen["source-list"].get_by_text(marked).click()
+        screen.says("source-panel", f"Votes {marked} on")
+        screen.says("legend", "own vote")
+        screen["by-label"].click()
+        screen.says("legend", marked)
+        screen.page.keyboard.press("n")
+        screen.says("label-tab", marked)
+        assert screen.page.evaluate("window.hurt ?? null") is None
+        assert screen.page.locator("img").count() == 0
+    context.close()

@@ -117,6 +117,33 @@ def test_without_the_token_nothing_is_answered(call, token):
     assert all("set-cookie" not in each.headers for each in answers)
 
 
+def test_whoever_is_refused_reads_why_however_late_the_body_comes(call, studio):
+    body = b" " * (1 << 20)  # more than the server takes before it is asked to
+    head = f"POST /api/code HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nOrigin: {call.origin}\r\n"
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as sent:
+        sent.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        answer = sent.recv(4096)
+        sent.sendall(body)
+        while part := sent.recv(4096):  # an end, and no reset
+            answer += part
+
+    assert status(answer) == 401
+    assert answer.endswith(b"open the address epoxy studio printed\n")
+
+
+def test_whoever_is_refused_is_not_waited_for(call, studio, monkeypatch):
+    monkeypatch.setattr(security, "LINGER", 0.1)
+    head = f"POST /api/code HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nOrigin: {call.origin}\r\n"
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as sent:
+        sent.sendall(f"{head}Content-Length: 5\r\n\r\n{{".encode())
+        answer = b""
+        with _ended():
+            while part := sent.recv(4096):
+                answer += part
+
+    assert status(answer) == 401
+
+
 @pytest.mark.parametrize(
     "host",
     [
@@ -164,18 +191,20 @@ def test_another_site_is_refused_but_for_a_link_to_the_page(call, studio):
 
 
 @pytest.mark.parametrize(
-    ("origin", "host", "token"),
+    ("origin", "told"),
     [
-        ("http://evil.example", None, True),
-        (None, None, True),
-        ("same", "evil.example", True),
-        ("same", None, False),
+        ("http://evil.example", {"Cookie": "epoxy_{port}={token}"}),  # a browser sends it along
+        (None, {"Cookie": "epoxy_{port}={token}"}),
+        ("null", {"Authorization": "Bearer {token}"}),
+        ("same", {"Authorization": "Bearer {token}", "Host": "evil.example"}),
+        ("same", {"Authorization": "Bearer {token}", "Sec-Fetch-Site": "cross-site"}),
+        ("same", {"Authorization": "Bearer wrong"}),
+        ("same", {}),
     ],
 )
-def test_a_websocket_is_refused_before_it_is_accepted(call, studio, origin, host, token):
-    headers = {"Authorization": call.headers["Authorization"]} if token else {}
-    if host is not None:
-        headers["Host"] = host
+def test_a_websocket_is_refused_before_it_is_accepted(call, studio, origin, told):
+    known = {"port": studio.port, "token": studio.token}
+    headers = {name: value.format(**known) for name, value in told.items()}
     with (
         pytest.raises(InvalidStatus) as refused,
         connect(
@@ -304,6 +333,42 @@ def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, st
             each.close()
 
 
+def test_a_thousand_who_are_refused_do_not_keep_others_out(call, studio, monkeypatch):
+    monkeypatch.setattr(security, "LINGER", 0.05)
+    head = f"POST /api/state HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nContent-Length: 9\r\n\r\n"
+    opened = []
+    try:
+        for _ in range(1000):
+            made = socket.create_connection(("127.0.0.1", studio.port), timeout=10)
+            made.sendall(head.encode())
+            opened.append(made)
+        assert call("state")["rows"]["total"] == 160
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_a_page_that_takes_nothing_is_let_go(call, studio, monkeypatch):
+    monkeypatch.setattr("epoxy.studio.app.OUTBOX", 1 << 20)
+    monkeypatch.setattr("epoxy.studio.app.PATIENCE", 0.3)
+    host = f"Host: 127.0.0.1:{studio.port}\r\nOrigin: {call.origin}\r\n"
+    token = f"Authorization: Bearer {studio.token}\r\nSec-WebSocket-Version: 13\r\n"
+    asked = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as deaf:
+        deaf.sendall(f"GET /api/live HTTP/1.1\r\n{host}{token}{asked}\r\n".encode())
+        assert status(deaf.recv(4096)) == 101
+        call("state")
+        (page,) = studio.room.pages
+        for _ in range(40):
+            page.push("x" * (1 << 20))
+        asked_again = 0
+        while studio.room.pages and asked_again < 5000:
+            call("state")
+            asked_again += 1
+
+    assert studio.room.pages == []
+
+
 def test_whoever_sends_nothing_is_let_go(call, studio, monkeypatch):
     monkeypatch.setattr("epoxy.studio.patience.PATIENCE", 0.3)
     monkeypatch.setattr("epoxy.studio.app.PATIENCE", 0.3)
@@ -331,20 +396,24 @@ class _ended:  # noqa: N801 - reads as a sentence where it is used
 
 def test_names_and_texts_that_look_like_code_stay_text(tmp_path):
     nasty = "</script><img src=x onerror=alert(1)>\x1b[2J\u202e\x00"
-    folder = messages(tmp_path)
+    folder = messages(tmp_path, classes=["ham", "spam", nasty])
     rows = folder.parent / "rows.csv"
     lines = rows.read_text().splitlines()
     lines[2] = f'm1,"{nasty[:-1]} prize",'
     rows.write_text("\n".join(lines) + "\n")
     with (folder / "lfs.py").open("a") as file:
-        file.write(f"\nodd = epoxy.keywords('spam', 'award', name={nasty!r})\n")
+        file.write(f"\nodd = epoxy.keywords({nasty!r}, 'award', name={nasty!r})\n")
     session = epoxy.Session.open(folder)
 
     with serving(session) as studio, Caller(studio.port, studio.token) as call:
         found = call("rows", find="onerror")
         answer = call.http.post("/api/source", json={"name": nasty})
         wrong = call.http.post("/api/source", json={"name": nasty + "?"})
+        given = call.http.post("/api/label", json={"row": 3, "label": nasty})
+        why = call("why", row=3)
 
+    assert answer.json()["classes"] == [nasty]
+    assert (given.status_code, why["truth"]) == (200, nasty)
     assert found["rows"][0]["text"].startswith("</script>")
     assert answer.json()["name"] == nasty
     assert answer.headers["content-type"] == "application/json"
@@ -518,7 +587,8 @@ def test_the_command_prints_one_line_with_the_token_and_ends_without_a_word(tmp_
     made.send_signal(signal.SIGINT)
     more, said = made.communicate(timeout=30)
 
-    assert (more, said, made.returncode) == ("", "", 0)
+    told = [line for line in said.splitlines() if not line.endswith("…")]  # what takes long says so
+    assert (more, told, made.returncode) == ("", [], 0)
 
 
 def test_frames_begin_their_bytes_at_a_multiple_of_eight():

@@ -155,6 +155,17 @@ def test_a_line_of_the_table_is_what_the_report_says(call, session):
     assert (line["kind"], line["classes"], line["on"]) == ("keywords", ["ham"], True)
 
 
+def test_what_a_lent_vote_counts_is_said_in_the_same_words_everywhere(call, session):
+    lends = "a lent vote counts 0.8, 0.4 or 0.1 of an own one, the nearer the more"
+
+    assert session.engine.lends == lends
+    assert call("state")["lends"] == lends
+    assert session.report().summary["lent votes"] == lends
+    paper = epoxy.Session.open(session.folder.project.folder, model=epoxy.Epoxy(), graph=False)
+    assert paper.engine.lends == ""
+    assert "lent votes" not in paper.report().summary
+
+
 def test_a_source_shows_its_form_its_code_and_its_curve(call, session):
     found = call("source", name="prize")
 
@@ -479,6 +490,9 @@ def test_a_selection_is_kept_and_checked(call, tab, studio):
         ("colour", {"by": "source"}, "name it"),
         ("rows", {"find": 5}, "expected a text"),
         ("rows", {"selection": "all"}, "expected a list"),
+        ("rows", {"selection": [1, True]}, r"selection\[1\] is True; expected a whole number"),
+        ("rows", {"selection": [1, 2.5]}, r"selection\[1\] is 2.5; expected a whole number"),
+        ("rows", {"selection": [1, -1]}, r"selection\[1\] is -1; expected a whole number of 0"),
         ("rows", {"find": "\ud800"}, "half a character"),
         ("rows", {"filter": "near"}, "about one source"),
         ("draft", {"definition": {"kind": "magic"}}, "with a kind"),
@@ -507,7 +521,9 @@ def test_digits_are_shown_as_pictures(tmp_path):
     with serving(session) as studio, Caller(studio.port, studio.token) as call:
         got = call.http.get("/api/image/3?size=64")
         line = call("row", row=3)
+        columns = call("state")["project"]["columns"]
 
+    assert columns == ["id", "label"]  # the others hold numbers, in which no words are found
     assert got.headers["content-type"] == "image/png"
     assert got.content.startswith(b"\x89PNG")
     assert line["image"]

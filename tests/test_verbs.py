@@ -446,6 +446,26 @@ def test_where_the_model_has_no_answer_the_mix_is_drawn_at_random():
         silent.next(5, "teach")
 
 
+@pytest.mark.parametrize("purpose", ["mix", "teach", "score", "cover", "conflict", "check"])
+def test_rows_may_be_chosen_among_some_only(fused, purpose):
+    among = list(range(0, 90, 3))
+
+    rows = fused.next(20, purpose, among=among)
+
+    assert {each.number for each in rows} <= set(among)
+    if purpose in ("mix", "score"):
+        assert len(rows) == 20
+    if purpose == "teach":
+        assert rows == fused.next(20, "teach", among=among[::-1])
+        assert fused.next(20, "teach", among=range(fused.n_rows)) == fused.next(20, "teach")
+    assert fused.next(5, purpose, among=[]) == ()
+
+
+def test_rows_to_choose_among_are_numbers_of_rows(paper):
+    with pytest.raises(ParameterError, match="rows are numbered from 0 to"):
+        paper.next(3, "score", among=[10**6])
+
+
 def test_more_rows_than_there_are_gives_all_of_them():
     assert len(session(epoxy.Fusion()).next(1000)) == 90
 

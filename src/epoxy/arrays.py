@@ -31,8 +31,8 @@ def pack(arrays: Mapping[str, np.ndarray], file: Any) -> None:
     np.savez(file, allow_pickle=False, **arrays)
 
 
-def unpack(file: BinaryIO, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named arrays; raises one of `DAMAGE` where they are not as they were written."""
+def unpack(file: BinaryIO, names: Sequence[str] | None) -> dict[str, np.ndarray]:
+    """The named arrays (None: all); raises one of `DAMAGE` where they are not as they were written."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -40,6 +40,8 @@ def unpack(file: BinaryIO, names: Sequence[str]) -> dict[str, np.ndarray]:
             raise ValueError("it is compressed")
         if sum(each.file_size for each in members) > size:
             raise ValueError("its parts are larger than the whole")
+        if names is None:
+            names = [each.filename.removesuffix(".npy") for each in members]
         return {name: _array(archive, archive.getinfo(f"{name}.npy")) for name in names}
 
 

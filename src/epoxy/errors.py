@@ -14,6 +14,7 @@
     │   ├── CodeError       labeling functions that do not run; it says on which line
     │   └── FileChanged     a file that somebody else has written since it was read
     ├── EndpointError       a server that cannot be reached, refuses, or may not be used
+    ├── ClusterError        a cluster that cannot be reached, is lost, or does not fit the driver
     ├── NotFitted           a model used before `fit`
     └── MissingExtra        an optional dependency that is not installed
 
@@ -27,6 +28,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "AlignmentError",
+    "ClusterError",
     "CodeError",
     "EndpointError",
     "EpoxyError",
@@ -99,6 +101,10 @@ class FileChanged(StoreError):
 
 class EndpointError(EpoxyError):
     """A server that answers questions cannot be reached, refuses, or may not be used."""
+
+
+class ClusterError(EpoxyError):
+    """A scheduler or a worker cannot be reached, was lost, or is not as the driver is."""
 
 
 class NotFitted(EpoxyError, AttributeError):

@@ -18,12 +18,18 @@ import numpy as np
 
 from . import neighbors
 from .compiling import compiled
+from .errors import UnknownName
 from .neighbors.column import Support
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
 
 NOBODY = -1
 """In `lender`: no train row lends."""
+EXACT_UP_TO = 300_000
+"""Distinct train vectors up to which "auto" finds all neighbours; approximate ones cost as much there."""
+KINDS = ("auto", "exact", "approximate")
+Neighbours = str | neighbors.Settings
+"""How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,7 @@ class Neighbourhood:
     graphs: tuple[neighbors.Graph, ...] | None = None  # None: every source is searched directly
     places: tuple[np.ndarray | None, ...] = ()  # rows of the spaces; None for all rows
     cache: Path | None = None
+    found: Neighbours = "exact"
 
     @classmethod
     def over(
@@ -126,16 +133,20 @@ class Neighbourhood:
         apart: bool = False,
         graph: bool = True,
         cache: Path | None = None,
+        found: Neighbours = "exact",
         progress: Progress = silent,
     ) -> Neighbourhood:
         """Prepare the splits' vectors once, and their neighbours if edits are to come.
 
-        `apart` leaves rows without a direction apart; without it they are refused.
+        `apart` leaves rows without a direction apart; without it they are refused. Approximate
+        neighbours are found with or without `graph`: a direct search would find other ones.
         """
+        check_neighbours(found)
         sizes = tuple(split.n_rows for split in splits)
         vectors = [split.vectors for split in splits]
         made = cls.of_vectors(sizes, vectors, metric, apart=apart, cache=cache)
-        return made.with_graph(progress) if graph else made
+        made = replace(made, found=found)
+        return made.with_graph(progress) if graph or made.is_approximate else made
 
     @classmethod
     def of_vectors(
@@ -165,12 +176,29 @@ class Neighbourhood:
         """The same with every row's neighbours found, so that edits take milliseconds."""
         if self.spaces is None or self.graphs is not None:
             return self
-        first = neighbors.Graph.build(self.spaces[0], cache=self.cache, progress=progress)
+        train, cache = self.spaces[0], self.cache
+        if self.is_approximate:
+            chosen = None if isinstance(self.found, str) else self.found
+            first = neighbors.Graph.approximate(train, chosen, cache=cache, progress=progress)
+        else:
+            first = neighbors.Graph.build(train, cache=cache, progress=progress)
         others = (first.queries(space, cache=self.cache) for space in self.spaces[1:])
         return replace(self, graphs=(first, *others))
 
-    def append(self, more: Split, *, apart: bool = False) -> Neighbourhood:
-        """The same with rows added to train."""
+    @property
+    def is_approximate(self) -> bool:
+        """Whether a graph of these rows lists most of the neighbours, not all."""
+        if self.spaces is None or self.found == "exact":
+            return False
+        return self.found != "auto" or self.spaces[0].n_nodes > EXACT_UP_TO
+
+    @property
+    def recall(self) -> neighbors.Recall | None:
+        """The share of true neighbours that are known; None where all are."""
+        return None if self.graphs is None else self.graphs[0].recall
+
+    def append(self, more: Split, grown: Split, *, apart: bool = False) -> Neighbourhood:
+        """The same with rows added to train, which is `grown` then."""
         sizes = (self.sizes[0] + more.n_rows, *self.sizes[1:])
         if self.spaces is None or more.vectors is None:
             return Neighbourhood(sizes, self.metric)
@@ -181,12 +209,13 @@ class Neighbourhood:
             rows = np.arange(more.n_rows) if new is None else new
             kept = np.concatenate([old, self.sizes[0] + rows])
         vectors = more.vectors if new is None else more.vectors[new]
+        whole = grown.vectors if kept is None else None
         places = (kept, *self.places[1:])
         if self.graphs is None:
-            grown = self.spaces[0].append(vectors)
-            return replace(self, sizes=sizes, places=places, spaces=(grown, *self.spaces[1:]))
-        first = self.graphs[0].append(vectors, cache=self.cache)
-        others = tuple(first.queries(space, cache=self.cache) for space in self.spaces[1:])
+            space = self.spaces[0].append(vectors, whole)
+            return replace(self, sizes=sizes, places=places, spaces=(space, *self.spaces[1:]))
+        first = self.graphs[0].append(vectors, whole=whole, cache=self.cache)
+        others = tuple(each.asking(first, cache=self.cache) for each in self.graphs[1:])
         spaces = (first.train, *self.spaces[1:])
         return replace(self, sizes=sizes, places=places, spaces=spaces, graphs=(first, *others))
 
@@ -227,6 +256,22 @@ class Neighbourhood:
                 column = neighbors.Column.of(graph, heard, radius=wanted)
             found.append(self._read(at, own, column))
         return tuple(found)
+
+    def lend_more(self, own: Sequence[np.ndarray], old: Sequence[Loans]) -> tuple[Loans, ...]:
+        """Loans of a source after rows were added to train, on which it votes as `own` says.
+
+        `old` are its loans before; what they are certain of, these are.
+        """
+        support = self._support(own)
+        columns = [each.column for each in old]
+        if support is None or self.graphs is None or any(each is None for each in columns):
+            return self.lend(own)
+        heard = Support.of(self.graphs[0].train, support)
+        return tuple(
+            self._read(at, own, column.grown(graph, heard))
+            for at, (graph, column) in enumerate(zip(self.graphs, columns))
+            if column is not None
+        )
 
     def _support(self, own: Sequence[np.ndarray]) -> np.ndarray | None:
         """The rows of the space a source votes on; None for one that has nothing to lend.
@@ -284,6 +329,12 @@ class Neighbourhood:
         far = np.full(self.sizes[at], np.inf)
         lender[away], far[away] = row, distance
         return lender, far
+
+
+def check_neighbours(found: Any) -> None:
+    """Refuse a way of finding neighbours that is none."""
+    if not isinstance(found, neighbors.Settings) and found not in KINDS:
+        raise UnknownName.of("way of finding neighbours", found, KINDS)
 
 
 def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:

@@ -336,14 +336,18 @@ class Split:
         sequences = np.concatenate(given) if given else None
         matrix = np.concatenate([self.votes.matrix, other.votes.matrix])
         votes = Votes(matrix, self.votes.sources, self.classes, sequences=sequences)
-        vectors = None if self.vectors is None else np.concatenate([self.vectors, other.vectors])
         y = np.concatenate([each.truth for each in (self, other)])
         words = [
             np.full(each.n_rows, None, dtype=object) if each.chosen is None else each.chosen
             for each in (self, other)
         ]
         ids = np.concatenate([np.asarray(self.ids), np.asarray(other.ids)])
-        return Split(votes, vectors, y, ids, np.concatenate(words))
+        joined = Split(votes, None, y, ids, np.concatenate(words))
+        if self.vectors is None or other.vectors is None:
+            return joined
+        vectors = np.concatenate([self.vectors, other.vectors])  # checked when each was made
+        vectors.flags.writeable = False
+        return Split.of_checked(joined.votes, vectors, joined.y, joined.ids, joined.chosen)
 
     @property
     def truth(self) -> np.ndarray:

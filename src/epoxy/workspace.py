@@ -96,6 +96,13 @@ class HandLabels:
         return np.array([word is None or word == RANDOM for word in words], dtype=bool)
 
     @cached_property
+    def counted(self) -> tuple[tuple[int, np.ndarray], ...]:
+        """Each class among the representative rows, and which of the labelled rows those are."""
+        drawn = np.flatnonzero(self.representative)
+        labels = self.labels[drawn]
+        return tuple((int(label), drawn[labels == label]) for label in np.unique(labels))
+
+    @cached_property
     def told_random(self) -> np.ndarray:
         """Those told to be drawn at random, in the same order; (count,) bool."""
         return np.array([word == RANDOM for word in self.words.tolist()], dtype=bool)

@@ -2,7 +2,7 @@
 
 Nothing is kept between two fits, nothing is blocked or compiled, neighbours are found by comparing all
 pairs, and each convex round is solved by dense Newton steps. Only features of vectors are taken from
-`epoxy.fusion`, and only the triplet model's class balance from elsewhere in the package.
+`epoxy.fusion`, and only what the triplet model learns from votes from elsewhere in the package.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from scipy.spatial.distance import squareform
 from epoxy import Split, Triplet, Votes
 from epoxy.errors import NotIdentifiable
 from epoxy.fusion.features import View
+from epoxy.label_models.moments import moments
+from epoxy.label_models.readings import read
+from epoxy.label_models.solvers import SOLVERS
+from epoxy.label_models.triplet import solve_units
 
-WEIGHT = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
-RIDGE = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
+WEIGHT = {"majority": 0.51, "reach": 0.425, "agreement": 0.35}
+WEIGHT |= {"pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
+RIDGE = dict.fromkeys(WEIGHT, 12.0) | {"neighbours": 6.0}
 LIFTS = (0.8, 0.4, 0.1, 0.0)
 
 
@@ -59,6 +64,12 @@ class Oracle:
             self._learn_from_vectors(seed)
         if self.view is None:
             self.vectors = None  # vectors that tell nothing lend nothing
+        self.triplet = None
+        if self.view is None:
+            with warnings.catch_warnings(), suppress(NotIdentifiable):
+                warnings.simplefilter("ignore")
+                given = Votes(self.votes, names, train.classes)
+                self.triplet = Triplet(class_balance=self.prior).fit(given)
         self.first = self.scales = (1.0, 1.0) if self.view is None else (0.9, 1.35)
         far = self.loans(self.votes, self.vectors)[1]
         far = far[(self.votes < 0) & np.isfinite(far)]
@@ -124,6 +135,10 @@ class Oracle:
             "majority": self.majority(votes),
             "reach": self.reach(votes, *self.loans(votes, split.vectors)),
         }
+        if self.triplet is not None:
+            tables = self.triplet.log_likelihood_
+            each = [[tables[s, 1 + v] for s, v in enumerate(row)] for row in votes]
+            said["agreement"] = loud(np.array(each).sum(axis=1))
         phi = 0.5 * (one_hot(votes, self.n_classes) - self.vote_mean)
         x = None
         if self.view is not None:
@@ -331,7 +346,7 @@ def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
 
 
 def balance(votes: np.ndarray, names: Any, classes: Any) -> np.ndarray:
-    """The mean of three witnesses: equal shares, the majority vote, the triplet model."""
+    """Voters: the shares nearest to equal that their errors allow. Others: the mean of three witnesses."""
     n_classes = len(classes)
     equal = np.full(n_classes, 1 / n_classes)
     counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1)
@@ -339,12 +354,36 @@ def balance(votes: np.ndarray, names: Any, classes: Any) -> np.ndarray:
     if not spoken.any():
         return equal
     shares = counts[spoken] / counts[spoken].sum(axis=1, keepdims=True)
-    witnesses = [equal, shares.mean(axis=0)]
+    cast = shares.mean(axis=0)
+    errors = errors_of_voters(votes, names, classes)
+    if errors is not None:
+        apart = np.abs(cast - equal).sum() / 2
+        return equal if apart <= errors else cast + errors / apart * (equal - cast)
+    witnesses = [equal, cast]
     with warnings.catch_warnings(), suppress(NotIdentifiable):
         warnings.simplefilter("ignore")
         fitted = Triplet(class_balance="learn").fit(Votes(votes, names, classes))
         witnesses.append(fitted.class_balance_)
     return np.mean(witnesses, axis=0)
+
+
+def errors_of_voters(votes: np.ndarray, names: Any, classes: Any) -> float | None:
+    """How often sources that name every class err, where three or more of them cast most votes."""
+    named = np.stack([(votes == k).sum(axis=0) for k in range(len(classes))], axis=1)
+    total = named.sum(axis=1)
+    voters = (total > 0) & (named.min(axis=1) >= 0.1 * total / len(classes))
+    if voters.sum() < 3 or total[voters].sum() < total.sum() / 2:
+        return None
+    with warnings.catch_warnings(), suppress(NotIdentifiable):
+        warnings.simplefilter("ignore")
+        readings = read(
+            moments(Votes(votes, names, classes)), np.full(len(classes), 1 / len(classes))
+        )
+        theta = np.nan_to_num(solve_units(readings, SOLVERS["median"])[0])
+        right = {int(s): t for s, t in zip(readings.source, theta)}
+        wrong = [(1 - 1 / len(classes)) * (1 - right[s]) for s in np.flatnonzero(voters)]
+        return float(np.average(wrong, weights=total[voters]))
+    return None
 
 
 def foretells(x: np.ndarray, inverse: np.ndarray, weights: np.ndarray, t: np.ndarray) -> bool:

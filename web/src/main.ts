@@ -1,4 +1,6 @@
 import { mount } from "svelte";
+import { Lasso } from "./map/lasso";
+import LassoWorker from "./map/lasso.worker?worker";
 import App from "./parts/App.svelte";
 import "./epoxy.css";
 import "./style.css";
@@ -11,6 +13,7 @@ declare global {
 window.__csp = 0;
 document.addEventListener("securitypolicyviolation", () => window.__csp++);
 
+Lasso.worker = () => new LassoWorker();
 const socket = new SocketTransport(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/live`);
 const studio = new Studio(socket, window, true);
 mount(App, { target: document.getElementById("studio")!, props: { studio } });

@@ -24,6 +24,7 @@ export interface State {            // verb "state" {}
   comparison: { name: "majority" | "epoxy" | string; title: string; inUse: boolean; accuracy: Interval; f1: number | null }[];
   scoring: { basis: string; why: string; rows: number }; // what scores rest on, in words
   covered: { own: number; after: number };   // shares of train rows with a vote
+  lends: string;                    // what a lent vote counts beside an own one, in words; "" where the same
   uncertain: number;                // train rows whose best class has p < 0.8
   labelled: { total: number; random: number; chosen: number; unknown: number };
   balance: Record<string, number> | null;

@@ -6,6 +6,7 @@ import { NotebookTransport, type Model } from "./transport/notebook";
 
 /** The studio as a notebook's widget: same parts, in a shadow root so that neither page styles the other. */
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  el.dataset.lmSuppressShortcuts = "true"; // X clears our selection, and does not cut the notebook's cell
   const root = el.attachShadow({ mode: "open" });
   const sheet = document.createElement("style");
   sheet.textContent = `${styles}\n:host { display: block; } .frame { height: 720px; border: 1px solid #8b8e92; }`;

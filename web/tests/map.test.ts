@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { bounds, fit, pan, toData, toScreen, zoomAt, type Camera } from "../src/map/camera";
 import { Grid, contains } from "../src/map/grid";
+import { BESIDE_ABOVE, Lasso, type Asked } from "../src/map/lasso";
 import { fixedSubset } from "../src/map/points";
 
 const camera: Camera = { x: 0.1, y: -0.2, zoom: 2, home: 1, width: 800, height: 500 };
@@ -70,6 +71,29 @@ describe("the lasso", () => {
     const star = Array.from({ length: 5 }, (_, i) => [Math.sin((i * 4 * Math.PI) / 5), Math.cos((i * 4 * Math.PI) / 5)]).flat();
     expect(contains(star, 0, 0)).toBe(false);
     expect(contains(star, 0, 0.7)).toBe(true);
+  });
+  test("of very many rows is worked out by a worker, which is given them once", async () => {
+    const many = Float32Array.from({ length: 2 * BESIDE_ABOVE + 2 }, random);
+    const shape = [0, 0, 0.01, 0, 0.01, 0.01, 0, 0.01];
+    const asked: Asked[] = [];
+    let grid = new Grid(new Float32Array(0));
+    const worker = {
+      onmessage: (_: unknown) => {},
+      postMessage(data: Asked) {
+        asked.push(data);
+        if (data.positions) grid = new Grid(data.positions);
+        this.onmessage({ data: { id: data.id, rows: grid.inside(data.shape) } });
+      },
+    };
+    const here = new Grid(many);
+    const lasso = new Lasso(() => here);
+    const alone = await lasso.inside(many, shape); // a notebook has no worker
+    Lasso.worker = () => worker as unknown as Worker;
+    expect(await lasso.inside(many, shape)).toEqual(alone);
+    expect(await lasso.inside(many, shape)).toEqual(alone);
+    expect(alone.length).toBeGreaterThan(0);
+    expect(asked.map((each) => !!each.positions)).toEqual([true, false]);
+    Lasso.worker = null;
   });
   test("of a line takes nothing", () => expect(new Grid(positions).inside([0, 0, 1, 1]).length).toBe(0));
 });

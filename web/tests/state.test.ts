@@ -43,6 +43,44 @@ describe("the state", () => {
     studio.rows.filter = "wrong";
     expect(studio.link()).toBe("#tab=source&colour=source&source=free&row=2&filter=wrong&at=4");
   });
+  test("looks at no source that is gone", async () => {
+    studio.openSource("free");
+    carrier.answers.source = () => Promise.reject(new VerbError("no source named 'free'", "UnknownName"));
+    carrier.push("change", { change: { ...CHANGE, what: "remove free" }, state: STATE });
+    await settle();
+    expect([studio.source, studio.tab, studio.by, studio.message]).toEqual([null, "rows", "label", ""]);
+  });
+});
+
+describe("a list that is fetched in parts", () => {
+  const line = (row: number) => ({ row }) as never;
+  test("asks for each part once, and for what is in view again after a change", async () => {
+    carrier.answers.rows = ({ offset, limit }: { offset: number; limit: number }) => ({
+      total: 200, rows: Array.from({ length: Math.min(limit, 200 - offset) }, (_, i) => line(offset + i)), counts: { all: 200 },
+    });
+    await studio.rows.refresh();
+    await Promise.all([studio.rows.want(50, 130), studio.rows.want(50, 130)]);
+    expect(carrier.bodies("rows").map(({ offset }) => offset)).toEqual([0, 60, 120]);
+    expect([studio.rows.at(125)!.row, studio.rows.indexOf(61), studio.rows.indexOf(199)]).toEqual([125, 61, -1]);
+    await studio.rows.refresh(50, 130);
+    expect(carrier.bodies("rows").length).toBe(6);
+    expect(studio.rows.at(0)!.row).toBe(0);
+  });
+  test("forgets an answer to a question that was asked otherwise since, and asks again where it was refused", async () => {
+    const late: (() => void)[] = [];
+    carrier.answers.rows = ({ find }: { find?: string }) => new Promise((done) => late.push(() => done({ total: find ? 1 : 9, rows: [line(find ? 1 : 9)], counts: {} })));
+    const old = studio.rows.refresh();
+    studio.rows.find = "prize";
+    const now = studio.rows.refresh();
+    late[1]();
+    late[0]();
+    await Promise.all([old, now]);
+    expect([studio.rows.total, studio.rows.at(0)!.row]).toEqual([1, 1]);
+    carrier.answers.rows = () => Promise.reject(new VerbError("busy", "Busy"));
+    await studio.rows.want(60, 61);
+    await studio.rows.want(60, 61);
+    expect(carrier.bodies("rows").filter(({ offset }) => offset === 60).length).toBe(2);
+  });
 });
 
 describe("a radius that is tried", () => {
@@ -54,6 +92,18 @@ describe("a radius that is tried", () => {
     expect(carrier.bodies("radius")).toEqual([{ source: "free", radius: 0.3 }]);
     expect(carrier.bodies("try_radius").length).toBe(1);
     expect(studio.trial.open).toBe(false);
+  });
+  test("stands at the slider at once, and its numbers follow the answer", async () => {
+    let answer = (_: unknown) => {};
+    carrier.answers.try_radius = () => new Promise((resolve) => (answer = resolve));
+    studio.trial.try("free", 0.1);
+    studio.trial.try("free", 0.2);
+    expect([studio.trial.wanted, studio.trial.radius, studio.trial.reply]).toEqual([0.2, 0.1, null]);
+    answer(reply); // of 0.1
+    await settle();
+    answer(reply); // of 0.2
+    await settle();
+    expect([studio.trial.wanted, studio.trial.radius, studio.trial.reply]).toEqual([0.2, 0.2, reply]);
   });
   test("is dropped without an edit", async () => {
     carrier.answers.try_radius = () => reply;

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import VoteError
+from . import clustering
 from .output import say, write_json
 
 if TYPE_CHECKING:
     from ..session import Scores, Session
     from ..session.folder import Folder
+    from ..shards import Runner
 
 
 def folder_argument(parser: argparse.ArgumentParser) -> None:
@@ -75,16 +78,40 @@ def label_arguments(parser: argparse.ArgumentParser) -> None:
     folder_argument(parser)
     model_argument(parser)
     errors_argument(parser)
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="label in shards within so much memory, such as 4GB; rows are Parquet then",
+    )
+    clustering.arguments(parser)
+    parser.add_argument(
+        "--new", type=Path, metavar="FILE", help="label the rows of FILE by the project's model"
+    )
+    parser.add_argument(
+        "--vectors", type=Path, metavar="FILE", help="vectors of the rows of --new, a .npy file"
+    )
+    parser.add_argument("--to", type=Path, metavar="FILE", help="where to write (.parquet)")
 
 
 def label(options: argparse.Namespace) -> None:
     """Label every row of a project."""
+    if clustering.asked_for(options):
+        with clustering.runner_of(options) as runner:
+            label_in_shards(options, runner)
+    elif options.memory is not None or options.new is not None:
+        label_in_shards(options)
+    else:
+        _label_in_memory(options)
+
+
+def _label_in_memory(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     session = open_project(options)
     opened = time.perf_counter()
     if session.problem:  # functions that failed are often why
         say_notes(session)
-    path = session.export(folder_of(session).project.labels / "labels.parquet")
+    target = folder_of(session).project.labels / "labels.parquet"
+    path = session.export(target if options.to is None else options.to)
     done = time.perf_counter()
     train = session.split("train")
     data = {
@@ -93,6 +120,7 @@ def label(options: argparse.Namespace) -> None:
         "model": type(session.model_template).__name__,
         "covered_before": float(train.votes.covered.mean()),
         "covered_after": float(session.votes.covered.mean()),
+        "lent_votes": session.engine.lends,
         "sequences": _sequences(session),
         "scores": dict(session.scores),
         "seconds": done - start,
@@ -103,6 +131,7 @@ def label(options: argparse.Namespace) -> None:
     )
     say(
         f"  rows with a vote: {data['covered_before']:.1%}, {data['covered_after']:.1%} after extension"
+        + (f" ({data['lent_votes']})" if data["lent_votes"] else "")
     )
     if data["sequences"]:
         say(f"  rows are read in order, in {data['sequences']} sequences")
@@ -110,6 +139,52 @@ def label(options: argparse.Namespace) -> None:
     say_notes(session)
     write_json(data | {"failed": list(session.failed)}, options.json)
     _check_functions(session, options)
+
+
+def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -> None:
+    """Label a project past memory, or other rows by its model; `runner` works on the shards."""
+    from ..progress import bar
+    from ..session.opening import PATIENCE
+    from ..session.project import Project
+    from ..shards.labelling import label as label_project
+
+    start = time.perf_counter()
+    kind = options.model
+    found = label_project(
+        options.folder,
+        memory=options.memory,
+        model=None if kind is None else Project.read(options.folder).make_model(kind),
+        runner=runner,
+        progress=lambda what: bar(what, line=PATIENCE),
+        new=options.new,
+        vectors=options.vectors,
+        to=options.to,
+    )
+    seconds = time.perf_counter() - start
+    say(
+        f"labelled {found.rows} rows with {found.model} in {seconds:.1f} s, "
+        f"over {found.shards} shards: {found.path}"
+    )
+    if found.covered is not None:
+        before, after = found.covered
+        say(f"  rows with a vote: {before:.1%}, {after:.1%} after extension")
+    if found.recall is not None:
+        say(f"  neighbours are approximate: {found.recall}")
+    _say_scores(found.scores)
+    for note in found.notes:
+        say(f"! {note}")
+    data = {
+        "rows": found.rows,
+        "file": str(found.path),
+        "model": found.model,
+        "shards": found.shards,
+        "covered": found.covered,
+        "recall": None if found.recall is None else found.recall.value,
+        "scores": dict(found.scores),
+        "seconds": seconds,
+    }
+    write_json(data | {"failed": list(found.failed)}, options.json)
+    _check_failed(found.failed, options)
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,10 +264,14 @@ def export(options: argparse.Namespace) -> None:
 
 def _check_functions(session: Session, options: argparse.Namespace) -> None:
     """Labels are written without functions that failed whole, and the exit code says so."""
-    if session.failed and not options.allow_errors:
+    _check_failed(session.failed, options)
+
+
+def _check_failed(failed: Sequence[str], options: argparse.Namespace) -> None:
+    if failed and not options.allow_errors:
         raise VoteError(
-            f"labels were written without {len(session.failed)} labeling functions that failed and have "
-            f"no vote: {', '.join(session.failed)}; correct them (see ! above), or add --allow-errors"
+            f"labels were written without {len(failed)} labeling functions that failed and have "
+            f"no vote: {', '.join(failed)}; correct them (see ! above), or add --allow-errors"
         )
 
 

@@ -109,6 +109,6 @@ def _state(session: Session) -> str:
         return f"{len(session.sources)} functions; {session.problem}"
     covered = session.votes.covered.mean()
     found = shown(session.scores)
-    return f"{len(session.sources)} functions, {covered:.1%} of rows with a vote" + (
+    return f"{len(session.sources)} functions, {covered:.1%} of rows with a vote, own or lent" + (
         f", dev {found}" if found else ""
     )

@@ -8,6 +8,7 @@ what the votes alone can show, or keep silent.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..errors import NotIdentifiable
 from ..extension import Extended
 from ..label_models import Triplet
-from ..label_models.balance import learn_balance
+from ..label_models.balance import learn_balance, sum_of_triples
 from ..label_models.base import AdditiveModel
 from ..label_models.moments import Moments, moments
 from ..label_models.solvers import SOLVERS
@@ -383,4 +384,4 @@ def _balance_against_votes(case: Case) -> Iterator[Finding]:
 
 
 def _learned_balance(votes: Votes) -> np.ndarray:
-    return learn_balance(votes, moments(votes), SOLVERS["median"])
+    return learn_balance(moments(votes), SOLVERS["median"], partial(sum_of_triples, votes))

@@ -58,6 +58,7 @@ def source_rows(
     voters = cast.sum(axis=1)
     disagree = _rows_in_conflict(votes)
     lent = after.cast & ~cast
+    named = votes.polarity
     rows = []
     for index, source in enumerate(votes.sources):
         mine = cast[:, index]
@@ -65,7 +66,7 @@ def source_rows(
         rows.append(
             {
                 "source": source,
-                "polarity": list(votes.polarity[index]),
+                "polarity": list(named[index]),
                 "coverage": float(mine.mean()) if votes.n_rows else 0.0,
                 "coverage_extended": float(after.cast[:, index].sum() / n),
                 "overlaps": float((mine & (voters > 1)).sum() / n),

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import FrameError, NotFitted
+from ..neighbors.workers import single_threaded_blas
 from ..progress import Progress, silent
 from .protocol import check_positive
 from .rows import fingerprint, texts
@@ -94,7 +95,11 @@ class Lsa:
             ) from error
         progress(1, 2)
         rank = min(self.dim, *weights.shape)
-        _, strength, directions = randomized_svd(weights, rank, n_iter=5, random_state=self.seed)
+        with (
+            single_threaded_blas()
+        ):  # thin products gain nothing by threads, and then depend on them
+            found = randomized_svd(weights, rank, n_iter=5, random_state=self.seed)
+        _, strength, directions = found
         # what the train rows do not span is rounding, and would place new rows at random
         spanned = strength > 1e-5 * strength[0]
         self._tfidf, self._fitted_on = tfidf, fingerprint(train)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class PaperEngine:
     count: one more fit for each class.
     """
 
-    name, apart = "epoxy", False
+    name, apart, lends = "epoxy", False, ""
 
     def __init__(
         self,
@@ -76,27 +76,28 @@ class PaperEngine:
         )
         with self._runner.one_thread(len(made)):
             try:
-                return self._outcome(workspace, radii, extended)
+                return self.concluded(workspace, radii, extended, self._runner)
             except NotIdentifiable as error:
                 return Outcome(workspace, _refuse(error), radii, extended, problem=str(error))
 
-    def _outcome(
-        self, workspace: Workspace, radii: np.ndarray, extended: tuple[Columns, ...]
+    def concluded(
+        self,
+        workspace: Workspace,
+        radii: np.ndarray,
+        extended: tuple[Columns, ...],
+        runner: LabelModelRunner,
     ) -> Outcome:
-        assert self._runner is not None
-        names, runner = workspace.names, self._runner
+        """What a label model makes of extended votes, and of labelled rows without their own label."""
+        names = workspace.names
         counts = self._counts(workspace)
-        balance: Any = workspace.balance
-        if counts is not None:
-            balance = shares_of_counts(counts, pseudo=len(counts))
-        model = runner.fit(names, extended[TRAIN], balance)
+        model = runner.fit(names, extended[TRAIN], self.balance(workspace))
         proba = tuple(
             runner.predict(model, names, each, counted=at == TRAIN)
             for at, each in enumerate(extended)
         )
         held = workspace.labels.gather(proba)
         if counts is not None:
-            self._leave_one_out(workspace, extended, counts, held)
+            self._leave_one_out(workspace, extended, counts, held, runner)
         labels = tuple(map(most_probable, proba))
 
         def fitted() -> Any:
@@ -108,6 +109,13 @@ class PaperEngine:
             return own.with_parts(workspace.split(TRAIN), model, radii, reach, votes)
 
         return Outcome(workspace, fitted, radii, extended, proba, labels, held, most_probable(held))
+
+    def balance(self, workspace: Workspace) -> Any:
+        """The class shares the label model is told: counted, as tuning chose them, or None."""
+        counts = self._counts(workspace)
+        if counts is None:
+            return workspace.balance
+        return shares_of_counts(counts, pseudo=len(counts))
 
     def _counts(self, workspace: Workspace) -> np.ndarray | None:
         """How often each class occurs among the hand labels; None where the balance is not counted."""
@@ -123,19 +131,18 @@ class PaperEngine:
         extended: tuple[Columns, ...],
         counts: np.ndarray,
         held: np.ndarray,
+        runner: LabelModelRunner,
     ) -> None:
         """Replace probabilities of counted rows by those of models that did not count them."""
-        assert self._runner is not None
-        labels, runner = workspace.labels, self._runner
-        per_split = [each.stacked().T for each in extended]
-        matrix = labels.gather(per_split)
-        for label in np.unique(labels.labels[labels.representative]):
-            rows = np.flatnonzero(labels.representative & (labels.labels == label))
+        labels = workspace.labels
+        per_source = zip(*(each.columns for each in extended))
+        matrix = np.stack([labels.gather(columns) for columns in per_source])
+        for label, rows in labels.counted:
             fewer = counts - (np.arange(len(counts)) == label)
             balance = shares_of_counts(fewer, pseudo=len(counts))
             model = runner.fit(workspace.names, extended[TRAIN], balance)
-            columns = tuple(np.ascontiguousarray(matrix[rows].T))
-            held[rows] = runner.predict(model, workspace.names, Columns(columns, len(rows)))
+            columns = Columns(tuple(matrix[:, rows]), len(rows))
+            held[rows] = runner.predict(model, workspace.names, columns)
 
     def reach(self, workspace: Workspace, at: int) -> Reach:
         """The reach of the active sources onto split `at`."""
@@ -164,9 +171,7 @@ class PaperEngine:
         return report_of(outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines))
 
     def _resolved(self, radius: Setting, workspace: Workspace) -> float:
-        if radius is None:
-            return float("nan")
-        return self._auto(workspace) if radius == AUTO else float(radius)
+        return resolved(radius, lambda: self._auto(workspace))
 
     def _auto(self, workspace: Workspace) -> float:
         """The typical distance between neighbours; sources are not extended without vectors."""
@@ -174,7 +179,8 @@ class PaperEngine:
         if near.spaces is None:
             return float("nan")
         if self._typical[0] is not near:
-            self._typical = (near, typical_distance(near.spaces[TRAIN]))
+            graph = None if near.graphs is None else near.graphs[TRAIN]
+            self._typical = (near, typical_distance(near.spaces[TRAIN], graph=graph))
         return self._typical[1]
 
     def _extend(self, workspace: Workspace, source: Source, radius: float) -> _Extended:
@@ -200,6 +206,13 @@ class PaperEngine:
         pair = None if spaces is None else (spaces[TRAIN], spaces[at])
         reach = Reach(own, (source.loans[at],), at == TRAIN, self.weighting, pair, lent)
         return np.ascontiguousarray(reach.extend([radius]).matrix[:, 0])
+
+
+def resolved(radius: Setting, auto: Callable[[], float]) -> float:
+    """How far a source with this setting lends; NaN for not at all."""
+    if radius is None:
+        return float("nan")
+    return auto() if radius == AUTO else float(radius)
 
 
 def _same(first: float, second: float) -> bool:

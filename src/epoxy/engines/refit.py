@@ -41,7 +41,7 @@ class RefitEngine:
     A fold holds whole sequences.
     """
 
-    metric, apart = "cosine", True
+    metric, apart, lends = "cosine", True, ""
 
     def __init__(self, model: Any) -> None:
         self._template = model

@@ -57,6 +57,10 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     case = case_of(outcome, at, positive, details)
     split, extended = case.split, case.extended
     summary: dict[str, Any] = {"model": details.title, "rows": split.n_rows, **details.lines}
+    recall = outcome.workspace.near.recall
+    if recall is not None:
+        about = {"recall": recall.value, "low": recall.low, "high": recall.high}
+        summary["approximate neighbours"] = about | {"k": recall.k, "rows": recall.sampled}
     summary["hand labels"] = _hand_labels(outcome.workspace.labels)
     summary["covered before"] = _mean(split.votes.covered)
     summary["covered after"] = _mean(extended.covered)

@@ -7,11 +7,12 @@ a person chose by what the model says of them are chosen by x, and Pr(y | x) doe
 the whole logit as offset such rows say which part of it deserves more, where every part fitted on
 them alone would be learned with the wrong sign.
 
-A label may be wrong, at a rate ρ. In two rounds the labels are first *believed*,
+A label may be wrong. In two rounds the labels are first *believed*,
 
-    q_i(k) ∝ Pr(label_i | k) · p_i(k),      Pr(label | k) = 1 − ρ for k = label, else ρ / (K − 1)
+    q_i(k) ∝ Pr(label_i | k) · p_i(k)
 
-with p of the model so far, and then the convex problem with soft targets q is solved to its optimum.
+with p of the model so far (at first of the model without labels; for labels of people who may err, of
+one that trusted labels taught), and then the convex problem with soft targets q is solved to its optimum.
 So a sure-but-wrong row does not bend its surroundings, and yet no two routes to the same labels give
 different answers.
 
@@ -27,6 +28,7 @@ are found by conjugate gradients, preconditioned by the Hessian the last fit end
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,7 +43,7 @@ ROUNDS, STEPS = 2, 50
 TOLERANCE = 1e-8
 """On the gradient; the loss is convex with modulus 1, so parameters are at least as exact."""
 LARGE = 512
-"""Rows from which curvature is multiplied in float32; gradients never are."""
+"""Rows from which curvature is multiplied in float32, gradients never, and by several threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,8 @@ class Problem:
     products: np.ndarray | None  # (m, m) their inner products, where rows are fewer than parameters
     votes: np.ndarray  # (m, n_classes · n_sources) of φ, scaled
     y: np.ndarray  # (m,)
-    noise: np.ndarray  # (m,) how often such a label is wrong
+    likelihood: np.ndarray  # (m, K) Pr(label_i | k)
+    first: np.ndarray  # (m, K) logits by which labels are believed at first
     weight: float  # share of rows that are witnesses of their own
     ridges: np.ndarray  # (e,) of the experts' weights
 
@@ -161,12 +164,12 @@ class Correction:
 
 def correct(problem: Problem, groups: np.ndarray, memory: Memory | None = None) -> Correction:
     """Believe the labels, fit, believe again, fit again; then leave every group out in turn."""
-    logits, points = problem.offset, [np.zeros(_size(problem))]
+    logits, points = problem.first, [np.zeros(_size(problem))]
     if memory is None or not memory.fits(problem):
-        memory = Memory((), _hessian(problem, softmax(logits)))
+        memory = Memory((), _hessian(problem, softmax(problem.offset)))
     precondition = _preconditioner(problem, memory.hessian)
     for at in range(ROUNDS):
-        taken = believed(softmax(logits), problem.y, problem.noise)
+        taken = believed(softmax(logits), problem.likelihood)
         start = memory.points[at] if memory.points else points[-1]
         point, logits = _solve(problem, taken, start, precondition)
         points.append(point)
@@ -181,11 +184,9 @@ def _size(problem: Problem) -> int:
     return problem.rank * len(problem.differences) + len(problem.experts)
 
 
-def believed(proba: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """What the true class is, given the model and a label that may be wrong; rows sum to 1."""
-    at = np.arange(len(y))
-    found = proba * (noise / (proba.shape[1] - 1))[:, None]
-    found[at, y] = proba[at, y] * (1 - noise)
+def believed(proba: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
+    """What the true class is, given the model and labels that may be wrong; rows sum to 1."""
+    found = proba * likelihood
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
@@ -277,7 +278,7 @@ def _left_out(
     """
     proba = softmax(logits)
     bend, excess = problem.bend(proba), problem.weight * (proba - taken)
-    with many_threaded_blas():  # two large products
+    with many_threaded_blas() if len(logits) >= LARGE else nullcontext():
         hessian = _hessian(problem, proba)
         half = solve_triangular(hessian, problem.rough.T, lower=True, check_finite=False)
     alone = np.einsum("ij,ij->j", half, half, dtype=np.float64)

@@ -1,19 +1,30 @@
-"""The class balance the posterior starts from, and the rule a decision ends with."""
+"""The rule a decision ends with."""
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ..engines.base import most_probable
-from ..errors import NotIdentifiable
-from ..scoring import ratios
-from ..votes import Votes
+from ..scoring import ONE_BY_ONE, SUMS, ratios
 
-SCORINGS = ("accuracy", "f1", "f1_macro")
+OF_POSITIVE = ("f1", "jaccard")
+"""Scores of one class: the threshold is moved; Jaccard's index rises with F1."""
+EVENED = ("f1_macro", "f1_weighted", "jaccard_macro", "jaccard_weighted", "matthews_corrcoef")
+"""Scores that mind rare classes a little."""
+BALANCED = ("balanced_accuracy", "recall_macro")
+"""Scores in which every class counts the same, however rare."""
+DEGENERATE = ("precision", "recall")
+"""Best where one row is called positive, or all of them: no rule can serve these."""
+PLAIN = tuple(
+    name
+    for name in (*SUMS, *ONE_BY_ONE)
+    if name not in (*OF_POSITIVE, *EVENED, *BALANCED, *DEGENERATE)
+)
+"""Scores that the most probable class serves, and scores of probabilities, which no rule moves."""
+SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 ENOUGH_RANDOM = 100
@@ -22,32 +33,8 @@ HALF = 10.0
 """Random positives that weigh as much as the square-root rule."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
-
-
-def voted(votes: Votes) -> np.ndarray:
-    """Class shares where no true label is known: a mean of three weak witnesses.
-
-    The majority vote over rows with votes, what the triplet model learns from how sources agree (if
-    the votes can tell), and equal shares. Each alone is far off somewhere; their mean less so.
-    """
-    from ..label_models import Triplet
-
-    n_classes = votes.n_classes
-    equal = np.full(n_classes, 1 / n_classes)
-    if not votes.n_sources or not votes.cast.any():
-        return equal
-    patterns = votes.patterns
-    matrix = votes.matrix.T if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
-    cast = counts.sum(axis=1)
-    spoken = cast > 0
-    shares = counts[spoken] / cast[spoken, None]
-    witnesses = [equal, times[spoken] @ shares / times[spoken].sum()]
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        witnesses.append(np.asarray(Triplet(class_balance="learn").fit(votes).class_balance_))
-    return np.asarray(np.mean(witnesses, axis=0))
+EVEN, BALANCE = 0.25, 0.75
+"""Powers of the classes' mean probability to divide by: for macro F1, and for balanced accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +43,7 @@ class Rule:
 
     positive: int | None = None
     threshold: float | None = None  # rows at least this probable are called `positive`
-    divisors: np.ndarray | None = None  # (n_classes,) for macro F1: rare classes need less
+    divisors: np.ndarray | None = None  # (n_classes,) rare classes need less
 
     def __call__(self, proba: np.ndarray) -> np.ndarray:
         """Class indices; (n_rows,)."""
@@ -70,36 +57,89 @@ class Rule:
         return np.where(called, self.positive, others.argmax(axis=1))
 
 
-def macro_rule(proba: np.ndarray, n_random: int) -> Rule:
+def macro_rule(mean: np.ndarray, n_random: int) -> Rule:
     """Divide by the fourth root of the classes' mean probability, once enough labels are random."""
-    return Rule(divisors=proba.mean(axis=0) ** 0.25) if n_random >= ENOUGH_MACRO else Rule()
+    return Rule(divisors=mean**EVEN) if n_random >= ENOUGH_MACRO else Rule()
 
 
-def f1_rule(
-    proba: np.ndarray, before: np.ndarray, positive: int, shown: np.ndarray, right: np.ndarray
-) -> Rule:
+def balanced_rule(mean: np.ndarray) -> Rule:
+    """Divide by nearly the classes' mean probability.
+
+    That itself were the best where probabilities are calibrated, and calls too many rows rare where
+    they are not sure enough.
+    """
+    return Rule(divisors=mean**BALANCE)
+
+
+class Ranking(Protocol):
+    """Probabilities of one class on all train rows, as far as a rule asks for them."""
+
+    n_rows: int
+    called: tuple[
+        float, float
+    ]  # shares most probable in it, without what labels taught and with it
+
+    def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
+        """Where F1 is best; see `f1_threshold`."""
+
+    def from_on(self, cut: float) -> float:
+        """The share of rows at least so probable."""
+
+    def falling(self, rank: int) -> float:
+        """The probability of that rank, the highest first; 0 behind the last."""
+
+
+class RankedRows:
+    """Probabilities of one class that are all in memory."""
+
+    def __init__(self, proba: np.ndarray, before: np.ndarray, positive: int) -> None:
+        self.own = proba[:, positive]
+        self.n_rows = len(proba)
+        self.called = (_called(before, positive), _called(proba, positive))
+        self._order: np.ndarray | None = None
+
+    def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
+        """Where F1 is best."""
+        return f1_threshold(self.own, shown, right)
+
+    def from_on(self, cut: float) -> float:
+        """The share of rows at least so probable."""
+        return float((self.own >= cut).mean())
+
+    def falling(self, rank: int) -> float:
+        """The probability of that rank."""
+        if self._order is None:
+            self._order = np.append(np.sort(self.own)[::-1], 0.0)
+        return float(self._order[rank])
+
+
+def f1_rule(rows: Ranking, positive: int, shown: np.ndarray, right: np.ndarray) -> Rule:
     """Call as many train rows positive as the geometric mean of two models at one half does.
 
-    Labels correct the class balance, and then few rows of a rare class reach one half: `before`, the
-    model without labels, calls too many and `proba`, with them, too few. From a hundred random labels
-    on their held-out probabilities (`shown`, and whether each is `right`) take part.
+    Labels correct the class balance, and then few rows of a rare class reach one half: the model
+    without labels calls too many and the one with them too few. From a hundred random labels on their
+    held-out probabilities (`shown`, and whether each is `right`) take part.
     """
-    own = proba[:, positive]
-    least = 1 / max(1, len(own))
-    share = float(np.sqrt(_called(before, positive) * _called(proba, positive)))
+    least = 1 / max(1, rows.n_rows)
+    share = float(np.sqrt(rows.called[0] * rows.called[1]))
     if len(right) >= ENOUGH_RANDOM and right.any():
-        cut = f1_threshold(own, shown, right)
+        beyond = rows.from_on(rows.threshold(shown, right))
         trust = right.sum() / (right.sum() + HALF)
-        share = max(share, least) ** (1 - trust) * max(float((own >= cut).mean()), least) ** trust
-    called = round(share * len(own))
+        share = max(share, least) ** (1 - trust) * max(beyond, least) ** trust
+    called = round(share * rows.n_rows)
     if not called:
         return Rule()
-    falling = np.append(np.sort(own)[::-1], 0.0)
-    return Rule(positive, float(falling[called - 1 : called + 1].mean()))  # halfway to the next row
+    both = np.array([rows.falling(called - 1), rows.falling(called)])
+    return Rule(positive, float(both.mean()))  # halfway to the next row
 
 
 def _called(proba: np.ndarray, positive: int) -> float:
-    return float((proba.argmax(axis=1) == positive).mean())
+    return float(n_called(proba, positive) / max(1, len(proba)))
+
+
+def n_called(proba: np.ndarray, positive: int) -> int:
+    """How many rows are most probably of a class."""
+    return int((proba.argmax(axis=1) == positive).sum())
 
 
 def f1_threshold(promised: np.ndarray, shown: np.ndarray, right: np.ndarray) -> float:

@@ -8,7 +8,9 @@ of the train rows are read three times, and nothing is searched. A hand label st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,8 @@ from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
+from ..label_models import Triplet
+from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
 from ..loans import Loans
 from ..neighbors.workers import single_threaded_blas
@@ -29,10 +33,11 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
+from .balance import Balance, guessed
 from .calibration import SCALES
-from .choice import looks_chosen
+from .choice import Crowd, looks_chosen
 from .fitted import Fitted, Rows, read
-from .teaching import Teaching, surely_better, vote_mean
+from .teaching import Said, Seen, Teaching, surely_better, vote_mean
 from .vectors import Vectors
 
 if TYPE_CHECKING:
@@ -71,10 +76,22 @@ class _Stacked:
                 self.distance[at], self.lender[at] = each.distance, each.lender
 
 
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """What hand labels make of the model without labels."""
+
+    rows: list[Rows]  # without features where they tell nothing
+    said: Said
+    base: Fitted  # without labels
+    fitted: Fitted
+    held: np.ndarray  # probabilities of labelled rows, held out
+
+
 class FusionEngine:
     """The default model, kept in step with a workspace."""
 
     name, apart = "fusion", True
+    lends = ev.LENDS
 
     def __init__(self, model: Fusion) -> None:
         self.parameters = model
@@ -83,6 +100,7 @@ class FusionEngine:
         self._counts: PairCounts | None = None
         self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
         self._vectors: Vectors | None = None
+        self._seen: Seen | None = None  # the same, or what is seen of them elsewhere
         self._teaching = Teaching(None)
         self._voted: Any = None  # sources and splits, and the model without labels over them
         self._last: tuple[Any, list[Rows], list[dict[str, np.ndarray]], Any] = (None, [], [], None)
@@ -116,11 +134,7 @@ class FusionEngine:
         if self._voted is None or not all(map(is_, self._voted[0], given)):
             self._voted = None  # an update that fails leaves nothing behind
             self._voted = (given, self._unlabelled(workspace))
-        base, rows, spoken = self._voted[1]
-        if base.pupil is None:
-            return self._without_vectors(workspace, base, rows)
-        said = [dict(each) for each in spoken]
-        return self._finish(workspace, rows, said, base, *self._taught(workspace, base, rows, said))
+        return self._finish(workspace, self.corrected(workspace, *self._voted[1]))
 
     def _unlabelled(
         self, workspace: Workspace
@@ -128,19 +142,22 @@ class FusionEngine:
         """The model without labels, and what it says; kept while only hand labels change."""
         self._take_up_votes(workspace)
         self._take_up_vectors(workspace)
-        columns = self._distinct(workspace)
-        votes = self._reduced(workspace, columns)
-        prior = self._prior(votes, workspace.classes)
-        radii = np.array([_far(workspace.active[at].radius) for at in columns])
+        assert self._counts is not None
+        counted = self._counts.moments(workspace.names, workspace.classes)
+        columns = distinct(counted, workspace.splits[TRAIN].n_rows)
+        summary, votes = counted.only(columns), self._reduced(workspace, columns)
+        balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
+        prior = balance.shares
+        radii = np.array([far(workspace.active[at].radius) for at in columns])
         edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
         rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
-        parts = (None, None, None, vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None)
-        base = Fitted(prior, columns, radii, edges, *parts, decision.Rule())
-        said = [self._by_votes(base, each) for each in rows]
+        parts = (vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None, decision.Rule())
+        base = Fitted(balance, columns, radii, edges, None, None, None, None, *parts)
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return base, rows, said
+            return of_votes_alone(base, summary), rows, []
+        said = [base.of_votes(each) for each in rows]
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
             assert part.features is not None
@@ -149,25 +166,31 @@ class FusionEngine:
         heard = replace(base, view=vectors.view, pupil=readout, echo=echo, scales=SCALES)
         return heard, rows, said
 
-    def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Outcome:
+    def corrected(
+        self, workspace: Workspace, base: Fitted, rows: list[Rows], spoken: Said
+    ) -> Corrections:
+        """The model without labels as the hand labels correct it."""
+        if base.pupil is None:
+            return self._without_vectors(workspace, base, rows)
+        said = [dict(each) for each in spoken]
+        return Corrections(rows, said, base, *self._taught(workspace, base, rows, said))
+
+    def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Corrections:
         """Votes alone: there are no vectors, or they foretell no vote, and then nothing is lent by them.
 
         Hand labels may still find vectors telling that votes at chance do not: they are asked both ways,
         and what foretells labels held out better is taken.
         """
-        base = replace(
-            base, radii=np.full(len(base.radii), np.nan), edges=np.zeros_like(base.edges)
-        )
-        said = [self._by_votes(base, each) for each in rows]
+        said = [base.of_votes(each) for each in rows]
         blind = [replace(each, features=None) for each in rows]
         taught = self._taught(workspace, base, blind, said)
-        if self._vectors is None or workspace.labels.count < FEWEST_TO_ASK:
-            return self._finish(workspace, blind, said, base, *taught)
-        sighted = replace(base, view=self._vectors.view)
+        if self._seen is None or workspace.labels.count < FEWEST_TO_ASK:
+            return Corrections(blind, said, base, *taught)
+        sighted = replace(base, view=self._seen.view)
         other = self._taught(workspace, sighted, rows, said)
         if surely_better(workspace, other[1], taught[1]):
-            return self._finish(workspace, rows, said, sighted, *other)
-        return self._finish(workspace, blind, said, base, *taught)
+            return Corrections(rows, said, sighted, *other)
+        return Corrections(blind, said, base, *taught)
 
     def _taught(
         self,
@@ -188,27 +211,16 @@ class FusionEngine:
         elif self._vectors is None or not self._vectors.are_of(splits):
             apart = self.metric == "cosine"
             self._vectors = Vectors(splits, self.parameters.seed, apart=apart)
-        if self._teaching.vectors is not self._vectors:
-            self._teaching = Teaching(self._vectors)
+        self.see(self._vectors)
 
-    def _by_votes(self, base: Fitted, rows: Rows) -> dict[str, np.ndarray]:
-        """What the experts say that need no vector."""
-        counts = ev.vote_counts(rows.votes, len(base.prior))
-        tables = (rows.votes, rows.lent, rows.distance, base.radii, base.edges)
-        return {
-            "majority": ev.majority(counts, base.prior),
-            "reach": ev.reach(*tables, len(base.prior)),
-        }
+    def see(self, vectors: Seen | None) -> None:
+        """Teach over these vectors from now on."""
+        self._seen = vectors
+        if self._teaching.vectors is not vectors:
+            self._teaching = Teaching(vectors)
 
-    def _finish(
-        self,
-        workspace: Workspace,
-        rows: list[Rows],
-        said: list[dict[str, np.ndarray]],
-        base: Fitted,
-        fitted: Fitted,
-        held: np.ndarray,
-    ) -> Outcome:
+    def _finish(self, workspace: Workspace, made: Corrections) -> Outcome:
+        rows, said, base, fitted, held = made.rows, made.said, made.base, made.fitted, made.held
         if fitted.hears_neighbours:
             rows = self._teaching.with_neighbours(rows)
         logits = []
@@ -222,8 +234,19 @@ class FusionEngine:
         proba = tuple(map(softmax, logits))
         self._last = (workspace, rows, said, base)
         rule = self._rule(workspace, proba, held)
-        fitted = replace(fitted, rule=rule)
         radii = self._lending(workspace, base)
+        return self.concluded(workspace, replace(fitted, rule=rule), radii, proba, held)
+
+    def concluded(
+        self,
+        workspace: Workspace,
+        fitted: Fitted,
+        radii: np.ndarray,
+        proba: tuple[np.ndarray, ...],
+        held: np.ndarray,
+    ) -> Outcome:
+        """What follows from a fitted model and its probabilities."""
+        rule = fitted.rule
         extended = tuple(
             workspace.columns(
                 at, [each.loans[at].extend(far) for each, far in zip(workspace.active, radii)]
@@ -254,24 +277,6 @@ class FusionEngine:
             self._counts = PairCounts(len(workspace.classes))
         self._counts.sync([source.own[TRAIN] for source in workspace.active])
 
-    def _distinct(self, workspace: Workspace) -> np.ndarray:
-        """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
-
-        Small sets overlap by chance: below 2 % of the rows equals go, and below ten votes the third.
-        """
-        assert self._counts is not None
-        names = workspace.names
-        same = np.einsum("iaja->ij", self._counts.moments(names, workspace.classes).spread())
-        total = np.diagonal(same)
-        common = RARE * workspace.splits[TRAIN].n_rows
-        kept: list[int] = []
-        for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
-            own, rivals = total[at], same[at, kept]
-            share, most = (COPY, 0) if own >= common else (1.0, int(own < CHANCE))
-            if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
-                kept.append(at)
-        return np.sort(np.array(kept, dtype=np.intp))
-
     def _reduced(self, workspace: Workspace, columns: np.ndarray) -> Votes:
         matrix = self._stacked[TRAIN].votes
         if len(columns) < len(matrix):
@@ -279,11 +284,12 @@ class FusionEngine:
         names = tuple(workspace.names[at] for at in columns)
         return Votes.of_checked(matrix.T.copy(order="F"), names, workspace.classes)
 
-    def _prior(self, votes: Votes, classes: tuple[str, ...]) -> np.ndarray:
+    def balance(self, classes: tuple[str, ...], guess: Callable[[], Balance]) -> Balance:
+        """The class balance told, or that of the votes."""
         given = self.parameters.class_balance
-        if given is not None:
-            return checked_shares(given, classes, "Fusion")
-        return decision.voted(votes)
+        if given is None:
+            return guess()
+        return Balance.given(checked_shares(given, classes, "Fusion"))
 
     def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
         """One source's distances to its abstaining train rows, ascending; sorted once per column."""
@@ -314,17 +320,47 @@ class FusionEngine:
     def _rule(
         self, workspace: Workspace, proba: tuple[np.ndarray, ...], held: np.ndarray
     ) -> decision.Rule:
-        scoring, labels = self.parameters.scoring, workspace.labels
-        if scoring == "accuracy" or not labels.count:
+        if not self.needs_rule(workspace):
             return decision.Rule()
         drawn = self.drawn_at_random(workspace)[0]
-        if scoring == "f1_macro":
-            return decision.macro_rule(proba[TRAIN], int(drawn.sum()))
-        positive = positive_index(self.parameters.positive, workspace.classes)
+        mean = proba[TRAIN].mean(axis=0)
+
+        def ranked(positive: int) -> decision.Ranking:
+            return decision.RankedRows(proba[TRAIN], softmax(self._before()[TRAIN]), positive)
+
+        return self.rule(workspace, drawn, held, mean, ranked)
+
+    def needs_rule(self, workspace: Workspace) -> bool:
+        """Whether anything else than the most probable class may be decided for."""
+        scoring = self.parameters.scoring
+        by_labels = scoring not in decision.PLAIN and bool(workspace.labels.count)
+        return scoring in decision.BALANCED or by_labels
+
+    def positive(self, classes: tuple[str, ...]) -> int | None:
+        """The class whose score counts; None where that of none does."""
+        if self.parameters.scoring not in decision.OF_POSITIVE:
+            return None
+        return positive_index(self.parameters.positive, classes)
+
+    def rule(
+        self,
+        workspace: Workspace,
+        drawn: np.ndarray,
+        held: np.ndarray,
+        mean: np.ndarray,
+        ranked: Callable[[int], decision.Ranking],
+    ) -> decision.Rule:
+        """The rule of decision; `drawn` are the labelled rows drawn at random, `mean` is of train rows."""
+        if self.parameters.scoring in decision.BALANCED:
+            return decision.balanced_rule(mean)
+        if self.parameters.scoring in decision.EVENED:
+            return decision.macro_rule(mean, int(drawn.sum()))
+        positive = self.positive(workspace.classes)
         assert positive is not None  # checked with the parameters
+        labels = workspace.labels
+        drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
         right = labels.labels[drawn] == positive
-        before = softmax(self._before()[TRAIN])
-        return decision.f1_rule(proba[TRAIN], before, positive, held[drawn, positive], right)
+        return decision.f1_rule(ranked(positive), positive, held[drawn, positive], right)
 
     def _before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
@@ -337,25 +373,19 @@ class FusionEngine:
         Those told to be, and those whose choice is not known, while nothing tells them from others.
         """
         rows, labels = self._last[1], workspace.labels
-        drawn = labels.told_random
-        unknown = labels.representative & ~drawn
-        why = ""
-        if unknown.any():
-            margins = [_margin(each) for each in self._before()]
-            votes = [each.votes.T for each in rows]
-            features = gram = None
-            if self._vectors is not None and rows[TRAIN].features is not None:
-                mine = labels.gather(self._vectors.matrices)[unknown]
-                features, gram = (mine, self._vectors.matrices[TRAIN]), self._vectors.features.gram
-            why = looks_chosen(
-                (labels.gather(margins)[unknown], margins[TRAIN]),
-                (labels.gather(votes)[unknown].T, rows[TRAIN].votes),
-                features,
-                gram,
-            )
-            if not why:
-                drawn = drawn | unknown
-        return drawn, why
+        unknown = labels.representative & ~labels.told_random
+        if not unknown.any():
+            return labels.told_random, ""
+        margins = [margin(each) for each in self._before()]
+        votes = [each.votes.T for each in rows]
+        mine = labels.gather(margins)[unknown]
+        crowd = Crowd.of(mine, margins[TRAIN], rows[TRAIN].votes)
+        features = gram = None
+        if self._vectors is not None and rows[TRAIN].features is not None:
+            features = labels.gather(self._vectors.matrices)[unknown]
+            gram = self._vectors.gram
+        why = looks_chosen(mine, labels.gather(votes)[unknown].T, crowd, features, gram)
+        return (labels.told_random if why else labels.told_random | unknown), why
 
     # reading
 
@@ -378,6 +408,33 @@ class FusionEngine:
         return write_report(self, outcome, at, positive)
 
 
+def distinct(found: Moments, n_rows: int) -> np.ndarray:
+    """Sources that are no copy of one with more votes: (row, vote) pairs overlap by 75 % or more.
+
+    Small sets overlap by chance: below 2 % of the rows equals go, and below ten votes the third.
+    """
+    names = found.sources
+    same = np.einsum("iaja->ij", found.spread())
+    total = np.diagonal(same)
+    kept: list[int] = []
+    for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
+        own, rivals = total[at], same[at, kept]
+        share, most = (COPY, 0) if own >= RARE * n_rows else (1.0, int(own < CHANCE))
+        if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
+            kept.append(at)
+    return np.sort(np.array(kept, dtype=np.intp))
+
+
+def of_votes_alone(base: Fitted, summary: Moments) -> Fitted:
+    """Nothing is lent; how sources agree speaks in place of vectors, where it tells anything."""
+    table = None
+    with warnings.catch_warnings(), suppress(NotIdentifiable):
+        warnings.simplefilter("ignore")
+        table = Triplet(class_balance=base.prior).fit_moments(summary).log_likelihood_
+    silent = np.full(len(base.radii), np.nan)
+    return replace(base, radii=silent, edges=np.zeros_like(base.edges), agreement=table)
+
+
 def _refuse(problem: str) -> Any:
     def raise_it() -> Any:
         raise NotIdentifiable(problem)
@@ -385,13 +442,14 @@ def _refuse(problem: str) -> Any:
     return raise_it
 
 
-def _far(radius: Setting) -> float:
+def far(radius: Setting) -> float:
+    """How far a source with this setting may lend: NaN not at all, inf by the model's own rule."""
     if radius is None:
         return float("nan")
     return float("inf") if radius == AUTO else float(radius)
 
 
-def _margin(logits: np.ndarray) -> np.ndarray:
+def margin(logits: np.ndarray) -> np.ndarray:
     """How far the most probable class is ahead."""
     top = np.sort(softmax(logits), axis=1)[:, -2:]
     return np.asarray(top[:, 1] - top[:, 0])

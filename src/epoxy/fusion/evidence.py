@@ -7,7 +7,7 @@ from no hand label: each is a fixed function of votes and vectors, so labelled r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ LIFT = 1.0
 """A vote for a class multiplies its odds by exp of this."""
 GRADES = (0.8, 0.4, 0.1, 0.0)
 """Lifts of lent votes, by quarters of the distances to the lender: beyond the third nothing is lent."""
+LENDS = "a lent vote counts {:g}, {:g} or {:g} of an own one, the nearer the more".format(
+    *(grade / LIFT for grade in GRADES if grade)
+)
 
 
 def centred(scores: np.ndarray) -> np.ndarray:
@@ -87,19 +90,41 @@ def reach(
     return loudness(raw)
 
 
+def agreement(votes: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """What the triplet model reads off the votes, and off the silence of sources that name one class.
+
+    `votes` (n_sources, n_rows) and log-likelihoods `tables` (n_sources, 1 + n_classes, n_classes).
+    """
+    raw = np.zeros((votes.shape[1], tables.shape[2]))
+    for column, table in zip(votes, tables):
+        raw += table.take(column.astype(np.intp) + 1, axis=0)
+    return loudness(raw)
+
+
 def grade_edges(ascending: Sequence[np.ndarray]) -> np.ndarray:
     """The distances that cut all loans into grades of equal size, from each source's in order."""
     total = sum(map(len, ascending))
+    flat = np.concatenate([np.empty(0), *ascending])
+    start = np.concatenate([[0], np.cumsum([len(each) for each in ascending])])
+    return edges_between(total, {rank: _ranked(flat, start, rank) for rank in edge_ranks(total)})
+
+
+def edge_ranks(total: int) -> list[int]:
+    """Ranks of the distances between which the edges of `total` loans lie."""
+    places = [quarter / len(GRADES) * (total - 1) for quarter in range(1, len(GRADES))]
+    both = {int(at) for at in places} | {int(at) + (at != int(at)) for at in places}
+    return sorted(both) if total else []
+
+
+def edges_between(total: int, ranked: Mapping[int, float]) -> np.ndarray:
+    """The edges from the distances of those ranks."""
     if not total:
         return np.zeros(len(GRADES) - 1)
-    flat = np.concatenate(ascending)
-    start = np.concatenate([[0], np.cumsum([len(each) for each in ascending])])
     found = []
     for quarter in range(1, len(GRADES)):
         at = quarter / len(GRADES) * (total - 1)
         low = int(at)
-        first = _ranked(flat, start, low)
-        second = first if at == low else _ranked(flat, start, low + 1)
+        first, second = ranked[low], ranked[low + (at != low)]
         found.append(first + (second - first) * (at - low))
     return np.array(found)
 

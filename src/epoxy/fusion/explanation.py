@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .model import Fusion
 
 _REST = {
+    "agreement": "what the silence of sources that name one class says",
     "pupil": "what sources call rows with such vectors",
     "echo": "what votes and vectors together say of rows like it",
     "hand labels": "all the other hand-labelled rows",
@@ -69,52 +70,64 @@ def explain_one(
     """Put one row's voices together: what is not named one by one is the rest of its expert."""
     fitted, row = model.fitted_, rows.take(np.array([at]))
     label = int(fitted.rule(proba[None])[0]) if decided is None else decided
-    floor = np.log(np.maximum(proba, 1e-300))
     other = int(np.argsort(np.where(np.arange(len(proba)) == label, -np.inf, proba))[-1])
     said = {name: each[0] for name, each in fitted.evidence(row).items()}
     scale = float(fitted.scale(row, {name: each[None] for name, each in said.items()})[0])
-    weights = scale * fitted.weights
-    parts = {
-        name: float(weight * (said[name][label] - said[name][other]))
-        for name, weight in zip(fitted.experts, weights)
-    }
-    voices: list[Voice] = []
-    named = _named(model, row, said)
-    for name, weight in zip(fitted.experts, weights):
-        found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
-        voices += [replace(voice, weight=part) for voice, part in found]
-        _add_rest(voices, name, parts[name] - sum(part for _, part in found))
+    parts, voices = _by_experts(model, row, said, scale, (label, other))
     voices += _copied(model, split, at)
-    start = scale * float(np.log(fitted.prior[label]) - np.log(fitted.prior[other]))
-    log_odds = float(floor[label] - floor[other])
     if fitted.corrected is not None:
-        learned, bias = fitted.second(row)[1][0], fitted.corrected.bias
-        everywhere = scale * float(bias[label] - bias[other])
-        parts["hand labels"] = scale * float(learned[label] - learned[other]) + everywhere
-        behind = _behind_correction(model, row, label, other, scale)
-        behind.append(Voice("hand labels", None, "rest", weight=everywhere, detail=_EVERYWHERE))
-        voices += behind
-        rest = parts["hand labels"] - sum(voice.weight for voice in behind)
-        _add_rest(voices, "hand labels", rest)
-    rounding = log_odds - start - sum(parts.values())
-    start += rounding  # of the order of 1e-7: products of one row and of many rows differ in the last bits
-    names = split.classes
+        parts["hand labels"], taught = _by_hand_labels(model, row, scale, (label, other))
+        voices += taught
+    floor = np.log(np.maximum(proba, 1e-300))
+    log_odds = float(floor[label] - floor[other])
+    names, truth = split.classes, int(split.truth[at])
     own = split.votes.matrix[at]
     counts = np.bincount(own[own != ABSTAIN], minlength=len(names))
-    truth = int(split.truth[at])
     return FusionExplanation(
         row=split.id_of(at),
         label=names[label],
         against=names[other],
         probabilities=dict(zip(names, proba.tolist(), strict=True)),
         majority={name: float(n / max(1, counts.sum())) for name, n in zip(names, counts)},
-        start=start,
+        # log π0, and rounding of about 1e-7: products of one row and of many differ in the last bits
+        start=log_odds - sum(parts.values()),
         log_odds=log_odds,
         voices=tuple(sorted(voices, key=lambda voice: -abs(voice.weight))),
         truth=None if truth == ABSTAIN else names[truth],
         experts=parts,
         known=any(bool((np.abs(each) > 1e-9).any()) for each in said.values()),
     )
+
+
+def _by_experts(
+    model: Fusion, row: Rows, said: dict[str, np.ndarray], scale: float, pair: tuple[int, int]
+) -> tuple[dict[str, float], list[Voice]]:
+    """What each expert adds to the log-odds of a pair of classes, and the voices behind it."""
+    fitted, (label, other) = model.fitted_, pair
+    named = _named(model, row, said)
+    parts: dict[str, float] = {}
+    voices: list[Voice] = []
+    for name, weight in zip(fitted.experts, scale * fitted.weights):
+        parts[name] = float(weight * (said[name][label] - said[name][other]))
+        found = [(voice, float(weight * (e[label] - e[other]))) for voice, e in named.get(name, [])]
+        voices += [replace(voice, weight=part) for voice, part in found]
+        _add_rest(voices, name, parts[name] - sum(part for _, part in found))
+    return parts, voices
+
+
+def _by_hand_labels(
+    model: Fusion, row: Rows, scale: float, pair: tuple[int, int]
+) -> tuple[float, list[Voice]]:
+    """What hand labels add beyond the experts' weights, and the labelled rows behind it."""
+    fitted, (label, other) = model.fitted_, pair
+    assert fitted.corrected is not None
+    learned, bias = fitted.second(row)[1][0], fitted.corrected.bias
+    everywhere = scale * float(bias[label] - bias[other])
+    part = scale * float(learned[label] - learned[other]) + everywhere
+    voices = _behind_correction(model, row, label, other, scale)
+    voices.append(Voice("hand labels", None, "rest", weight=everywhere, detail=_EVERYWHERE))
+    _add_rest(voices, "hand labels", part - sum(voice.weight for voice in voices))
+    return part, voices
 
 
 def copies(model: Fusion) -> dict[str, str]:
@@ -148,6 +161,8 @@ Named = list[tuple[Voice, np.ndarray]]
 def _named(model: Fusion, row: Rows, said: dict[str, np.ndarray]) -> dict[str, Named]:
     fitted = model.fitted_
     found = {"majority": _votes(model, row, said["majority"]), "reach": _loans(model, row, said)}
+    if fitted.agreement is not None:
+        found["agreement"] = _agreement(model, row, said["agreement"])
     if fitted.hears_neighbours and row.nearby is not None:
         found["neighbours"] = _neighbours(model, row, said["neighbours"])
     return found
@@ -165,6 +180,22 @@ def _votes(model: Fusion, row: Rows, said: np.ndarray) -> Named:
         name = model.train_.classes[label]
         voice = Voice(_source(model, source), name, "own", detail=f"votes {name!r} (majority)")
         found.append((voice, part))
+    return found
+
+
+def _agreement(model: Fusion, row: Rows, said: np.ndarray) -> Named:
+    """Each vote as likely as the triplet model finds it under each class."""
+    tables, found = model.fitted_.agreement, []
+    assert tables is not None
+    votes = row.votes[:, 0].astype(np.intp)
+    raw = tables[np.arange(len(votes)), 1 + votes]
+    spread = float(np.ptp(raw.sum(axis=0)))
+    scale = float(np.ptp(said)) / spread if spread > 0 else 0.0
+    for source in np.flatnonzero(row.votes[:, 0] != ABSTAIN):
+        name = model.train_.classes[int(row.votes[source, 0])]
+        detail = f"votes {name!r} (agreement)"
+        voice = Voice(_source(model, source), name, "own", detail=detail)
+        found.append((voice, scale * raw[source]))
     return found
 
 

@@ -62,22 +62,57 @@ class View:
         cls, vectors: np.ndarray, seed: int = 0, *, apart: bool = True
     ) -> tuple[Self, Features]:
         """Learn the view from the train vectors, and view them."""
+        count = max(1, len(vectors))
         centre = vectors.mean(axis=0, dtype=np.float64)
-        covariance = _products(vectors, centre) / max(1, len(vectors))
+        covariance = products(vectors, centre) / count
+        bare = cls.before(centre, covariance, apart=apart)
+        bare = bare.with_waves(bare.directions(vectors) / count, seed)
+        matrix = bare._matrix(vectors)
+        view = bare.around(_sum(len(matrix), lambda part: matrix[part]) / count)
+        return view, Features(view._centred(matrix, vectors))
+
+    @classmethod
+    def before(cls, centre: np.ndarray, covariance: np.ndarray, *, apart: bool) -> Self:
+        """The view that follows from mean and covariance of the train vectors, before waves and mean."""
         scale = _scales(covariance, centre)
-        axes, spread = _axes(vectors, centre, scale, covariance)
+        axes = _axes(scale, covariance)
+        nothing = np.zeros(axes.shape[1], dtype=np.float32)
+        none = np.zeros((len(centre), 0))
+        return cls(centre, scale, axes, none, np.zeros(0), nothing, apart)
+
+    @property
+    def bends(self) -> bool:
+        """Whether vectors have so few dimensions that waves are drawn for them."""
+        return len(self.centre) < FEW_DIMENSIONS
+
+    def directions(self, vectors: np.ndarray) -> np.ndarray:
+        """The sum of the standardised vectors at length one; zeros where nobody asks; (dimension,)."""
+        if not self.bends:
+            return np.zeros(len(self.centre))
+        return _sum(
+            len(vectors), lambda part: unit_rows((vectors[part] - self.centre) * self.scale)
+        )
+
+    def with_waves(self, mean: np.ndarray, seed: int) -> Self:
+        """The same with random waves, given the mean of the standardised vectors at length one."""
         draw = np.random.default_rng(seed)
         # drawn in the vectors' own coordinates: principal axes are unique only up to signs and ties
-        n_waves = WAVES if len(centre) < FEW_DIMENSIONS else 0
+        n_waves = WAVES if self.bends else 0
+        spread = 2 - 2 * float(mean @ mean)  # mean squared distance
         size = np.sqrt(2 * BANDWIDTH / max(spread, 1e-12))
-        waves = draw.normal(size=(len(centre), n_waves)) * size
+        waves = draw.normal(size=(len(self.centre), n_waves)) * size
         phase = draw.uniform(0, 2 * np.pi, n_waves)
-        nothing = np.zeros(axes.shape[1] + n_waves, dtype=np.float32)
-        bare = cls(centre, scale, axes, waves, phase, nothing, apart)
-        matrix = bare._matrix(vectors)
-        middle = _sum(len(matrix), lambda part: matrix[part]) / max(1, len(matrix))
-        view = replace(bare, middle=middle.astype(np.float32))
-        return view, Features(view._centred(matrix, vectors))
+        nothing = np.zeros(self.axes.shape[1] + n_waves, dtype=np.float32)
+        return replace(self, waves=waves, phase=phase, middle=nothing)
+
+    def total(self, vectors: np.ndarray) -> np.ndarray:
+        """The sum of the features of rows before they are centred; (n_features,) float64."""
+        matrix = self._matrix(vectors)
+        return _sum(len(matrix), lambda part: matrix[part])
+
+    def around(self, mean: np.ndarray) -> Self:
+        """The same, centred on the mean features of the train rows."""
+        return replace(self, middle=mean.astype(np.float32))
 
     def of(self, vectors: np.ndarray) -> np.ndarray:
         """Features of rows, (n_rows, n_features) float32."""
@@ -124,17 +159,12 @@ class Features:
     @cached_property
     def gram(self) -> np.ndarray:
         """ΦᵀΦ; (n_features, n_features) float64."""
-        return _products(self.matrix, None)
+        return products(self.matrix, None)
 
     @cached_property
     def inverse(self) -> np.ndarray:
         """(ΦᵀΦ + ridge)⁻¹: any target then costs one product; (n_features, n_features) float64."""
-        from scipy.linalg import cholesky
-        from scipy.linalg.lapack import dpotri
-
-        shifted = self.gram + RIDGE * np.eye(len(self.gram))
-        half, _ = dpotri(cholesky(shifted, lower=True, overwrite_a=True), lower=1)
-        return np.asarray(np.tril(half) + np.tril(half, -1).T)
+        return inverse_of(self.gram)
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -149,6 +179,16 @@ class Features:
         return np.maximum(found, 1e-12)
 
 
+def inverse_of(gram: np.ndarray) -> np.ndarray:
+    """(ΦᵀΦ + ridge)⁻¹."""
+    from scipy.linalg import cholesky
+    from scipy.linalg.lapack import dpotri
+
+    shifted = gram + RIDGE * np.eye(len(gram))
+    half, _ = dpotri(cholesky(shifted, lower=True, overwrite_a=True), lower=1)
+    return np.asarray(np.tril(half) + np.tril(half, -1).T)
+
+
 def _sum(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
     """The sum of some rows of each block, in float64 and in an order that does not depend on threads."""
     parts: dict[int, np.ndarray] = {}
@@ -160,7 +200,7 @@ def _sum(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
     return np.asarray(sum(parts[at] for at in sorted(parts)))
 
 
-def _products(rows: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
+def products(rows: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
     """Σ (x − centre)(x − centre)ᵀ in float64, in an order that does not depend on threads."""
     starts = range(0, len(rows), BLOCK)
     halves = starts[: len(starts) // 2], starts[len(starts) // 2 :]
@@ -206,17 +246,13 @@ def _in_principal_axes(correlation: np.ndarray, deviation: np.ndarray) -> bool:
     return dimension / float((correlation**2).sum()) > WHITE
 
 
-def _axes(
-    vectors: np.ndarray, centre: np.ndarray, scale: np.ndarray, covariance: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """The leading axes, each times the fourth root of its variance, and the mean squared distance."""
+def _axes(scale: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """The leading axes, each times the fourth root of its variance."""
     from scipy.linalg import eigh
 
-    dimension = len(centre)
+    dimension = len(scale)
     first = max(0, dimension - AXES)
     scaled = covariance * scale[:, None] * scale
     variance, axes = eigh(scaled, subset_by_index=[first, dimension - 1])
     largest = max(float(variance.max(initial=0.0)), 1e-30)
-    total = _sum(len(vectors), lambda part: unit_rows((vectors[part] - centre) * scale))
-    mean = total / max(1, len(vectors))
-    return axes * (np.maximum(variance, 0.0) / largest) ** BEND, 2 - 2 * float(mean @ mean)
+    return np.asarray(axes * (np.maximum(variance, 0.0) / largest) ** BEND)

@@ -11,13 +11,21 @@ import numpy as np
 from ..compiling import compiled
 from ..numerics import softmax
 from . import evidence as ev
+from .balance import Balance
 from .calibration import kinds_of
 from .decision import Rule
 from .features import View, in_blocks
 from .labelled import Labelled, Nearby
 
-EXPERTS = ("majority", "reach", "pupil", "echo", "neighbours")
-WEIGHTS = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
+EXPERTS = ("majority", "reach", "agreement", "pupil", "echo", "neighbours")
+WEIGHTS = {
+    "majority": 0.51,
+    "reach": 0.425,
+    "agreement": 0.35,
+    "pupil": 0.34,
+    "echo": 0.765,
+    "neighbours": 0.15,
+}
 """How loud each expert is before a hand label says otherwise."""
 FEATURE_SCALE, VOTE_SCALE = 1.1, 0.5
 """How loud features and votes are in the correction, whose ridge is 1."""
@@ -85,11 +93,12 @@ class Corrected:
 class Fitted:
     """The experts, their weights, the correction and the rule of decision."""
 
-    prior: np.ndarray  # (n_classes,)
+    balance: Balance
     columns: np.ndarray  # sources that speak; copies of others do not
     radii: np.ndarray  # (n_columns,) how far each may lend: inf by its own rule, NaN not at all
     edges: np.ndarray  # distances that grade loans
     view: View | None  # None without vectors, or with vectors that tell nothing
+    agreement: np.ndarray | None  # (n_columns, 1 + n_classes, n_classes); None where vectors speak
     pupil: Readout | None
     echo: Readout | None
     vote_mean: np.ndarray  # (n_classes · n_columns,)
@@ -98,10 +107,20 @@ class Fitted:
     rule: Rule
 
     @property
+    def prior(self) -> np.ndarray:
+        """π0, the class shares it starts from; (n_classes,)."""
+        return self.balance.shares
+
+    @property
     def experts(self) -> tuple[str, ...]:
         """The experts that speak."""
-        names = EXPERTS[:2] if self.pupil is None else EXPERTS[:4]
-        return (*names, "neighbours") if self.hears_neighbours else names
+        absent = {
+            "agreement": self.agreement is None,
+            "pupil": self.pupil is None,
+            "echo": self.pupil is None,
+            "neighbours": not self.hears_neighbours,
+        }
+        return tuple(name for name in EXPERTS if not absent.get(name))
 
     @property
     def hears_neighbours(self) -> bool:
@@ -128,19 +147,13 @@ class Fitted:
 
     def evidence(self, rows: Rows) -> dict[str, np.ndarray]:
         """What each expert says of the rows, before weighting; (n_rows, n_classes) each."""
-        return self._answer(rows)[0]
+        return self.answer(rows)[0]
 
-    def _answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What each expert says, and what the hand labels add beyond weights and bias."""
-        n_classes = len(self.prior)
-        found = {
-            "majority": ev.majority(ev.vote_counts(rows.votes, n_classes), self.prior),
-            "reach": ev.reach(
-                rows.votes, rows.lent, rows.distance, self.radii, self.edges, n_classes
-            ),
-        }
+        found = self.of_votes(rows)
         if rows.features is None:
-            nothing = np.zeros((len(rows), n_classes))
+            nothing = np.zeros((len(rows), len(self.prior)))
             silent = [name for name in self.experts if name not in found]
             return found | dict.fromkeys(silent, nothing), self.correction(rows.votes)
         if self.pupil is not None:
@@ -150,6 +163,18 @@ class Fitted:
             assert rows.nearby is not None
             found["neighbours"] = self.of_neighbours(rows.nearby)
         return found, second[1]
+
+    def of_votes(self, rows: Rows) -> dict[str, np.ndarray]:
+        """What the experts say that need no vector."""
+        n_classes, votes = len(self.prior), rows.votes
+        lent = (rows.lent, rows.distance, self.radii, self.edges)
+        found = {
+            "majority": ev.majority(ev.vote_counts(votes, n_classes), self.prior),
+            "reach": ev.reach(votes, *lent, n_classes),
+        }
+        if self.agreement is not None:
+            found["agreement"] = ev.agreement(votes, self.agreement)
+        return found
 
     def second(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What `echo` says and what the hand labels add, in one reading of the features."""
@@ -201,7 +226,7 @@ class Fitted:
 
     def logits(self, rows: Rows) -> np.ndarray:
         """The sum of it all; (n_rows, n_classes)."""
-        return self.summed(rows, *self._answer(rows))
+        return self.summed(rows, *self.answer(rows))
 
     def probabilities(self, rows: Rows) -> np.ndarray:
         """Class probabilities; (n_rows, n_classes)."""

@@ -91,9 +91,13 @@ class Spacing:
     @classmethod
     def over(cls, features: Features) -> Spacing:
         """Before any label, with some train rows, evenly apart."""
-        rows = spaced(len(features.matrix), SAMPLE)
-        units = features.matrix[rows] / features.lengths[rows, None].astype(np.float32)
-        return cls(units, Likest.none(len(rows)), Likest.none(0))
+        return cls.of_sample(features.matrix[spaced(len(features.matrix), SAMPLE)])
+
+    @classmethod
+    def of_sample(cls, some: np.ndarray) -> Spacing:
+        """The same, from the features of those rows."""
+        units = some / Features(some).lengths[:, None].astype(np.float32)
+        return cls(units, Likest.none(len(some)), Likest.none(0))
 
     def changed(self, units: np.ndarray, moved: np.ndarray) -> Spacing:
         """The same for other labelled rows; `moved` says where each former one is now."""

@@ -65,6 +65,12 @@ class Labelled:
         )
         return found, moved
 
+    def only(self, rows: np.ndarray) -> Labelled:
+        """Some of the rows; (m,) bool."""
+        kept = rows.tolist()
+        places, hashes = compress(self.places, kept), compress(self.hashes, kept)
+        return Labelled(tuple(places), self.features[rows], self.lengths[rows], tuple(hashes))
+
     @property
     def units(self) -> np.ndarray:
         """The features at length one; (m, n_features) float64."""

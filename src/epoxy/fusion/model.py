@@ -23,7 +23,7 @@ from ..sequences.layout import layout_of
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Split, Votes, check_alike
 from ..workspace import DEV, TRAIN, Workspace
-from .decision import SCORINGS
+from .decision import DEGENERATE, OF_POSITIVE, SCORINGS
 from .explanation import FusionExplanation
 from .features import Features
 from .fitted import Fitted, Rows
@@ -47,8 +47,8 @@ class Fusion(BaseEstimator, Updatable):
     Parameters
     ----------
     scoring
-        `"accuracy"`, `"f1"` (of `positive`) or `"f1_macro"`: it moves the rule of `predict`, never a
-        probability.
+        `"accuracy"`, `"f1"` (of `positive`), `"f1_macro"`, `"balanced_accuracy"` or another scorer's
+        name of scikit-learn: it moves the rule of `predict`, never a probability.
     positive
         The class whose F1 counts; the second of two unless told otherwise.
     metric
@@ -106,13 +106,18 @@ class Fusion(BaseEstimator, Updatable):
     def checked(self, classes: Sequence[str]) -> Self:
         """Refuse parameters that could not be used with these classes; returns the model itself."""
         metric_named(self.metric)
+        if self.scoring in DEGENERATE:
+            raise ParameterError(
+                f"scoring={self.scoring!r} is best where hardly any row or every row is called positive; "
+                "use 'f1', which weighs precision and recall"
+            )
         if self.scoring not in SCORINGS:
             raise UnknownName.of("scoring", self.scoring, SCORINGS)
         which = positive_index(self.positive, classes)
-        if self.scoring == "f1" and which is None:
+        if self.scoring in OF_POSITIVE and which is None:
             raise ParameterError(
-                f"scoring='f1' is of one class, and there are {len(classes)}; "
-                "name it: positive=…, or use scoring='f1_macro'"
+                f"scoring={self.scoring!r} is of one class, and there are {len(classes)}; "
+                f"name it: positive=…, or use scoring='{self.scoring}_macro'"
             )
         number = isinstance(self.noise, int | float | np.number)
         if not number or not 0 <= self.noise < 1:

@@ -11,6 +11,7 @@ from ..diagnostics import Report, expert_table, interval, reliability_table, sco
 from ..diagnostics.report import Table
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
+from .evidence import LENDS
 from .explanation import copies
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
+        lines={"lent votes": LENDS},
         notes=tuple(notes),
         tables=(replace(experts, rows=fair), *held_out_reliability(outcome)),
     )
@@ -78,13 +80,25 @@ def _distances(outcome: Outcome, at: int) -> np.ndarray | None:
     return np.stack([each.loans[at].distance for each in outcome.workspace.active], axis=1)
 
 
+def _guessed(model: Fusion) -> str:
+    """The class balance as far as votes tell it, in words."""
+    if model.class_balance is not None:
+        return ""
+    balance = model.fitted_.balance
+    named = zip(model.train_.classes, balance.shares, balance.low, balance.high)
+    ranked = sorted(named, key=lambda each: -each[1])
+    shown = [f"{name!r} {share:.0%} ({low:.0%} to {high:.0%})" for name, share, low, high in ranked]
+    more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+    return f", and the class balance is guessed from the votes: {', '.join(shown[:5])}{more}"
+
+
 def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
     found = []
     train, hand = model.train_, model.hand_
     if hand is None:
         found.append(
-            "no hand labels: the experts have typical weights and the class balance is guessed from "
-            "the votes; 50 labelled rows would correct both"
+            f"no hand labels: the experts have typical weights{_guessed(model)}; 50 labelled rows would "
+            "correct them"
         )
     else:
         missing = [name for at, name in enumerate(train.classes) if at not in set(hand.truth)]

@@ -11,6 +11,7 @@ from ..errors import StoreError
 from ..persistence import State
 from ..schema import Array
 from ..votes import Split, Votes
+from .balance import Balance
 from .calibration import HIGHEST, LOWEST, SCALES
 from .decision import Rule
 from .features import WAVES, View
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _Model = TypeVar("_Model", bound="Fusion")
 CHAIN = ("share", "pairs", "given")
+BALANCE = ("shares", "low", "high")
 VIEW = ("centre", "scale", "axes", "waves", "phase", "middle")
 TAUGHT = ("y", "dual", "weights", "bias", "of_votes")
 _SPLIT = {"sources": [str], "classes": [str]}
@@ -50,7 +52,10 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
     splits, several = values["splits"], f"feature_axes+{WAVES} classes"
     n_classes = len(splits["train"]["classes"])
     found = {
-        "prior": Array("f", "classes", low=1e-300, high=1, shares=1),
+        "balance/shares": Array("f", "classes", low=1e-300, high=1, shares=1),
+        "balance/low": Array("f", "classes", low=0, high=1),
+        "balance/high": Array("f", "classes", low=0, high=1),
+        "agreement": Array("f", f"columns {n_classes + 1} classes", optional=True),
         "columns": Array("iu", "columns", low=0, high=len(splits["train"]["sources"]) - 1),
         "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
         "edges": Array("f", "edges", low=0, high=np.inf),
@@ -133,13 +138,15 @@ def to_state(model: Fusion) -> State:
     """Everything a fitted model is."""
     fitted = model.fitted_
     arrays: dict[str, np.ndarray] = {
-        "prior": fitted.prior,
         "columns": fitted.columns,
         "radii": fitted.radii,
         "edges": fitted.edges,
         "vote_mean": fitted.vote_mean,
         "scales": fitted.scales,
     }
+    arrays |= {f"balance/{name}": getattr(fitted.balance, name) for name in BALANCE}
+    if fitted.agreement is not None:
+        arrays["agreement"] = fitted.agreement
     if fitted.view is not None:
         arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
     for name, readout in (("pupil", fitted.pupil), ("echo", fitted.echo)):
@@ -204,11 +211,12 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         view = View(**parts, apart=bool(values["apart"]))
     rule = Rule(**values["rule"], divisors=arrays.get("rule/divisors"))
     model.fitted_ = Fitted(
-        arrays["prior"],
+        Balance(**{name: arrays[f"balance/{name}"] for name in BALANCE}),
         arrays["columns"],
         arrays["radii"],
         arrays["edges"],
         view,
+        arrays.get("agreement"),
         _readout("pupil", arrays),
         _readout("echo", arrays),
         arrays["vote_mean"],

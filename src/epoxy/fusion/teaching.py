@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .calibration import fit_scales, kinds_of
 from .correction import Correction, Memory, Problem, believed, correct
+from .fallible import confused, evenly
+from .features import View
 from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
-from .vectors import Vectors
 
-RIDGES = {"majority": 12.0, "reach": 12.0, "pupil": 12.0, "echo": 12.0, "neighbours": 6.0}
+RIDGES = dict.fromkeys(WEIGHTS, 12.0) | {"neighbours": 6.0}
 NOISE = 0.05
 """Hand labels are taken to be wrong at least this often."""
 FEWEST_NEAR = 5
@@ -49,6 +50,7 @@ class _Lesson:
     votes: np.ndarray  # (m, n_classes · n_sources) of φ, scaled
     kinds: np.ndarray  # (m,) which scale is a row's
     wrong: np.ndarray  # (m,) how often such a label is told to be wrong
+    fallible: np.ndarray  # (m,) bool: labels of people who may err
     groups: np.ndarray  # (m,) left out together
 
     @classmethod
@@ -75,7 +77,8 @@ class _Lesson:
         if base.echo is not None and labelled is not None:
             heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
         votes = gathered([each.votes.T for each in rows]).T
-        wrong = np.maximum(gathered(labels.wrong), told)
+        doubted = gathered(labels.wrong)
+        wrong = np.maximum(doubted, told)
         groups = np.arange(labels.count) if known is None else known.groups
         return cls(
             labelled,
@@ -85,20 +88,63 @@ class _Lesson:
             base.spread(votes),
             kinds_of(votes, heard.get("pupil")),
             np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
+            doubted > 0,
             whole_sequences(groups, workspace.label_groups[back]),
         )
+
+    def only(self, rows: np.ndarray) -> _Lesson:
+        """The same of some of the labelled rows."""
+        return replace(
+            self,
+            labelled=None if self.labelled is None else self.labelled.only(rows),
+            order=np.arange(int(rows.sum())),
+            y=self.y[rows],
+            heard={name: each[rows] for name, each in self.heard.items()},
+            votes=self.votes[rows],
+            kinds=self.kinds[rows],
+            wrong=self.wrong[rows],
+            fallible=self.fallible[rows],
+            groups=self.groups[rows],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Belief:
+    """How far labels are believed."""
+
+    floored: np.ndarray  # (m, K) Pr(label_i | k), never surer than any label is taken to be
+    told: np.ndarray  # (m, K) the same as far as it was told
+    doubted: np.ndarray | None  # logits of doubted rows by a model that trusted labels taught
+
+
+class Seen(Protocol):
+    """Vectors and features as teaching sees them: of the splits that hold labelled rows."""
+
+    given: tuple[np.ndarray | None, ...]
+    matrices: tuple[np.ndarray, ...]
+    view: View
+
+    def spacing(self) -> Spacing:
+        """How near train rows lie to labelled rows, before any is labelled."""
+
+    def lengths(self, at: int) -> np.ndarray:
+        """Lengths of a split's features; (n_rows,)."""
+
+    @property
+    def gram(self) -> np.ndarray:
+        """ΦᵀΦ of the train rows."""
 
 
 class Teaching:
     """What depends on the labelled rows and the vectors, and not on votes."""
 
-    def __init__(self, vectors: Vectors | None) -> None:
+    def __init__(self, vectors: Seen | None) -> None:
         self.vectors = vectors
         self._known: _TakenUp | None = None
         self._nearby: list[Nearby | None] = []
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
-        self._memory: dict[int, Memory] = {}  # of the last fit, by the number of experts
+        self._memory: dict[int, Memory] = {}  # of the last fit, by number of experts; 0: trusted
 
     def correct(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], said: Said, told: float
@@ -109,16 +155,18 @@ class Teaching:
         """
         known = None if base.view is None else self._taken_up(workspace.labels)
         lesson = _Lesson.of(workspace, base, rows, said, told, known)
+        belief = self._belief(base, lesson)
         labelled, found, names = lesson.labelled, None, [*lesson.heard, "neighbours"]
         if labelled is not None and len(lesson.y) >= FEWEST_NEAR:
             near = self._of_other_groups(base, labelled, lesson.y, lesson.groups)
-            found = self._solved(base, replace(lesson, heard={**lesson.heard, "neighbours": near}))
+            heard = {**lesson.heard, "neighbours": near}
+            found = self._solved(base, replace(lesson, heard=heard), belief)
             if WEIGHTS["neighbours"] + found.off[-1] < 0:
                 # a row's neighbours lack its own label, so where labels are noise they speak against it
                 found = None
         asked = found is not None
         if found is None:
-            found, names = self._solved(base, lesson), names[:-1]
+            found, names = self._solved(base, lesson, belief), names[:-1]
         corrected = Corrected(
             labelled,
             lesson.y,
@@ -130,30 +178,68 @@ class Teaching:
             asked,
         )
         kinds, held = lesson.kinds, found.held_out
-        labels = believed(softmax(held), lesson.y, lesson.wrong)
+        labels = believed(softmax(held), belief.told)
         scales = fit_scales(base.scales, held, labels, kinds)
         made = replace(base, corrected=corrected, scales=scales)
         return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
-    def _solved(self, base: Fitted, lesson: _Lesson) -> Correction:
-        """The correction of what some experts say."""
+    def _belief(self, base: Fitted, lesson: _Lesson) -> _Belief:
+        """How often labels are right: evenly, and for labels of people who may err by class."""
+        n_classes, rows = len(base.prior), lesson.fallible
+        floor = np.maximum(lesson.wrong, NOISE)
+        floored, told = (evenly(lesson.y, each, n_classes) for each in (floor, lesson.wrong))
+        if not rows.any():
+            return _Belief(floored, told, None)
+        logits = self._by_trusted(base, lesson)
+        floored[rows] = confused(softmax(logits), lesson.y[rows], floor[rows])
+        told[rows] = floored[rows]
+        return _Belief(floored, told, logits)
+
+    def _by_trusted(self, base: Fitted, lesson: _Lesson) -> np.ndarray:
+        """Logits of the rows whose label may be wrong, by the model that trusted labels alone taught."""
+        asked, taught = lesson.only(lesson.fallible), lesson.only(~lesson.fallible)
+        logits = _offset(base, asked)
+        if not len(taught.y):
+            return logits
+        floor = np.maximum(taught.wrong, NOISE)
+        even = evenly(taught.y, floor, len(base.prior))
+        found = self._solved(base, taught, _Belief(even, even, None), key=0)
+        logits = logits + found.bias + asked.votes @ (taught.votes.T @ found.dual)
+        for off, each in zip(found.off, asked.heard.values()):
+            logits = logits + off * each
+        if asked.labelled is not None and taught.labelled is not None:
+            weights = FEATURE_SCALE**2 * taught.labelled.features.astype(np.float64).T @ found.dual
+            logits = logits + asked.labelled.features.astype(np.float64) @ weights
+        return np.asarray(logits)
+
+    def _solved(
+        self, base: Fitted, lesson: _Lesson, belief: _Belief, key: int | None = None
+    ) -> Correction:
+        """The correction of what some experts say; `key` names where the next fit like it may start."""
         heard, labelled, products = lesson.heard, lesson.labelled, None
         if labelled is not None:
             few = len(labelled) < labelled.features.shape[1] + lesson.votes.shape[1]
             products = FEATURE_SCALE**2 * labelled.products if few else None
+        offset = _offset(base, lesson)
+        first = offset
+        if belief.doubted is not None:
+            first = offset.copy()
+            first[lesson.fallible] = belief.doubted
         problem = Problem(
-            base.start + sum(WEIGHTS[name] * each for name, each in heard.items()),
+            offset,
             np.stack(list(heard.values())),
             None if labelled is None else FEATURE_SCALE * labelled.features.astype(np.float64),
             products,
             lesson.votes,
             lesson.y,
-            np.maximum(lesson.wrong, NOISE),
+            belief.floored,
+            first,
             len(np.unique(lesson.groups)) / len(lesson.y),
             np.array([RIDGES[name] for name in heard]),
         )
-        found = correct(problem, lesson.groups, self._memory.get(len(heard)))
-        self._memory[len(heard)] = found.memory
+        key = len(heard) if key is None else key
+        found = correct(problem, lesson.groups, self._memory.get(key))
+        self._memory[key] = found.memory
         return found
 
     def _taken_up(self, labels: HandLabels) -> _TakenUp:
@@ -169,7 +255,7 @@ class Teaching:
         given = (places, labels.gather(vectors.matrices), labels.gather(raw))
         if known is None:
             rows, moved = Labelled.of(*given), np.empty(0, dtype=np.intp)
-            spacing = Spacing.over(vectors.features)
+            spacing = vectors.spacing()
         else:
             (rows, moved), spacing = known.rows.changed(*given), known.spacing
         units, order = rows.units, rows.order
@@ -207,6 +293,11 @@ class Teaching:
                 self._nearby[at] = near
             made.append(replace(each, nearby=near))
         return made
+
+
+def _offset(base: Fitted, lesson: _Lesson) -> np.ndarray:
+    """Logits before labels move anything; (m, K)."""
+    return np.asarray(base.start + sum(WEIGHTS[name] * each for name, each in lesson.heard.items()))
 
 
 def surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:

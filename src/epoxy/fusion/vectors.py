@@ -1,4 +1,7 @@
-"""The experts that read vectors, over the train rows: features made once, two solves an edit."""
+"""The experts that read vectors, over the train rows: features made once, two solves an edit.
+
+Each solve is a sum over rows (a right-hand side), and a product with one inverse; sums of shards add.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ..workspace import TRAIN
 from . import evidence as ev
 from .features import BLOCK, Features, View, in_blocks
 from .fitted import WEIGHTS, Readout, Rows, read
-from .groups import spaced
+from .groups import Spacing, spaced
 
 SLOPE, SCORE, SOME = 0.25, 4.0, 3000
 """Vectors tell something if targets rise with their own leave-one-out predictions, on so many rows."""
@@ -31,20 +34,25 @@ class Vectors:
         others = [self.view.of(each) for each in self.given[1:] if each is not None]
         self.matrices = (self.features.matrix, *others)
         some = spaced(len(train), SOME)
-        own = np.empty(len(some))
-
-        def measure(part: slice) -> None:
-            block = self.features.matrix[some[part]].astype(np.float64)
-            own[part] = np.einsum("ij,ij->i", block @ self.features.inverse, block)
-
-        in_blocks(len(some), measure)
-        self._gate = (some, own + 1 / max(1, len(train)))  # leverages of some rows
+        self._gate = (
+            some,
+            leverages(self.matrices[TRAIN][some], self.features.inverse, len(train)),
+        )
 
     def are_of(self, splits: Sequence[Split]) -> bool:
         """Whether these splits have the very same vectors."""
         return len(splits) == len(self.given) and all(
             split.vectors is each for split, each in zip(splits, self.given)
         )
+
+    def spacing(self) -> Spacing:
+        """How near train rows lie to labelled rows, before any is labelled."""
+        return Spacing.over(self.features)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """ΦᵀΦ of the train rows."""
+        return self.features.gram
 
     def lengths(self, at: int) -> np.ndarray:
         """Lengths of a split's features; (n_rows,)."""
@@ -56,52 +64,82 @@ class Vectors:
         The readout and what it says of train rows; None where features do not foretell the votes of
         rows left out: then they tell nothing, and what is learned from them is noise.
         """
-        target = ev.shares_of_votes(ev.vote_counts(rows.votes, len(prior)), prior)
+        target = votes_as_target(rows.votes, prior)
         base = target.mean(axis=0)
         target -= base
         weights = self._solve(target)
         (said,) = read(self.features.matrix, weights)
-        if (rows.votes >= 0).any() and not self._tell(target, said):
+        some, leverage = self._gate
+        if (rows.votes >= 0).any() and not tell(target[some], said[some], leverage):
             return None
         readout = Readout(weights, base)
         return readout, readout.evidence(said)
 
     def echo(self, prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray) -> Readout:
         """Taught by what majority and pupil agree on: their pooled opinion of the rows, made smooth."""
-        pooled = np.log(prior) + WEIGHTS["majority"] * majority + WEIGHTS["pupil"] * pupil
-        taught = softmax(pooled)
+        taught = pooled(prior, majority, pupil)
         base = taught.mean(axis=0)
         taught -= base
         return Readout(self._solve(taught), base)
 
     def _solve(self, target: np.ndarray) -> np.ndarray:
         """Weights that read `target` (n_train, n_classes) off the features; float32."""
-        matrix, n_classes = self.features.matrix, target.shape[1]
-        first = 1 if n_classes == 2 else 0  # the other column is its negative
-        blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
-        parts = np.empty((len(blocks), n_classes - first, matrix.shape[1]), dtype=np.float32)
-        small = np.ascontiguousarray(target[:, first:].T, dtype=np.float32)
+        return solved(self.features.inverse, right_side(self.features.matrix, target))
 
-        def multiply(at: int) -> None:
-            if first:
-                parts[at, 0] = small[0, blocks[at]] @ matrix[blocks[at]]
-            else:
-                np.matmul(small[:, blocks[at]], matrix[blocks[at]], out=parts[at])
 
-        Work(range(len(blocks))).run(lambda: multiply)
-        found = self.features.inverse @ parts.sum(axis=0, dtype=np.float64).T
-        whole = np.hstack([-found, found]) if first else found
-        return np.ascontiguousarray(whole, dtype=np.float32)
+def votes_as_target(votes: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """What votes (n_sources, n_rows) alone make of each row; (n_rows, n_classes)."""
+    return ev.shares_of_votes(ev.vote_counts(votes, len(prior)), prior)
 
-    def _tell(self, target: np.ndarray, said: np.ndarray) -> bool:
-        """Slope and correlation of targets on their own leave-one-out predictions, on some rows."""
-        some, leverage = self._gate
-        real = target[some]
-        out = real - (real - said[some]) / np.maximum(1 - leverage, 1e-9)[:, None]
-        both, own, whole = (
-            float((a * b).sum()) for a, b in ((real, out), (out, out), (real, real))
-        )
-        if own <= 0 or whole <= 0:
-            return False
-        score = both / np.sqrt(own * whole) * np.sqrt(len(some))
-        return both / own > SLOPE and score > SCORE
+
+def pooled(prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray) -> np.ndarray:
+    """What majority and pupil agree on; (n_rows, n_classes)."""
+    both = np.log(prior) + WEIGHTS["majority"] * majority + WEIGHTS["pupil"] * pupil
+    return softmax(both)
+
+
+def right_side(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Σ over rows of target times features, in float64 over blocks; of two classes one is enough."""
+    n_classes = target.shape[1]
+    first = 1 if n_classes == 2 else 0  # the other column is its negative
+    blocks = [slice(at, at + BLOCK) for at in range(0, len(matrix), BLOCK)]
+    parts = np.empty((len(blocks), n_classes - first, matrix.shape[1]), dtype=np.float32)
+    small = np.ascontiguousarray(target[:, first:].T, dtype=np.float32)
+
+    def multiply(at: int) -> None:
+        if first:
+            parts[at, 0] = small[0, blocks[at]] @ matrix[blocks[at]]
+        else:
+            np.matmul(small[:, blocks[at]], matrix[blocks[at]], out=parts[at])
+
+    Work(range(len(blocks))).run(lambda: multiply)
+    return np.asarray(parts.sum(axis=0, dtype=np.float64))
+
+
+def solved(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The weights of a right-hand side, for every class; (n_features, n_classes) float32."""
+    found = inverse @ right.T
+    whole = np.hstack([-found, found]) if found.shape[1] == 1 else found
+    return np.ascontiguousarray(whole, dtype=np.float32)
+
+
+def leverages(some: np.ndarray, inverse: np.ndarray, n_train: int) -> np.ndarray:
+    """How much some train rows, given by their features, weigh in their own predictions."""
+    own = np.empty(len(some))
+
+    def measure(part: slice) -> None:
+        block = some[part].astype(np.float64)
+        own[part] = np.einsum("ij,ij->i", block @ inverse, block)
+
+    in_blocks(len(some), measure)
+    return own + 1 / max(1, n_train)
+
+
+def tell(real: np.ndarray, said: np.ndarray, leverage: np.ndarray) -> bool:
+    """Slope and correlation of targets on their own leave-one-out predictions, on some rows."""
+    out = real - (real - said) / np.maximum(1 - leverage, 1e-9)[:, None]
+    both, own, whole = (float((a * b).sum()) for a, b in ((real, out), (out, out), (real, real)))
+    if own <= 0 or whole <= 0:
+        return False
+    score = both / np.sqrt(own * whole) * np.sqrt(len(real))
+    return both / own > SLOPE and score > SCORE

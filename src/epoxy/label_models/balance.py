@@ -9,6 +9,7 @@ E[e₃] = γ·Σθᵢθⱼθₖ, where γ = (1 − 2p)/√(p(1 − p)) is the sk
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,15 @@ from .readings import VOTER, Readings, read
 _ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
 
 
+Triples = Callable[["Detectors"], float]
+"""The sum over all rows of what some detectors' third moments add up to: sums of shards add."""
+
+
 def learn_balance(
-    votes: Votes, summary: Moments, solver: Callable[[Readings, np.ndarray], np.ndarray]
+    summary: Moments, solver: Callable[[Readings, np.ndarray], np.ndarray], triples: Triples
 ) -> np.ndarray:
     """Estimate Pr(Y) from the votes; raises where neither voters nor detectors can tell."""
-    n_classes = votes.n_classes
+    n_classes = len(summary.classes)
     balance = np.full(n_classes, 1 / n_classes)
     for _ in range(_ROUNDS):
         readings = read(summary, balance)
@@ -33,8 +38,8 @@ def learn_balance(
         theta = np.nan_to_num(solver(readings, every)).clip(0, 1)
         found = _from_voters(summary, readings, theta)
         if found is None:
-            found = _from_detectors(votes, summary, readings, theta)
-        found = np.clip(found, 0.5 / (votes.n_rows + 1), None)
+            found = _from_detectors(summary, readings, theta, triples)
+        found = np.clip(found, 0.5 / (summary.n_rows + 1), None)
         found /= found.sum()
         if np.abs(found - balance).max() < 1e-6:
             break
@@ -54,15 +59,31 @@ def _from_voters(summary: Moments, readings: Readings, theta: np.ndarray) -> np.
     return np.asarray(((weight * t) @ (share - by_chance)) / (weight @ t**2))
 
 
-def _from_detectors(
-    votes: Votes, summary: Moments, readings: Readings, theta: np.ndarray
-) -> np.ndarray:
-    n_classes = votes.n_classes
-    found = np.full(n_classes, np.nan)
+@dataclass(frozen=True)
+class Detectors:
+    """Some detectors: whose, of which class, how often they fire, and whether for or against."""
+
+    source: np.ndarray
+    named: np.ndarray
+    share: np.ndarray
+    sign: np.ndarray
+
+
+def sum_of_triples(votes: Votes, of: Detectors) -> float:
+    """Σ over rows of the products of every three centred detectors."""
     patterns = votes.patterns  # rows that vote alike have the same moments
     matrix = votes.matrix if patterns is None else patterns.votes.T
     times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    share = times / max(1, votes.n_rows)
+    x = (matrix[:, of.source] == of.named) * 1.0
+    x = (x - of.share) * of.sign
+    return float(times @ _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)))
+
+
+def _from_detectors(
+    summary: Moments, readings: Readings, theta: np.ndarray, triples: Triples
+) -> np.ndarray:
+    n_classes, n_rows = len(summary.classes), max(1, summary.n_rows)
+    found = np.full(n_classes, np.nan)
     for named in range(n_classes):
         unit = readings.named == named
         sign = np.ones(len(theta))
@@ -70,9 +91,10 @@ def _from_detectors(
             unit = readings.named != VOTER
             sign = np.where(readings.named == named, 1.0, -1.0)
         if unit.sum() >= 3 and theta[unit].any():
-            x = (matrix[:, readings.source[unit]] == readings.named[unit]) * 1.0
-            x = (x - share @ x) * sign[unit]
-            found[named] = _share_from_skewness(x, share, theta[unit])
+            source, kind = readings.source[unit], readings.named[unit]
+            share = summary.counts[source, kind] / n_rows
+            observed = triples(Detectors(source, kind, share, sign[unit])) / n_rows
+            found[named] = _share_from_skewness(observed, theta[unit])
     if np.isnan(found).all():
         raise NotIdentifiable(
             "the class balance cannot be learned from these votes: no class has three sources that "
@@ -86,8 +108,7 @@ def _from_detectors(
     return found
 
 
-def _share_from_skewness(x: np.ndarray, share: np.ndarray, theta: np.ndarray) -> float:
-    observed = share @ _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1))
+def _share_from_skewness(observed: float, theta: np.ndarray) -> float:
     unit = _triples(theta.sum(), (theta**2).sum(), (theta**3).sum())
     if unit <= 0:
         return float("nan")

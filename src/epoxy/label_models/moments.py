@@ -55,6 +55,19 @@ class Moments:
         full[np.ix_(at, at)] = self.joint
         return full.reshape(m, k, m, k)
 
+    def only(self, columns: np.ndarray) -> Moments:
+        """Those of some sources, in this order."""
+        new = np.full(len(self.sources), -1)
+        new[columns] = np.arange(len(columns))
+        code = new[self.source] * len(self.classes) + self.named
+        at = np.flatnonzero(new[self.source] >= 0)
+        at = at[np.argsort(code[at], kind="stable")]
+        names = tuple(self.sources[each] for each in columns)
+        joint = self.joint[np.ix_(at, at)]
+        return Moments(
+            self.n_rows, names, self.classes, new[self.source[at]], self.named[at], joint
+        )
+
     def __add__(self, other: Moments) -> Moments:
         if (self.sources, self.classes) != (other.sources, other.classes):
             raise AlignmentError(

@@ -62,13 +62,18 @@ class LabelModelRunner:
         """The label model fitted on these columns; `balance` takes the place of its class balance."""
         if not sources:
             raise NotIdentifiable("no source is switched on; add a labeling function")
-        model = copy.copy(self._template)  # clone() reads signatures: half a millisecond per edit
-        if balance is not None:
-            model.class_balance = list(balance)
+        model = self._fresh(balance)
         self._counts.sync(train.columns)
         if isinstance(model, TableModel) and model.fits_moments:
             return model.fit_moments(self._counts.moments(sources, self.classes))
         return model.fit(train.as_votes(sources, self.classes))
+
+    def _fresh(self, balance: Sequence[float] | np.ndarray | None) -> Any:
+        """The label model before it is fitted."""
+        model = copy.copy(self._template)  # clone() reads signatures: half a millisecond per edit
+        if balance is not None:
+            model.class_balance = list(balance)
+        return model
 
     def predict(
         self, model: Any, sources: tuple[str, ...], rows: Columns, *, counted: bool = False

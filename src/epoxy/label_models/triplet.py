@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..schema import Array
 from ..votes import Votes
 from . import detectors, flyingsquid
-from .balance import learn_balance
+from .balance import Triples, learn_balance, sum_of_triples
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
 from .readings import VOTER, Readings, read
@@ -94,13 +95,7 @@ class Triplet(TableModel):
         votes = as_votes(votes)
         check_speaks(votes, "Triplet")
         summary = moments(votes)
-        balance = self.class_balance
-        if isinstance(balance, str):
-            if balance != "learn":
-                raise UnknownName.of("class balance", balance, ["learn"])
-            shares = learn_balance(votes, summary, self._solver())
-        else:
-            shares = resolve_balance(balance, votes.n_classes, "Triplet")
+        shares = self._shares(summary, partial(sum_of_triples, votes))
         if not isinstance(self.dependencies, str):
             return self._finish(summary, shares, self.dependencies)
         if self.dependencies != "learn":
@@ -110,18 +105,27 @@ class Triplet(TableModel):
         found = learn_dependencies(votes, class_balance=shares)
         return self._finish(summary, shares, found.pairs)
 
-    def fit_moments(self, summary: Moments) -> Self:
-        """Learn from summed moments (shards of a cluster, an edited session) instead of rows."""
-        if not self.fits_moments:
+    def fit_moments(self, summary: Moments, triples: Triples | None = None) -> Self:
+        """Learn from summed moments (shards of a cluster, an edited session) instead of rows.
+
+        A class balance that is to be learned needs third moments too, which `triples` gives.
+        """
+        learns = isinstance(self.class_balance, str) and triples is None
+        if learns or isinstance(self.dependencies, str):
             raise ParameterError(
                 "learning the class balance or dependencies needs the rows, not only their moments; "
                 "give them, or call fit(votes)"
             )
+        return self._finish(summary, self._shares(summary, triples), self.dependencies)
+
+    def _shares(self, summary: Moments, triples: Triples | None) -> np.ndarray:
         balance = self.class_balance
-        assert not isinstance(balance, str)
-        assert not isinstance(self.dependencies, str)
-        shares = resolve_balance(balance, len(summary.classes), "Triplet")
-        return self._finish(summary, shares, self.dependencies)
+        if not isinstance(balance, str):
+            return resolve_balance(balance, len(summary.classes), "Triplet")
+        if balance != "learn":
+            raise UnknownName.of("class balance", balance, ["learn"])
+        assert triples is not None
+        return learn_balance(summary, self._solver(), triples)
 
     def learned_accuracy(self) -> np.ndarray:
         """`accuracy_`, with NaN for sources no triplet answered for; (n_sources,)."""

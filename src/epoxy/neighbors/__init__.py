@@ -1,11 +1,24 @@
-"""Exact neighbours: who is nearest, who is near, and a graph that answers every later edit."""
+"""Neighbours: who is nearest, who is near, and a graph that answers every edit; exact, or most of them."""
 
 from __future__ import annotations
 
+from .approximate import NeighbourLists, Recall, Settings, approximate_lists
 from .column import Column
 from .exact import nearest, warm, within
 from .graph import Graph
 from .search import Found
 from .space import Space
 
-__all__ = ["Column", "Found", "Graph", "Space", "nearest", "warm", "within"]
+__all__ = [
+    "Column",
+    "Found",
+    "Graph",
+    "NeighbourLists",
+    "Recall",
+    "Settings",
+    "Space",
+    "approximate_lists",
+    "nearest",
+    "warm",
+    "within",
+]

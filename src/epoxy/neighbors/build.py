@@ -289,12 +289,44 @@ def appended(
 ) -> Made:
     """The lists of a space that has grown, from those of its first nodes."""
     n_old, width = old.neighbour.shape
-    newcomers = Lists.empty(n_old, width, grown.n_nodes - n_old)
-    # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
-    last = grown.metric.score_of(old.distance[:, -1]) - grown.slack(grown)
-    newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
     neighbour, distance = _allocate(grown.n_nodes, width)
     peak = None if grouping is None else _no_peaks(grown.n_nodes, grouping)
+    made = Made(neighbour, distance, peak)
+    with_newcomers(grown, grown, old, made, n_old, grouping, progress)
+    fresh = slice(n_old, grown.n_nodes)
+    new = rectangle(grown, grown, width, fresh, grouping)
+    neighbour[fresh], distance[fresh] = new.neighbour, new.distance
+    if peak is not None:
+        peak[fresh] = new.peak
+    return made
+
+
+def asked_again(
+    grown: Space, onto: Space, old: Made, n_old: int, grouping: Grouping | None = None
+) -> Made:
+    """The lists of another split's nodes, of which train had `n_old` before it has grown."""
+    neighbour, distance = _allocate(*old.neighbour.shape)
+    peak = None if grouping is None else _no_peaks(len(neighbour), grouping)
+    made = Made(neighbour, distance, peak)
+    with_newcomers(grown, onto, old, made, n_old, grouping)
+    return made
+
+
+def with_newcomers(
+    grown: Space,
+    onto: Space,
+    old: Made,
+    made: Made,
+    n_old: int,
+    grouping: Grouping | None,
+    progress: Progress = silent,
+) -> None:
+    """Write to `made` the old lists with those of the new train nodes that are near enough."""
+    count, width = old.neighbour.shape
+    newcomers = Lists.empty(count, width, grown.n_nodes - n_old)
+    # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
+    last = grown.metric.score_of(old.distance[:, -1]) - grown.slack(onto)
+    newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
 
     def worker() -> Callable[[slice], None]:
         buffers = np.empty((2, TILE * TILE), dtype=np.float32)
@@ -303,34 +335,31 @@ def appended(
             peaks = None if grouping is None else Peaks.none(grouping, block.stop - block.start)
             for rows in _slices(grown.n_nodes - n_old):
                 fresh = slice(n_old + rows.start, n_old + rows.stop)
-                tile = multiply(grown.left[fresh], grown.right[block], buffers[0])
+                tile = multiply(grown.right[fresh], onto.left[block], buffers[0])
                 newcomers.push(turned(tile, buffers[1]), block, fresh.start, newcomers.keep)
                 if peaks is not None and grouping is not None:
                     peaks.offer(tile, grouping.cell[fresh])
-            neighbour[block], distance[block] = _merged(grown, old, newcomers, block)
-            if peak is not None and peaks is not None and old.peak is not None:
-                peak[block] = np.maximum(old.peak[block], peaks.table.T)
+            merged = _merged(grown, onto, old, newcomers, block)
+            made.neighbour[block], made.distance[block] = merged
+            if made.peak is not None and peaks is not None and old.peak is not None:
+                np.maximum(old.peak[block], peaks.table.T, out=made.peak[block])
 
         return offer
 
-    Work(_slices(n_old)).run(worker, progress=progress)
-    fresh = slice(n_old, grown.n_nodes)
-    new = rectangle(grown, grown, width, fresh, grouping)
-    neighbour[fresh], distance[fresh] = new.neighbour, new.distance
-    if peak is not None:
-        peak[fresh] = new.peak
-    return Made(neighbour, distance, peak)
+    Work(_slices(count)).run(worker, progress=progress)
 
 
-def _merged(grown: Space, old: Made, newcomers: Lists, block: slice) -> Arrays:
+def _merged(grown: Space, onto: Space, old: Made, newcomers: Lists, block: slice) -> Arrays:
     """Old neighbours, whose distances are known, and newcomers in one list."""
     queries = np.arange(block.start, block.stop)
     names, floors = newcomers.drain(block)
     most = int((names >= 0).sum(axis=1).max(initial=0))
-    fresh = Candidates.measured(grown, grown, queries, names[:, :most], floors)
+    if not most:
+        return old.neighbour[block], old.distance[block]
+    fresh = Candidates.measured(grown, onto, queries, names[:, :most], floors)
     both = Candidates(
         np.concatenate([old.neighbour[block], fresh.nodes], axis=1),
         np.concatenate([old.distance[block], fresh.distance], axis=1),
         floors,
     )
-    return proven(grown, grown, queries, both, old.neighbour.shape[1])
+    return proven(grown, onto, queries, both, old.neighbour.shape[1])

@@ -19,14 +19,14 @@ from typing import Self
 import numpy as np
 
 from .cell_kernels import raise_peaks
+from .centres import learned_centres, nearest_centre
 from .space import Space
-from .workers import Work, single_threaded_blas
+from .workers import single_threaded_blas
 
 FROM = 1 << 15  # nodes from which cells pay; fewer are searched directly in no time
 SIZE = 256  # nodes per cell, on average
 MOST = 1024  # cells: the table has a byte for each and every node
 SAMPLE = 32  # nodes per cell from which centres are learned
-PASSES = 6
 BLOCK = 4096
 TOP = 255  # the highest code: as near as this, or nearer
 FINEST = 2.0**-120  # a smaller step has no float32 inverse to reckon with
@@ -53,20 +53,14 @@ class Grouping:
         count = min(MOST, max(1, space.n_nodes // SIZE))
         sample = rng.permutation(space.n_nodes)[: SAMPLE * count]
         points = space.left[sample, : space.dimension]
-        centre = points[:count].copy()
-        for _ in range(PASSES):
-            mine = _nearest_centre(points, centre)
-            order = np.argsort(mine, kind="stable")
-            present, first = np.unique(mine[order], return_index=True)
-            size = np.diff([*first, len(order)])
-            centre[present] = np.add.reduceat(points[order], first) / size[:, None]
-        cell = _nearest_centre(space.left[:, : space.dimension], centre)
+        centre = learned_centres(points, count)
+        cell = nearest_centre(space.left[:, : space.dimension], centre)
         return cls(cell, centre, _scale(space, sample))
 
     def append(self, grown: Space) -> Grouping:
         """The same cells, with the new nodes of a space that has grown."""
         fresh = grown.left[len(self.cell) :, : grown.dimension]
-        cell = np.concatenate([self.cell, _nearest_centre(fresh, self.centre)])
+        cell = np.concatenate([self.cell, nearest_centre(fresh, self.centre)])
         return Grouping(cell, self.centre, self.scale)
 
 
@@ -103,19 +97,6 @@ class Peaks:
     def of(self, count: int) -> np.ndarray:
         """The finished rows of the first `count` asking nodes."""
         return np.ascontiguousarray(self.table[:, :count].T)
-
-
-def _nearest_centre(points: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """The number of each point's nearest centre, by |x − c|² = |x|² − 2(x·c − |c|²/2)."""
-    cell = np.empty(len(points), dtype=np.int16)
-    half = (np.square(centre, dtype=np.float64).sum(axis=1) / 2).astype(np.float32)
-    turned = np.ascontiguousarray(centre.T)
-
-    def assign(block: slice) -> None:
-        cell[block] = (points[block] @ turned - half).argmax(axis=1)
-
-    Work([slice(at, at + BLOCK) for at in range(0, len(points), BLOCK)]).run(lambda: assign)
-    return cell
 
 
 def _scale(space: Space, sample: np.ndarray) -> np.ndarray:

@@ -108,6 +108,27 @@ class Column:
         update.propagate(self.support.row >= 0, self.found.row < 0)
         return update.column()
 
+    def grown(self, graph: Graph, support: Any) -> Column:
+        """The same source after rows were added to train: old rows vote as before, new ones as told.
+
+        `graph` is this one's with the rows added.
+        """
+        supporting = Support.of(graph.train, support)
+        if graph.lists is not None:  # who answered before may be listed no more
+            return Column.of(graph, supporting, radius=self.radius)
+        now, n_asked = supporting.row, len(self.found.row)
+        before = np.full(len(now), NONE, dtype=np.int32)
+        before[: len(self.support.row)] = self.support.row
+        added = (now != before) & (now >= 0)
+        found = Found.nothing(graph.onto.n_nodes)
+        found.row[:n_asked], found.distance[:n_asked] = self.found.row, self.found.distance
+        update = _Update(graph, supporting, self.radius, found)
+        update.drop_stale(np.zeros(len(now), dtype=bool), self.radius if added.any() else np.inf)
+        fresh = np.arange(graph.onto.n_nodes) >= n_asked
+        update.propagate(added, ~fresh)
+        update.propagate(now >= 0, fresh)
+        return update.column()
+
     def _copied(self) -> Found:
         return Found(self.found.row.copy(), self.found.distance.copy())
 
@@ -157,6 +178,9 @@ class _Update:
     def propagate(self, sources: np.ndarray, targets: np.ndarray) -> None:
         """Bring the answers of the targets (a mask) up to date with supporting nodes (a mask)."""
         if not sources.any() or not targets.any():
+            return
+        if self.graph.lists is not None:  # who is not listed is not looked for
+            self._forward(np.flatnonzero(targets).astype(np.int32))
             return
         symmetric = self.graph.onto is self.graph.train
         few = FEW * np.count_nonzero(sources) < np.count_nonzero(targets)

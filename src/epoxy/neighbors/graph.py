@@ -4,6 +4,10 @@ It belongs to the data, not to the sources: which rows a source votes on does no
 list holds its k nearest nodes by (distance, node), in float64 as `metrics` defines it, itself
 included; so every node nearer than the last one listed is in the list, and the distance of the last
 is the *horizon* beyond which the list knows nothing. A list of all nodes has no horizon (inf).
+
+An approximate graph has lists that miss some neighbours, and says how many. Its lists are all there is:
+they have no horizon either, nothing is searched beyond them, and a row with no supporter of a source
+among its neighbours borrows nothing from it.
 """
 
 from __future__ import annotations
@@ -18,8 +22,26 @@ import numpy as np
 from ..errors import ParameterError, VectorError
 from ..progress import Progress, silent
 from . import kernels, store
-from .build import Checkpoint, Made, appended, full_order, rectangle, symmetric
+from .approximate import (
+    NeighbourLists,
+    Recall,
+    Settings,
+    asked_by,
+    build,
+    folder_in,
+    grown_lists,
+)
+from .build import (
+    Checkpoint,
+    Made,
+    appended,
+    asked_again,
+    full_order,
+    rectangle,
+    symmetric,
+)
 from .cells import Cells, Grouping, worth_grouping
+from .points import Points
 from .search_cells import load_cell_loops
 from .space import Space
 
@@ -48,6 +70,7 @@ class Graph:
     distance: np.ndarray  # (n_onto_nodes, width) float64
     k: int | None = None  # as asked for; None was decided by the number of nodes
     cells: Cells | None = None  # of a large space: what spares most of a direct search
+    lists: NeighbourLists | None = None  # of the train rows, where they are approximate
 
     @classmethod
     def build(
@@ -77,23 +100,64 @@ class Graph:
         settings = _Settings(k, cache, budget, checkpoint_seconds, progress)
         return _built(train, onto, None, settings)
 
+    @classmethod
+    def approximate(
+        cls,
+        train: Space,
+        settings: Settings | None = None,
+        *,
+        cache: Path | None = None,
+        progress: Progress = silent,
+    ) -> Graph:
+        """Find most of the nearest rows, and measure how many: for more rows than exact lists suit."""
+        points, chosen = Points.of(train), settings or Settings()
+        folder = None if cache is None else folder_in(Path(cache), points, chosen)
+        lists = build(points, chosen, folder=folder, progress=progress)
+        return cls._listed(train, lists)
+
+    @classmethod
+    def _listed(cls, train: Space, lists: NeighbourLists) -> Graph:
+        graph = cls(train, train, lists.neighbour, lists.distance, lists=lists)
+        _load_loops(graph)
+        return graph
+
+    @property
+    def recall(self) -> Recall | None:
+        """The share of true neighbours that are listed; None where all are."""
+        return None if self.lists is None else self.lists.recall
+
     def queries(
         self, onto: Space, *, cache: Path | None = None, progress: Progress = silent
     ) -> Graph:
         """Another split's rows of the graph: their nearest train rows."""
+        if self.lists is not None:
+            self.train.check_same_dimension(onto)
+            found = asked_by(self.lists, Points.of(onto), progress=progress)
+            return Graph(self.train, onto, *found, lists=self.lists)
         grouping = None if self.cells is None else self.cells.grouping
         return _built(self.train, onto, grouping, _Settings(self.k, cache, progress=progress))
 
     def append(
-        self, vectors: Any, *, cache: Path | None = None, progress: Progress = silent
+        self,
+        vectors: Any,
+        *,
+        whole: np.ndarray | None = None,
+        cache: Path | None = None,
+        progress: Progress = silent,
     ) -> Graph:
-        """The graph of the train rows followed by new ones, equal to one built from scratch."""
+        """The graph of the train rows followed by new ones, equal to one built from scratch.
+
+        Approximate lists are those that the same centres give; from scratch others are learned.
+        """
         if self.onto is not self.train:
             raise ParameterError(
                 "rows are appended to the graph of the train split; "
                 "append there and ask it for the queries again"
             )
-        grown = self.train.append(vectors)
+        grown = self.train.append(vectors, whole)
+        if self.lists is not None:
+            more = grown_lists(self.lists, Points.of(grown), progress=progress)
+            return Graph._listed(grown, more)
         if self.is_full:  # its lists would have to grow too; a graph this small is quickly made
             return Graph.build(grown, self.k, cache=cache, progress=progress)
         made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
@@ -104,6 +168,15 @@ class Graph:
         if cache is not None:
             _write(Path(cache) / _file_name(grown, grown, self.width), graph)
         return graph
+
+    def asking(self, grown: Graph, *, cache: Path | None = None) -> Graph:
+        """The same split's rows, asking train after rows were added to it; `grown` is train's graph."""
+        if grown.lists is not None or grown.width != self.width or self.is_full:
+            return grown.queries(self.onto, cache=cache)
+        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
+        grouping = None if grown.cells is None else grown.cells.grouping
+        made = asked_again(grown.train, self.onto, made, self.train.n_nodes, grouping)
+        return _graph(grown.train, self.onto, made, grouping, self.k)
 
     @property
     def width(self) -> int:
@@ -118,7 +191,7 @@ class Graph:
     @cached_property
     def horizon(self) -> np.ndarray:
         """Per node: every train node nearer than this is listed; (n_onto_nodes,) float64."""
-        if self.is_full:
+        if self.is_full or self.lists is not None:
             return np.full(len(self.distance), np.inf)
         return self.distance[:, -1].copy()
 

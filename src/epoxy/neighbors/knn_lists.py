@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,14 @@ class Lists:
 
     def push(self, tile: np.ndarray, block: slice, start: int, keep: int) -> None:
         """Offer a tile to the lists of its rows; its first column is node `start`."""
-        list_kernels.push(tile, tile.view(np.uint32), start, self.part(block), keep)
+        self._push(tile, self.part(block), start, keep, np.arange(len(tile)))
+
+    def push_some(self, tile: np.ndarray, mine: np.ndarray, start: int) -> None:
+        """The same for lists that do not follow each other: tile row r is about list `mine[r]`."""
+        self._push(tile, self.part(slice(None)), start, self.keep, mine)
+
+    def _push(self, tile: np.ndarray, part: Any, start: int, keep: int, mine: np.ndarray) -> None:
+        list_kernels.push(tile, tile.view(np.uint32), start, part, keep, mine)
 
     def keep_after(self, share: float) -> int:
         """How many of a random `share` of all nodes to keep so that `keep` of all will be found."""

@@ -49,19 +49,20 @@ def _push(lists: Any, row: Any, key: Any, keep: Any) -> None:
 
 
 @compiled
-def push(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> None:
+def push(tile: Any, bits: Any, start: int, lists: Any, keep: int, mine: Any) -> None:
     """Offer every tile entry to its row's list; `start` is the name of the tile's first column.
 
-    A full list keeps its best `keep` and raises the floor to the worst of them. A counted pre-filter
-    over `CHUNK` entries keeps the branches off the common path (0.07 ns per entry).
+    Tile row r is about list `mine[r]`. A full list keeps its best `keep` and raises the floor to the
+    worst of them. A counted pre-filter over `CHUNK` entries keeps the branches off the common path
+    (0.07 ns per entry).
     """
     floor, most = lists[2], U(keep)
     width = tile.shape[1]
     position = np.empty(CHUNK + 1, np.uint32)
     for r in range(len(tile)):
-        row = U(r)
+        row, to = U(r), U(mine[r])
         for c in range(0, width, CHUNK):
-            column, least = U(c), floor[row]
+            column, least = U(c), floor[to]
             above = np.int32(0)
             size = min(CHUNK, width - c)
             if size == CHUNK:  # a constant trip count vectorises, a variable one does not
@@ -75,9 +76,9 @@ def push(tile: Any, bits: Any, start: int, lists: Any, keep: int) -> None:
                 found += U(1) if tile[row, column + U(at)] > least else U(0)
             for hit in range(found):
                 spot = column + U(position[U(hit)])
-                if tile[row, spot] > floor[row]:  # the floor may have risen within the chunk
+                if tile[row, spot] > floor[to]:  # the floor may have risen within the chunk
                     key = (_order(bits[row, spot]) << U(32)) | (U(start) + spot)
-                    _push(lists, row, key, most)
+                    _push(lists, to, key, most)
 
 
 @compiled

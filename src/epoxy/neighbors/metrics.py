@@ -36,10 +36,8 @@ class Cosine:
 
     name: str = "cosine"
 
-    def operands(
-        self, vectors: np.ndarray, squared_norm: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Float32 (n, d') matrices L and R whose products L[i]·R[j] are scores: unit vectors, twice."""
+    def check(self, squared_norm: np.ndarray) -> None:
+        """Refuse vectors of zeros."""
         zero = np.flatnonzero(squared_norm == 0)
         if len(zero):
             raise VectorError(
@@ -47,6 +45,11 @@ class Cosine:
                 f"distance, first rows {zero[:5].tolist()}; "
                 "embed those rows again, drop them from every split, or use metric='euclidean'"
             )
+
+    def operands(
+        self, vectors: np.ndarray, squared_norm: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Float32 (n, d') matrices L and R whose products L[i]·R[j] are scores: unit vectors, twice."""
         norm = np.sqrt(squared_norm)
         unit = np.empty_like(vectors)
         np.divide(vectors, norm[:, None], out=unit, casting="same_kind")
@@ -71,10 +74,8 @@ class Euclidean:
 
     name: str = "euclidean"
 
-    def operands(
-        self, vectors: np.ndarray, squared_norm: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Two more columns carry the norms: [x, 1, −|x|²/2] against [z, −|z|²/2, 1]."""
+    def check(self, squared_norm: np.ndarray) -> None:
+        """Refuse vectors whose squares float32 cannot hold."""
         if len(squared_norm) and squared_norm.max() > 1e36:
             longest = int(np.argmax(squared_norm))
             raise VectorError(
@@ -82,6 +83,11 @@ class Euclidean:
                 "long for float32 arithmetic under euclidean distance; "
                 "divide all vectors by a constant"
             )
+
+    def operands(
+        self, vectors: np.ndarray, squared_norm: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Two more columns carry the norms: [x, 1, −|x|²/2] against [z, −|z|²/2, 1]."""
         n, dimension = vectors.shape
         left = np.empty((n, dimension + 2), dtype=np.float32)
         left[:, :dimension] = vectors

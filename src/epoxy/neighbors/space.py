@@ -43,23 +43,41 @@ class Space:
     node: np.ndarray  # (n_rows,) int32, the node of each row
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
     squared_norm: np.ndarray  # (n_nodes,) float64
-    left: np.ndarray = field(repr=False)  # (n_nodes, d') float32, see Metric.operands
-    right: np.ndarray = field(repr=False)  # (n_nodes, d') float32; left[i]·right[j] is a score
+    hashed: np.ndarray = field(repr=False)  # (n_rows,) uint64, of the rows' bytes
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = _fixed(as_float32(vectors))
-        measure = metric_named(metric)
-        node, first = _group_equal_rows(raw)
-        distinct = raw if len(first) == len(raw) else _fixed(raw[first])
-        squared_norm = _squared_norms(distinct)
+        self._make(raw, metric_named(metric), row_hashes(raw), np.empty(0))
+
+    def _make(self, raw: np.ndarray, metric: Metric, hashed: np.ndarray, norms: np.ndarray) -> None:
+        """Group the rows, and measure nodes beyond those whose squared norms are known."""
+        node, first = group_equal_rows(raw, hashed)
+        squared = np.concatenate([norms, _squared_norms(raw, first[len(norms) :])])
         try:
-            left, right = measure.operands(distinct, squared_norm)
+            metric.check(squared)
         except VectorError:
-            if distinct is not raw:  # say it again with the user's row numbers
-                measure.operands(raw, squared_norm[node])
+            metric.check(squared[node])  # say it again with the user's row numbers
             raise
-        known = raw, measure, node, first, squared_norm, left, right
+        known = raw, metric, node, first, squared, hashed
         vars(self).update(zip(type(self).__annotations__, known, strict=True))
+
+    @cached_property
+    def operands(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Metric.operands`; made when first multiplied, because they take as much as vectors."""
+        whole = self.n_nodes == len(self)
+        return self.metric.operands(
+            self.vectors if whole else self.vectors[self.first], self.squared_norm
+        )
+
+    @property
+    def left(self) -> np.ndarray:
+        """(n_nodes, d') float32; left[i]·right[j] is a score."""
+        return self.operands[0]
+
+    @property
+    def right(self) -> np.ndarray:
+        """(n_nodes, d') float32; the same array as left where that is equal."""
+        return self.operands[1]
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -103,15 +121,9 @@ class Space:
     def node_distances(self, nodes: np.ndarray, other: Space, others: np.ndarray) -> np.ndarray:
         """The defined (float64) distances of pairs of nodes."""
         pairs = self.vectors, other.vectors, self.first[nodes], other.first[others]
-        if self.metric.name == "euclidean":
-            squares: np.ndarray = kernels.pair_squares(*pairs)
-            np.sqrt(squares, out=squares)
-            return squares
-        cosine: np.ndarray = kernels.pair_dots(*pairs)
-        cosine /= np.sqrt(self.squared_norm[nodes] * other.squared_norm[others])
-        np.subtract(1.0, cosine, out=cosine)
-        np.maximum(0.0, cosine, out=cosine)
-        return cosine
+        return pair_distances(
+            self.metric, *pairs, self.squared_norm[nodes], other.squared_norm[others]
+        )
 
     def check_same_dimension(self, other: Space) -> None:
         """Refuse to compare what cannot be compared."""
@@ -126,15 +138,53 @@ class Space:
                 f"{other.metric.name}; build both with the same metric"
             )
 
-    def append(self, vectors: Any) -> Space:
-        """The same rows followed by new ones; old rows and nodes keep their numbers."""
+    def append(self, vectors: Any, whole: np.ndarray | None = None) -> Space:
+        """The same rows followed by new ones; old rows and nodes keep their numbers.
+
+        `whole` is all of them in one array, where there is one already.
+        """
         more = as_float32(vectors)
         if more.shape[1] != self.dimension:
             raise VectorError(
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
-        return Space(np.concatenate([self.vectors, more]), self.metric.name)
+        raw = _fixed(np.concatenate([self.vectors, more]) if whole is None else whole)
+        grown = object.__new__(Space)
+        hashed = np.concatenate([self.hashed, row_hashes(more)])
+        grown._make(raw, self.metric, hashed, self.squared_norm)
+        if "operands" in vars(self):
+            grown._add_operands(self.operands)
+        return grown
+
+    def _add_operands(self, old: tuple[np.ndarray, np.ndarray]) -> None:
+        """Operands of the first nodes are known: make those of the others."""
+        fresh = slice(len(old[0]), None)
+        new = self.metric.operands(self.vectors[self.first[fresh]], self.squared_norm[fresh])
+        left = np.concatenate([old[0], new[0]])
+        right = left if old[1] is old[0] else np.concatenate([old[1], new[1]])
+        vars(self)["operands"] = (left, right)
+
+
+def pair_distances(
+    metric: Metric,
+    x: np.ndarray,
+    z: np.ndarray,
+    rows: np.ndarray,
+    others: np.ndarray,
+    x_squared: np.ndarray,
+    z_squared: np.ndarray,
+) -> np.ndarray:
+    """The defined (float64) distances of pairs (x[rows[p]], z[others[p]]) with their squared norms."""
+    if metric.name == "euclidean":
+        squares: np.ndarray = kernels.pair_squares(x, z, rows, others)
+        np.sqrt(squares, out=squares)
+        return squares
+    cosine: np.ndarray = kernels.pair_dots(x, z, rows, others)
+    cosine /= np.sqrt(x_squared * z_squared)
+    np.subtract(1.0, cosine, out=cosine)
+    np.maximum(0.0, cosine, out=cosine)
+    return cosine
 
 
 def _fixed(vectors: np.ndarray) -> np.ndarray:
@@ -144,32 +194,50 @@ def _fixed(vectors: np.ndarray) -> np.ndarray:
     return view
 
 
-def _squared_norms(vectors: np.ndarray) -> np.ndarray:
-    """|x|² of each row in float64."""
-    rows = np.arange(len(vectors), dtype=np.int32)
+def _squared_norms(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """|x|² of some rows in float64."""
     squared: np.ndarray = kernels.pair_dots(vectors, vectors, rows, rows)
     return squared
 
 
-def _group_equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's node, and each node's lowest row; equal means equal bytes."""
-    n = len(raw)
-    hashed = _row_hashes(raw)
-    order = np.argsort(hashed, kind="stable")  # stable: equal hashes stay in row order
-    fresh = np.ones(n, dtype=bool)
-    fresh[1:] = hashed[order[1:]] != hashed[order[:-1]]
+def group_equal_rows(
+    raw: np.ndarray, hashed: np.ndarray, kept: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's node, and each node's lowest row; equal means equal bytes.
+
+    `hashed` are the rows' hashes. With `kept`, ascending, other rows are left out: their node is −1.
+    """
+    rows = np.arange(len(raw)) if kept is None else kept
+    mine = hashed if kept is None else hashed[kept]
+    order = np.argsort(mine, kind="stable")  # stable: equal hashes stay in row order
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = mine[order[1:]] != mine[order[:-1]]
     group = np.cumsum(fresh) - 1
     lowest = order[fresh]
     repeated = np.flatnonzero(~fresh)
-    if len(repeated):
-        same = raw[order[repeated]].view(np.uint32) == raw[lowest[group[repeated]]].view(np.uint32)
-        if not same.all():  # two different rows share a hash: compare the bytes themselves
-            return _group_by_bytes(raw)
-    return _number_by_first_row(order, group, lowest)
+    if _same_bytes(raw, rows[order[repeated]], rows[lowest[group[repeated]]]):
+        number, first = _number_by_first_row(order, group, lowest)
+    else:  # two different rows share a hash: compare the bytes themselves
+        number, first = _group_by_bytes(raw if kept is None else raw[kept])
+    if kept is None:
+        return number, first
+    node = np.full(len(raw), -1, dtype=np.int32)
+    node[kept] = number
+    return node, kept[first].astype(np.int32)
+
+
+def _same_bytes(raw: np.ndarray, rows: np.ndarray, others: np.ndarray) -> bool:
+    """Whether each row is equal to its other, looked at in blocks."""
+    block = max(1, 2**22 // raw.shape[1])
+    for start in range(0, len(rows), block):
+        one, other = raw[rows[start : start + block]], raw[others[start : start + block]]
+        if not np.array_equal(one.view(np.uint8), other.view(np.uint8)):
+            return False
+    return True
 
 
 def _group_by_bytes(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    whole = raw.view(np.dtype((np.void, raw.shape[1] * 4))).ravel()
+    whole = raw.view(np.dtype((np.void, raw.shape[1] * raw.itemsize))).ravel()
     _, lowest, group = np.unique(whole, return_index=True, return_inverse=True)
     return _number_by_first_row(np.arange(len(raw)), group, lowest)
 
@@ -185,7 +253,7 @@ def _number_by_first_row(
     return node, lowest[by_first].astype(np.int32)
 
 
-def _row_hashes(raw: np.ndarray) -> np.ndarray:
+def row_hashes(raw: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each row's bytes; equality is checked afterwards."""
     factors = np.random.default_rng(20).integers(1, 2**63, raw.shape[1], dtype=np.uint64) | 1
     hashed = np.empty(len(raw), dtype=np.uint64)

@@ -37,8 +37,8 @@ def _fill(place: Path, arrays: dict[str, np.ndarray]) -> None:
         pack(arrays, file)
 
 
-def load(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
-    """The named arrays, or None where the file is missing or damaged."""
+def load(path: Path, names: tuple[str, ...] | None) -> dict[str, np.ndarray] | None:
+    """The named arrays (None: all of them), or None where the file is missing or damaged."""
     if not path.exists():
         return None
     try:

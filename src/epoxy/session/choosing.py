@@ -10,7 +10,7 @@ Rows to score are drawn at random.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,11 +50,14 @@ class Suggestion:
     number: int  # through all splits, train rows first
 
 
-def suggest(session: SessionVerbs, n: int, purpose: str, seed: int) -> tuple[Suggestion, ...]:
-    """At most `n` rows for one purpose."""
+def suggest(
+    session: SessionVerbs, n: int, purpose: str, seed: int, among: Sequence[int] | None = None
+) -> tuple[Suggestion, ...]:
+    """At most `n` rows for one purpose, of those whose numbers are `among`."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ParameterError(f"n is how many rows to suggest, got {n!r:.60}; give a whole number")
-    chooser = Chooser(session, seed)
+    places = None if among is None else {session.place(each) for each in among}
+    chooser = Chooser(session, seed, places)
     if purpose == "mix":
         return chooser.mix(int(n))
     if purpose not in PURPOSES:
@@ -65,8 +68,8 @@ def suggest(session: SessionVerbs, n: int, purpose: str, seed: int) -> tuple[Sug
 class Chooser:
     """One call's choice of rows; no row twice."""
 
-    def __init__(self, session: SessionVerbs, seed: int) -> None:
-        self.session, self.seed = session, seed
+    def __init__(self, session: SessionVerbs, seed: int, among: set[Place] | None = None) -> None:
+        self.session, self.seed, self.among = session, seed, among
         self.outcome, self.names = session.outcome, session.state.names
         self.workspace = self.outcome.workspace
         self.labels = self.workspace.labels
@@ -93,7 +96,7 @@ class Chooser:
                 break
             at, row = place
             missing = self.labels.y[at][row] == ABSTAIN or self.labels.wrong[at][row] > 0
-            if missing and place not in self.taken:
+            if missing and place not in self.taken and self._asked(place):
                 reason = (
                     f"drawn at random, number {count:,} of {len(self.names.order):,} in the order "
                     "of this project: scores rest on such rows"
@@ -158,7 +161,8 @@ class Chooser:
     def check(self, n: int) -> list[Suggestion]:
         """Hand labels that look wrong, worst first, and then rows where a source looks wrong."""
         self._need_model()
-        found = [self._suspect(place) for place in suspects(self.outcome)[:n]]
+        doubted = [place for place in suspects(self.outcome) if self._asked(place)]
+        found = [self._suspect(place) for place in doubted[:n]]
         return found + self._doubtful(n - len(found))
 
     def _suspect(self, place: Place) -> Suggestion:
@@ -213,10 +217,12 @@ class Chooser:
         for at, row in self.taken:
             if at == TRAIN:
                 worth[row] = 0.0
+        field = self._field
+        told = field.total(worth)  # of all rows, whoever may be asked about
+        worth = self._worth_asking(worth)
         if n <= 0 or not worth.any():
             return []
-        field = self._field
-        left = field.begin(worth)
+        left = field.begin(worth, told)
         if field.graph is not None:
             field.tell(left, self.labels.rows[TRAIN])
         found = []
@@ -229,6 +235,18 @@ class Chooser:
             found.append(self._made((TRAIN, row), purpose, reason, purpose))
             worth[row] = 0.0
             field.take(left, node)
+        return found
+
+    def _asked(self, place: Place) -> bool:
+        return self.among is None or place in self.among
+
+    def _worth_asking(self, worth: np.ndarray) -> np.ndarray:
+        """Worth of the rows that may be asked about, nothing of others."""
+        if self.among is None:
+            return worth
+        found = np.zeros_like(worth)
+        rows = [row for at, row in self.among if at == TRAIN]
+        found[rows] = worth[rows]
         return found
 
     @cached_property
@@ -279,12 +297,17 @@ class _Field:
         self.shake = 1 + 1e-9 * np.random.default_rng(seed).random(self.n_nodes)
         self.gain: np.ndarray | None = None
 
-    def begin(self, worth: np.ndarray) -> np.ndarray:
-        """The worth of each distinct vector: that of its rows together, of which much is to be told."""
+    def total(self, worth: np.ndarray) -> np.ndarray:
+        """The worth of each distinct vector: that of its rows together."""
+        kept = self.node >= 0
+        return np.bincount(self.node[kept], worth[kept], self.n_nodes)
+
+    def begin(self, worth: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """What is to be told of each vector, `total`, where rows with a `worth` may be asked about."""
         kept = self.node >= 0
         self.gain, self.most = None, np.zeros(self.n_nodes)
         np.maximum.at(self.most, self.node[kept], worth[kept])
-        return np.bincount(self.node[kept], worth[kept], self.n_nodes)
+        return total
 
     def tell(self, left: np.ndarray, rows: np.ndarray) -> None:
         """Take off what is known from rows that have a label."""
@@ -295,8 +318,9 @@ class _Field:
     def best(self, left: np.ndarray) -> int | None:
         """The vector whose label would tell most; None where there is nothing left to tell."""
         if self.graph is None:
-            top = int((left * self.shake).argmax())
-            return top if left[top] > 0 else None
+            gain = left * self.shake * (self.most > 0)
+            top = int(gain.argmax())
+            return top if gain[top] > 0 else None
         if self.gain is None:
             self.gain = (self.weight * left[self.near]).sum(axis=1) * self.most * self.shake
             self.gain[left <= 0] = 0.0

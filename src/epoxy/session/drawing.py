@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +25,22 @@ _KEY = b"epoxy: rows drawn at random"
 def drawing_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
     """All rows in the order in which they are drawn."""
     digests = b"".join(
-        hashlib.blake2b(
-            f"{file}\n{name}".encode("utf-8", "surrogatepass"), digest_size=8, key=_KEY
-        ).digest()
-        for file, names in zip(files, ids)
-        for name in names.tolist()
+        _digest(file, name) for file, names in zip(files, ids) for name in names.tolist()
     )
     at = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
     row = np.concatenate([np.arange(len(each)) for each in ids])
     order = np.argsort(np.frombuffer(digests, dtype=">u8"), kind="stable")
     return list(zip(at[order].tolist(), row[order].tolist()))
+
+
+def drawing_digest(file: str, name: Any) -> int:
+    """Where a row stands in the order: rows are drawn from the least number on."""
+    return int.from_bytes(_digest(file, name), "big")
+
+
+def _digest(file: str, name: Any) -> bytes:
+    whole = f"{file}\n{name}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=8, key=_KEY).digest()
 
 
 def with_drawn(labels: HandLabels, order: Sequence[Place]) -> HandLabels:

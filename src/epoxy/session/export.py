@@ -64,7 +64,7 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
     outcome = session.canonical()
     if outcome.problem:
         raise NotIdentifiable(outcome.problem)
-    classes, order = np.asarray(session.classes), _order(session)
+    order = _order(session)
     every = range(len(outcome.proba)) if session.rows_of_one_file else (TRAIN,)
 
     def gathered(per_split: Callable[[int], np.ndarray]) -> np.ndarray:
@@ -78,15 +78,8 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
     labels = workspace.labels
     given = gathered(lambda at: labels.y[at])
     truth = gathered(lambda at: np.where(labels.wrong[at] == 0, labels.y[at], ABSTAIN))
-    columns: dict[str, Any] = {
-        "id": gathered(lambda at: np.asarray(workspace.splits[at].ids)),
-        "label": classes[label],
-        "probability": proba[np.arange(len(label)), label],
-    }
-    columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}
-    columns |= {"votes": own, "lent_votes": both - own, "hand_labelled": given != ABSTAIN}
-    names = [None if each == ABSTAIN else session.classes[each] for each in truth.tolist()]
-    columns["truth"] = pa.array(names, pa.string())
+    ids = gathered(lambda at: np.asarray(workspace.splits[at].ids))
+    columns = label_columns(session.classes, ids, proba, label, (own, both - own), given, truth)
     for name in more:
         if name in columns:
             raise ParameterError(
@@ -94,6 +87,30 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
             )
         columns[name] = _given(session, name, every, order)
     return pa.table(columns)
+
+
+def label_columns(
+    classes: Sequence[str],
+    ids: Any,
+    proba: np.ndarray,
+    label: np.ndarray,
+    votes: tuple[np.ndarray, np.ndarray],
+    given: np.ndarray,
+    truth: np.ndarray,
+) -> dict[str, Any]:
+    """The columns of an export: `votes` counts own votes and lent ones, −1 is no label given, no truth."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {
+        "id": ids,
+        "label": np.asarray(classes)[label],
+        "probability": proba[np.arange(len(label)), label],
+    }
+    columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(classes)}
+    columns |= {"votes": votes[0], "lent_votes": votes[1], "hand_labelled": given != ABSTAIN}
+    names = [None if each == ABSTAIN else classes[each] for each in truth.tolist()]
+    columns["truth"] = pa.array(names, pa.string())
+    return columns
 
 
 def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray) -> Any:

@@ -73,7 +73,7 @@ class Folder:
         latest: dict[tuple[str, ...], Edit] = {}
         for record in self.store.records():
             self.store.seen = record.number
-            for edit in _simple(edit_from_json(record.edit)):
+            for edit in simple_edits(edit_from_json(record.edit)):
                 for key in edit.about.touches:
                     latest.pop(key, None)
                     latest[key] = edit
@@ -85,7 +85,7 @@ class Folder:
         edits, words = [], []
         for record in self.store.unseen():
             words.append(record.what)
-            for edit in _simple(edit_from_json(record.edit)):
+            for edit in simple_edits(edit_from_json(record.edit)):
                 for key in edit.about.touches:
                     self.touched[key] = record.number
                 if (usable := self._usable(edit, session.state)) is not None:
@@ -256,12 +256,12 @@ def _alike(source: Source, columns: Sequence[np.ndarray]) -> bool:
     )
 
 
-def _simple(edit: Edit | None) -> list[Edit]:
+def simple_edits(edit: Edit | None) -> list[Edit]:
     """The edits an edit is made of, each about one thing."""
     if edit is None:
         return []
     if isinstance(edit, Several):
-        return [simple for each in edit.edits for simple in _simple(each)]
+        return [simple for each in edit.edits for simple in simple_edits(each)]
     if isinstance(edit, Radii):
         return [replace(edit, radii={name: radius}) for name, radius in edit.radii.items()]
     return [edit]

@@ -40,9 +40,11 @@ class Append(Edit):
                 f"got {list(self.rows.votes.sources)[:8]}"
             )
         grown = before.followed_by(replace_labels(self.rows))
-        near = workspace.near.append(self.rows, apart=engine.apart)
+        near = workspace.near.append(self.rows, grown, apart=engine.apart)
         sources = tuple(
-            replace(source, loans=near.lend((column_of(grown, at), *source.own[1:])))
+            replace(
+                source, loans=near.lend_more((column_of(grown, at), *source.own[1:]), source.loans)
+            )
             for at, source in enumerate(workspace.sources)
         )
         records = state.records.grown(self.rows.n_rows)

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..applying import Failure
 from ..engines import engine_of
 from ..errors import EpoxyError
 from ..loans import Neighbourhood
 from ..progress import Progress, bar
-from ..running import Limits, Runner
+from ..running import Limits, Loaded, Runner
 from ..votes import Split, Votes
 from .folder import Folder
 from .project import Project
-from .reading import ProjectRows, read_project, read_vectors, twice
+from .reading import ProjectRows, read_project, read_vectors, ready_made, twice
 from .store import Store
 from .voting import vote, voting
 
@@ -45,11 +46,15 @@ def open_session(
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
-    loaded = runner.load()
+    loaded = runner.load() if project.votes is None else Loaded((), {})
     read = cache(lambda: read_vectors(project, rows, report("embedding")))
     near = cache(lambda: _near(engine_of(model).metric, rows, read()))
     told = report(voting(runner, rows))
-    columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
+    failures: list[Failure] = []
+    if project.votes is not None:
+        columns = ready_made(project, rows)
+    else:
+        columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
     if not columns:
         shown = "; ".join(map(str, failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
@@ -65,6 +70,7 @@ def open_session(
         rows=rows.tables,
         graph=graph,
         cache=project.cache / "neighbours",
+        neighbours=project.neighbours,
         progress=report("finding neighbours"),
         folder=home,
         labels=splits[0] if project.sequence is not None else None,

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
+from ..loans import Neighbours, check_neighbours
+from ..neighbors import Settings
 
 FILE = "epoxy.toml"
 
@@ -23,12 +25,15 @@ _KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         ("file", "id", "label", "dev", "sequence", "position", "chosen", "by"), (str,)
     ),
     "classes": {"names": (list,), "positive": (str,)},
+    "votes": {"file": (str,)},
     "vectors": {
         "encoder": (str,),
         "metric": (str,),
         "column": (str,),
         "mentions": (list,),
         "dev": (str,),
+        "neighbours": (str,),
+        "recall": (int, float),
     },
     "model": {
         "kind": (str,),
@@ -56,6 +61,8 @@ LABEL_MODELS: dict[str, frozenset[str]] = {
     "chain": frozenset({"solve", "length", "balance"}),
 }
 GIBIBYTE = 2**30
+FILES = (".npy", ".parquet")
+"""What vectors come in that were made elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +86,12 @@ class Project:
     positive: str | None = None
     model: str = "fusion"
     dev_vectors: Path | None = None
+    votes: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     labellers: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 60.0
     memory: int = 4 * GIBIBYTE
+    neighbours: Neighbours = "auto"
 
     @classmethod
     def read(cls, folder: str | Path) -> Project:
@@ -133,8 +142,10 @@ class Project:
             positive=classes.get("positive"),
             model=model.get("kind", "fusion"),
             dev_vectors=_beside(home, vectors.get("dev")),
+            votes=_beside(home, raw.get("votes", {}).get("file")),
             options={key: value for key, value in model.items() if key != "kind"},
             labellers=_labellers(raw.get("labellers", {}), path),
+            neighbours=_neighbours(vectors, path),
             seconds=float(limits.get("seconds", 60)),
             memory=int(limits.get("memory", 4) * GIBIBYTE),
             **{
@@ -152,8 +163,14 @@ class Project:
 
         try:
             metric_named(self.metric)
-            if not self.encoder.endswith(".npy") and self.encoder not in ("", "none"):
+            check_neighbours(self.neighbours)
+            if not self.encoder.endswith(FILES) and self.vector_column is None and self.embeds:
                 resolve(self.encoder, cache=False)
+            if self.id is None and (self.votes is not None or self.encoder.endswith(".parquet")):
+                raise StoreError(
+                    "votes and vectors in a Parquet file of their own are joined by id, and [rows] "
+                    'names no id; add id = "…"'
+                )
             if self.positive is not None and self.positive not in self.classes:
                 raise UnknownName.of("class", self.positive, self.classes)
             self.make_model()
@@ -207,6 +224,17 @@ class Project:
         if named is not None or about or name == "chain":
             made = _label_model(name, about, self.classes)
         return Epoxy(made, options.get("radius"), metric=self.metric)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether rows have vectors at all."""
+        return self.encoder not in ("", "none")
+
+    @property
+    def vector_column(self) -> str | None:
+        """The column of the rows that holds their vectors, where there is one."""
+        kind, _, name = self.encoder.partition(":")
+        return name if kind == "column" and name else None
 
     @property
     def encoded(self) -> str | list[str] | None:
@@ -279,9 +307,25 @@ def _labellers(raw: Mapping[str, Any], path: Path) -> dict[str, float]:
     return {name: float(value) for name, value in raw.items()}
 
 
+def _neighbours(vectors: Mapping[str, Any], path: Path) -> Neighbours:
+    """How neighbours are found; a recall is read where they are approximate."""
+    kind: str = vectors.get("neighbours", "auto")
+    if "recall" not in vectors:
+        return kind
+    if kind != "approximate":
+        raise StoreError(
+            f"{path} sets recall under [vectors], which is read only with "
+            'neighbours = "approximate"; add that, or take recall out'
+        )
+    try:
+        return Settings(recall=float(vectors["recall"]))
+    except ParameterError as error:
+        raise StoreError(f"{path}: {error}") from None
+
+
 def _beside(home: Path, value: str | None) -> Path | None:
     return None if value is None else home / value
 
 
 def _encoder(home: Path, encoder: str) -> str:
-    return str(home / encoder) if encoder.endswith(".npy") else encoder
+    return str(home / encoder) if encoder.endswith(FILES) else encoder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,17 @@ from typing import Any
 import numpy as np
 
 from ..encoders import embed
-from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName
+from ..errors import (
+    AlignmentError,
+    EpoxyError,
+    LabelError,
+    StoreError,
+    UnknownName,
+    VectorError,
+    VoteError,
+)
 from ..progress import Progress
+from ..votes import ABSTAIN
 from .project import Project
 from .records import Place
 from .rows_files import label_of, read_rows
@@ -73,15 +83,15 @@ def read_project(project: Project) -> ProjectRows:
     """
     table = read_rows(project.rows, "check the path under [rows]")
     apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
-    _check_columns(project, table, apart)
-    labels = _labels(table, project, project.rows)
+    check_columns(project, table, apart)
+    labels = labels_in(table, project, project.rows)
     if apart is not None:
         tables: tuple[Any, ...] = (table, apart)
         positions: tuple[np.ndarray, ...] = (
             np.arange(table.num_rows),
             np.arange(apart.num_rows),
         )
-        truth: tuple[Any, ...] = (None, _labels(apart, project, project.dev or project.rows))
+        truth: tuple[Any, ...] = (None, labels_in(apart, project, project.dev or project.rows))
         files: tuple[str, ...] = (ROWS_FILE, DEV_FILE)
     elif project.sequence is not None:
         tables, positions, files = (table,), (np.arange(table.num_rows),), (ROWS_FILE,)
@@ -98,6 +108,17 @@ def read_project(project: Project) -> ProjectRows:
         positions, files = positions[:used], (ROWS_FILE, ROWS_FILE)[:used]
         tables = tuple(table.take(each) for each in positions)
         truth = (None, labels[is_dev])[:used]
+    return named_rows(project, files, tables, positions, truth)
+
+
+def named_rows(
+    project: Project,
+    files: tuple[str, ...],
+    tables: tuple[Any, ...],
+    positions: tuple[np.ndarray, ...],
+    truth: tuple[Any, ...],
+) -> ProjectRows:
+    """Tables of rows with their names, which are checked, and all that is told of how they were labelled."""
     ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
     _check_ids(project, files, ids)
     return ProjectRows(
@@ -113,9 +134,15 @@ def read_project(project: Project) -> ProjectRows:
     )
 
 
-def _check_columns(project: Project, table: Any, apart: Any) -> None:
-    """Every column that epoxy.toml names is there; labels are where they are read from."""
-    needed = (project.id, project.column, project.sequence, project.position, *project.mentions)
+def check_columns(project: Project, table: Any, apart: Any) -> None:
+    """Every column that epoxy.toml names is there; labels are where they are read from.
+
+    A table is anything with `column_names`.
+    """
+    needed = (
+        *(project.id, project.column, project.sequence, project.position),
+        *(project.vector_column, *project.mentions),
+    )
     labelled = (project.label, project.chosen, project.by)
     places: list[tuple[Any, Path | None, tuple[str | None, ...]]]
     places = [(table, project.rows, (*needed, *(labelled if apart is None else ())))]
@@ -191,10 +218,15 @@ def read_vectors(
     project: Project, rows: ProjectRows, progress: Progress
 ) -> list[np.ndarray | None]:
     """A vector per row of every split, or None where the project has none."""
-    if project.encoder in ("", "none"):
+    if not project.embeds:
         return [None] * len(rows.tables)
     if project.encoder.endswith(".npy"):
         return _vectors_from_files(project, rows)
+    if project.vector_column is not None:
+        name = project.vector_column
+        return [vectors_in(each.column(name), name) for each in rows.tables]
+    if project.encoder.endswith(".parquet"):
+        return _vectors_by_id(project, rows)
     found: list[np.ndarray | None] = list(
         embed(
             project.encoder,
@@ -230,6 +262,132 @@ def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray 
     return [loaded[0][each] for each in rows.positions]
 
 
+def _vectors_by_id(project: Project, rows: ProjectRows) -> list[np.ndarray | None]:
+    """Vectors in a Parquet file of their own, joined by id."""
+    table = read_rows(project.encoder, "check encoder under [vectors]")
+    name = list_column(table.schema, project.encoder)
+    vectors = vectors_in(table.column(name), name)
+    places = ids_in(table, project, project.encoder)
+    return [vectors[joined_by_id(places, ids, project.encoder)] for ids in rows.ids]
+
+
+def ready_made(project: Project, rows: ProjectRows) -> dict[str, tuple[np.ndarray, ...]]:
+    """Votes that came in a Parquet file, joined by id: a column for each source."""
+    assert project.votes is not None
+    table = read_rows(project.votes, "check file under [votes]")
+    places = ids_in(table, project, project.votes)
+    at = [joined_by_id(places, ids, project.votes) for ids in rows.ids]
+    found = {}
+    for name in vote_columns(table.column_names, project, project.votes):
+        votes = votes_in(table.column(name), name, project.classes)
+        found[name] = tuple(np.ascontiguousarray(votes[each]) for each in at)
+    return found
+
+
+def vote_columns(names: Sequence[str], project: Project, file: str | Path) -> tuple[str, ...]:
+    """The sources that voted in a file: all columns but the id."""
+    found = tuple(name for name in names if name != project.id)
+    if not found:
+        raise StoreError(f"{file} has no column of votes; write one for each source")
+    return found
+
+
+def votes_in(column: Any, source: str, classes: tuple[str, ...]) -> np.ndarray:
+    """A column of class indices or class names as votes; null and −1 abstain."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type):
+        found = pc.fill_null(column, ABSTAIN).to_numpy()
+    else:
+        at = pc.index_in(column.cast(pa.string()), value_set=pa.array(classes))
+        unknown = pc.and_(pc.is_null(at), pc.is_valid(column))
+        if pc.any(unknown).as_py():
+            first = column.filter(unknown)[0].as_py()
+            raise VoteError(
+                f"source {source!r} votes {first!r}; expected one of {list(classes)} or null"
+            )
+        found = pc.fill_null(at, ABSTAIN).to_numpy()
+    if len(found) and (found.min() < ABSTAIN or found.max() >= len(classes)):
+        raise VoteError(
+            f"source {source!r} votes with numbers from {found.min()} to {found.max()}; "
+            f"expected −1, or less than {len(classes)}, the number of classes"
+        )
+    return np.asarray(found, dtype=np.int8 if len(classes) <= 127 else np.int16)
+
+
+def list_column(schema: Any, file: str | Path) -> str:
+    """The one column of a file that holds vectors."""
+    import pyarrow as pa
+
+    kinds = (pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list)
+    found = [each.name for each in schema if any(kind(each.type) for kind in kinds)]
+    if len(found) != 1:
+        raise VectorError(
+            f"{file} has {len(found)} columns of lists ({found}); write one, with the vectors"
+        )
+    return str(found[0])
+
+
+def ids_in(table: Any, project: Project, file: str | Path) -> dict[str, int]:
+    """Where each id stands in a table; refuses ids that repeat."""
+    if project.id not in table.column_names:
+        raise UnknownName.of(f"column of {file}", str(project.id), table.column_names)
+    names = [str(each) for each in table.column(project.id).to_pylist()]
+    found = {name: at for at, name in enumerate(names)}
+    if len(found) < len(names):
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        raise AlignmentError(
+            f"{file} names {len(twice)} rows twice in its column {project.id!r}: {twice[:5]}; "
+            "give every row an id of its own"
+        )
+    return found
+
+
+def joined_by_id(places: Mapping[str, int], ids: np.ndarray, file: str | Path) -> np.ndarray:
+    """Where the rows with these ids stand in another table."""
+    names = [str(each) for each in ids.tolist()]
+    lost = [name for name in names if name not in places]
+    if lost:
+        raise AlignmentError(
+            f"{file} has no row for {len(lost)} ids of the rows: {lost[:5]}; "
+            "write one for every row, under the same id"
+        )
+    return np.array([places[name] for name in names], dtype=np.intp)
+
+
+def vectors_in(column: Any, name: str) -> np.ndarray:
+    """An Arrow column of lists of equal length as float32 vectors."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        raise VectorError(
+            f"column {name!r} has {column.null_count} rows without a vector; embed them"
+        )
+    if isinstance(column, pa.ChunkedArray):
+        parts = [vectors_in(chunk, name) for chunk in column.chunks]
+        if len({each.shape[1] for each in parts}) > 1:
+            raise VectorError(
+                f"column {name!r} has vectors of different lengths; embed all rows alike"
+            )
+        return np.concatenate(parts)
+    kind = column.type
+    fixed = pa.types.is_fixed_size_list(kind)
+    if not (fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise VectorError(f"column {name!r} holds {kind}, not vectors; write lists of numbers")
+    lengths = [kind.list_size] if fixed else pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(lengths) > 1:
+        raise VectorError(f"column {name!r} has vectors of different lengths; embed all rows alike")
+    values = column.flatten()
+    if values.null_count:
+        raise VectorError(
+            f"column {name!r} has vectors with missing numbers; embed these rows again"
+        )
+    found = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return np.asarray(found.reshape(len(column), -1))
+
+
 def _loaded(file: Path) -> np.ndarray:
     try:
         return np.asarray(np.load(file, allow_pickle=False))
@@ -239,7 +397,8 @@ def _loaded(file: Path) -> np.ndarray:
         ) from error
 
 
-def _labels(table: Any, project: Project, file: Path) -> np.ndarray:
+def labels_in(table: Any, project: Project, file: Path) -> np.ndarray:
+    """The class of each row by name, None where it is not known."""
     if project.label is None or project.label not in table.column_names:
         return np.full(table.num_rows, None, dtype=object)
     values = [label_of(value) for value in table.column(project.label).to_pylist()]

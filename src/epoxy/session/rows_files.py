@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import FrameError, StoreError, UnknownName
+from ..errors import AlignmentError, FrameError, StoreError, UnknownName
 
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
@@ -16,6 +16,8 @@ def read_rows(path: str | Path, cure: str = "check the path") -> Any:
     import pyarrow as pa
 
     file = Path(path)
+    if file.is_dir():
+        return _read_folder(file, cure)
     readers = {
         ".parquet": _read_parquet,
         ".csv": lambda p: _read_csv(p, ","),
@@ -35,6 +37,42 @@ def read_rows(path: str | Path, cure: str = "check the path") -> Any:
     if table.num_rows == 0:
         raise FrameError(f"{file} has no rows; give at least one row to label")
     return table
+
+
+def _read_folder(folder: Path, cure: str) -> Any:
+    """All Parquet files of a folder, in the order of their names, of one schema."""
+    import pyarrow as pa
+
+    files = parquet_files(folder, cure)
+    tables = [read_rows(each, cure) for each in files]
+    for file, table in zip(files, tables):
+        check_schema(files[0], tables[0].schema, file, table.schema)
+    return pa.concat_tables(each.replace_schema_metadata() for each in tables)
+
+
+def parquet_files(folder: Path, cure: str) -> list[Path]:
+    """The Parquet files below a folder, in the order of their names."""
+    files = sorted(folder.rglob("*.parquet"))
+    if not files:
+        raise FrameError(f"{folder} holds no .parquet file; {cure}")
+    return files
+
+
+def check_schema(first: Path, expected: Any, file: Path, found: Any) -> None:
+    """Refuse parts of a table that have other columns or types than the first."""
+    for name in [*expected.names, *found.names]:
+        kinds = [
+            str(each.field(name).type) if name in each.names else None for each in (expected, found)
+        ]
+        if kinds[0] != kinds[1]:
+            said = [
+                f"no column {name!r}" if kind is None else f"{name!r} of type {kind}"
+                for kind in kinds
+            ]
+            raise AlignmentError(
+                f"parts have different schemas: {first} has {said[0]}, and {file} has {said[1]}; "
+                "write all parts with the same columns and types"
+            )
 
 
 def _check_text(table: Any, file: Path) -> None:

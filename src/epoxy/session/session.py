@@ -20,7 +20,7 @@ import numpy as np
 from ..engines import Engine, Outcome, PaperEngine, engine_of, scores_of
 from ..errors import ParameterError, UnknownName
 from ..extension import Setting
-from ..loans import Neighbourhood
+from ..loans import Neighbourhood, Neighbours
 from ..progress import Progress, silent, waiting
 from ..votes import Split
 from ..weighting import Nearest
@@ -61,6 +61,10 @@ class Session(SessionVerbs):
         is only read.
     cache
         A folder in which neighbours are kept, by content.
+    neighbours
+        "exact", "approximate", or "auto": approximate above 300,000 distinct vectors, where most of the
+        neighbours are found, their share is measured, and rows with no vote of a source among them
+        borrow nothing from it. `neighbors.Settings` sets the recall wanted.
     labels
         The train split with hand labels on its own rows, where rows must stay in their place.
     reliability
@@ -91,6 +95,7 @@ class Session(SessionVerbs):
         rows: Any = None,
         graph: bool = True,
         cache: str | Path | None = None,
+        neighbours: Neighbours = "auto",
         progress: Progress = silent,
         labels: Split | None = None,
         reliability: Mapping[str, float] | None = None,
@@ -116,6 +121,7 @@ class Session(SessionVerbs):
             apart=self._engine.apart,
             graph=graph,
             cache=None if cache is None else Path(cache),
+            found=neighbours,
             progress=progress,
         )
         workspace = Workspace.over(train, dev, near, self._engine.settings(train.votes.sources))

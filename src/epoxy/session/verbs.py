@@ -99,7 +99,14 @@ class SessionVerbs(SessionView):
 
         return browse(self, query)
 
-    def next(self, n: int = 10, purpose: str = "mix", *, seed: int = 0) -> tuple[Suggestion, ...]:
+    def next(
+        self,
+        n: int = 10,
+        purpose: str = "mix",
+        *,
+        seed: int = 0,
+        among: Sequence[int] | None = None,
+    ) -> tuple[Suggestion, ...]:
         """Rows to look at next, each with its reason in words and what to pass as `chosen`.
 
         Parameters
@@ -112,11 +119,13 @@ class SessionVerbs(SessionView):
         seed
             Settles which of rows that would tell the same comes first; what is drawn at random is the
             project's own.
+        among
+            Numbers of the rows to choose from, as `browse` gives them; None for all.
         """
         from .choosing import suggest
 
         with self.lock:
-            return suggest(self, n, purpose, seed)
+            return suggest(self, n, purpose, seed, among)
 
     @property
     def material(self) -> Material:

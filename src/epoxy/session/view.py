@@ -127,6 +127,9 @@ class SessionView:
         """What a person should know of the project's labels, functions and store, in words."""
         off = ", ".join(self.switched_off)
         notes = [f"switched off, and so without a say: {off}"] if off else []
+        recall = self._state.workspace.near.recall
+        if recall is not None:
+            notes.append(f"neighbours are approximate: {recall}")
         if self.folder is None:
             return tuple(notes)
         failures = self.folder.failures

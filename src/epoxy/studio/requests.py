@@ -42,7 +42,8 @@ class Within:
     high: float = 2**31 - 1
 
 
-Row = Annotated[int, Within()]
+_ROWS = Within()
+Row = Annotated[int, _ROWS]
 Count = Annotated[int, Within()]
 Words = Annotated[str, Within(0, TEXT)]
 Name = Annotated[str, Within(1, 500)]
@@ -104,6 +105,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list) or len(value) > MANY:
             raise _wrong(where, value, f"a list of at most {MANY} entries")
         each = get_args(hint)[0]
+        if each == Row and value and set(map(type, value)) == {int}:  # a lasso may hold a million
+            low, high = min(value), max(value)
+            if _ROWS.low <= low and high <= _ROWS.high:
+                return tuple(value)
         return tuple(_value(each, one, f"{where}[{at}]") for at, one in enumerate(value))
     if hint is object:
         return value

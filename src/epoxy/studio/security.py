@@ -16,6 +16,8 @@ anywhere else and runs nothing that is not a file of ours.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import secrets
 from collections.abc import Iterable
@@ -39,6 +41,8 @@ BODY_LIMIT = FRAME_LIMIT = 8 << 20
 """Bytes of a request's body, and of one message on a WebSocket."""
 CONNECTIONS, PATIENCE = 128, 10.0
 """Connections at a time, and seconds to send a whole request or to take an answer."""
+LINGER = 1.0
+"""Seconds in which the rest of a refused request may still come, so that its sender reads the refusal."""
 
 Scope = dict[str, Any]
 
@@ -71,7 +75,7 @@ class Guard:
         try:
             bringing = self.check(scope)
         except Refused as refused:
-            await refuse(scope, send, refused)
+            await refuse(scope, receive, send, refused)
             return
         if bringing:
             await self._welcome(send)
@@ -145,16 +149,36 @@ def safe(send: Any) -> Any:
     return sending
 
 
-async def refuse(scope: Scope, send: Any, refused: Refused) -> None:
-    """Say no: to a WebSocket before it is accepted."""
+async def refuse(scope: Scope, receive: Any, send: Any, refused: Refused) -> None:
+    """Say no: to a WebSocket before it is accepted; to a request before its body, which is then let come.
+
+    A connection closed on bytes that nobody took is reset, and the one who sent them may never see why.
+    """
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": str(refused)[:120]})
         return
-    await answer(safe(send), refused.status, f"{refused}\n".encode(), {"connection": "close"})
+    said = f"{refused}\n".encode()
+    sending = safe(send)
+    await answer(sending, refused.status, said, {"connection": "close"}, more=True)
+    await _let_come(receive)
+    await sending({"type": "http.response.body", "body": b""})
 
 
-async def answer(send: Any, status: int, body: bytes, headers: dict[str, str]) -> None:
-    """A whole answer."""
+async def _let_come(receive: Any) -> None:
+    """Take what is left of a request and forget it, within its limits of size and time."""
+    size, coming = 0, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER):
+            while coming and size <= BODY_LIMIT:
+                message = await receive()
+                size += len(message.get("body", b""))
+                coming = bool(message.get("more_body"))
+
+
+async def answer(
+    send: Any, status: int, body: bytes, headers: dict[str, str], *, more: bool = False
+) -> None:
+    """A whole answer; `more`: its end is sent by whoever asked for it."""
     told = {
         "content-type": "text/plain; charset=utf-8",
         "content-length": str(len(body)),
@@ -162,4 +186,4 @@ async def answer(send: Any, status: int, body: bytes, headers: dict[str, str]) -
     }
     lines = [(name.encode(), value.encode("latin-1")) for name, value in told.items()]
     await send({"type": "http.response.start", "status": status, "headers": lines})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": more})

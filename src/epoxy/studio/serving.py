@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra, StoreError
+from ..workspace import TRAIN
 from . import drafts, showing
 from .picture import Pictures
 from .room import Room
@@ -151,8 +152,10 @@ def texts_of(session: Session) -> list[str] | None:
     if texts is None or texts.column is None:
         return None
     near = session.state.workspace.near
-    rows = near.places[0] if near.places and near.places[0] is not None else range(near.sizes[0])
-    return [texts.text(0, int(row)) for row in rows]
+    places = near.places[TRAIN] if near.places else None
+    rows = range(near.sizes[TRAIN]) if places is None else places.tolist()
+    found = texts.texts(TRAIN)
+    return [found[row] if row < len(found) else "" for row in rows]
 
 
 def _bound(port: int | None) -> socket.socket:

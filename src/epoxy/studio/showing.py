@@ -40,6 +40,7 @@ def state(room: Room) -> dict[str, Any]:
         "comparison": comparison(session),
         "scoring": _scoring(session.scores),
         "covered": covered(outcome),
+        "lends": session.engine.lends,
         "uncertain": _uncertain(outcome),
         "labelled": _labelled(outcome),
         "balance": balance(session),
@@ -66,10 +67,20 @@ def project(session: Session) -> dict[str, Any]:
         "folder": "" if home is None else str(home.project.folder),
         "model": session.engine.name,
         "kind": "image" if image else ("text" if column is not None else "plain"),
-        "columns": [] if texts is None else list(texts.columns),
+        "columns": _text_columns(session),
         "text": column,
         "sequences": session.state.workspace.splits[TRAIN].votes.sequences is not None,
     }
+
+
+def _text_columns(session: Session) -> list[str]:
+    """Columns that words and patterns can be looked for in; ids and labels come last."""
+    home, texts = session.folder, session.texts
+    if home is None or texts is None:
+        return [] if texts is None else list(texts.columns)
+    schema, last = home.rows.tables[TRAIN].schema, (home.project.id, home.project.label)
+    found = [each for each in texts.columns if "string" in str(schema.field(each).type)]
+    return sorted(found or texts.columns, key=lambda each: each in last)
 
 
 def picture(room: Room) -> dict[str, Any]:

@@ -17,22 +17,16 @@ import numpy as np
 from ..errors import EpoxyError, ParameterError, UnknownName
 from ..session import Radii
 from ..session.edits import known
-from . import drafts, showing
+from . import drafts, reading, showing
 from .drafts import SomeRows
 from .frames import Reply
-from .requests import Count, Name, Row, Within, Words, read
+from .requests import Count, Name, Row, Within, read
 from .room import Busy, Page, Room, Superseded
-from .sources import SourceTable, ordered
+from .sources import SourceTable
 
 Setting = Annotated[float, Within(0, 1e6)] | Literal["auto"] | None
-ColourBy = Literal["label", "source", "uncertain", "hand", "novote", "draft"]
-Filter = Literal[
-    "all", "uncertain", "conflict", "novote", "wrong", "hand", "near", "voted", "flipped"
-]
-SourceSort = Literal["file", "name", "coverage", "extended", "own", "lent", "conflicts", "radius"]
-Purpose = Literal["mix", "teach", "score", "cover", "conflict", "check"]
-SHOWN, LOST, MOST_ROWS = 1000, 5, 500
-"""Sources and rows in one answer at most, and rows shown that lose a lent vote."""
+LOST = 5
+"""Rows shown that lose a lent vote."""
 
 
 @dataclass(frozen=True)
@@ -42,37 +36,6 @@ class Message:
     id: Annotated[int, Within(1, 2**53)]
     verb: Name
     body: object = None
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """A request without fields."""
-
-
-@dataclass(frozen=True)
-class Colour:
-    """How this connection colours the map from now on."""
-
-    by: ColourBy
-    source: Name | None = None
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Some lines of the table of sources."""
-
-    find: Words = ""
-    sort: SourceSort = "file"
-    descending: bool = False
-    offset: Count = 0
-    limit: Annotated[int, Within(0, SHOWN)] = 100
-
-
-@dataclass(frozen=True)
-class OneSource:
-    """A source by name."""
-
-    name: Name
 
 
 @dataclass(frozen=True)
@@ -110,35 +73,6 @@ class LabelRow:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A question about rows."""
-
-    find: Words = ""
-    like: Row | None = None
-    filter: Filter = "all"
-    source: Name | None = None
-    selection: tuple[Row, ...] | None = None
-    sort: Literal["unsure", "sure", "file", "like", "distance"] | None = None
-    offset: Count = 0
-    limit: Annotated[int, Within(0, MOST_ROWS)] = 50
-
-
-@dataclass(frozen=True)
-class OneRow:
-    """A row by number."""
-
-    row: Row
-
-
-@dataclass(frozen=True)
-class Next:
-    """What to label next."""
-
-    n: Annotated[int, Within(1, 200)] = 10
-    purpose: Purpose = "mix"
-
-
-@dataclass(frozen=True)
 class Cancel:
     """A job that is not wanted any more."""
 
@@ -150,126 +84,6 @@ class Export:
     """A format."""
 
     kind: Literal["csv", "jsonl", "parquet"]
-
-
-# reading
-
-
-def _state(room: Room, page: Page, body: Nothing) -> Reply:
-    return Reply(showing.state(room))
-
-
-def _picture(room: Room, page: Page, body: Nothing) -> Reply:
-    return Reply(showing.picture(room))
-
-
-def _positions(room: Room, page: Page, body: Nothing) -> Reply:
-    n_rows = room.session.n_rows
-    if room.pictures is None or room.pictures.kind == "none":
-        return Reply({"kind": "none", "total": n_rows}, np.zeros((n_rows, 2), "<f4").tobytes())
-    found = room.pictures.positions(room.session)
-    return Reply({"kind": room.pictures.kind, "total": n_rows}, found.astype("<f4").tobytes())
-
-
-def _colour(room: Room, page: Page, body: Colour) -> Reply:
-    if body.by == "source":
-        if body.source is None:
-            raise ParameterError("the map is coloured by one source; name it: source")
-        known(room.session.state.workspace, body.source)
-    page.by, page.source = body.by, body.source
-    page.marks = room.painted(page)
-    head = {"by": body.by, "source": body.source, "version": room.session.version}
-    return Reply(head, page.marks.tobytes())
-
-
-def _sources(room: Room, page: Page, body: Sources) -> Reply:
-    table = SourceTable(room.session, room.session.outcome)
-    words = body.find.lower().split()
-    found = [
-        each
-        for each in room.session.state.workspace.sources
-        if all(word in each.name.lower() for word in words)
-    ]
-    part = slice(body.offset, body.offset + body.limit)
-    if body.sort == "file":  # no line is made that is not shown
-        chosen = (found[::-1] if body.descending else found)[part]
-        rows = [table.row(each) for each in chosen]
-    else:
-        rows = ordered(list(map(table.row, found)), body.sort, descending=body.descending)[part]
-    lines = [drafts.described(room, row) for row in rows]
-    return Reply({"total": len(found), "sources": lines})
-
-
-def _source(room: Room, page: Page, body: OneSource) -> Reply:
-    source = known(room.session.state.workspace, body.name)
-    row = SourceTable(room.session, room.session.outcome).row(source)
-    return Reply(drafts.detailed(room, drafts.described(room, row)))
-
-
-def _rows(room: Room, page: Page, body: Rows) -> Reply:
-    found = _found(room, page, body)
-    shown = found.rows[body.offset : body.offset + body.limit].tolist()
-    lines = [showing.row_line(room.session, each) for each in shown]
-    return Reply({"total": len(found.rows), "rows": lines, "counts": dict(found.counts)})
-
-
-def _all_rows(room: Room, page: Page, body: Rows) -> Reply:
-    rows = _found(room, page, body).rows
-    return Reply({"total": len(rows)}, np.asarray(rows, dtype="<u4").tobytes())
-
-
-def _found(room: Room, page: Page, body: Rows) -> Any:
-    from ..session.browsing import RowQuery
-
-    selection = None if body.selection is None else np.array(body.selection, dtype=np.int64)
-    query = RowQuery(
-        find=body.find,
-        like=body.like,
-        filter=body.filter,
-        source=body.source,
-        selection=selection,
-        flipped=np.zeros(0, dtype=np.int64) if page.flipped is None else page.flipped,
-        sort=body.sort,
-    )
-    return room.session.browse(query)
-
-
-def _row(room: Room, page: Page, body: OneRow) -> Reply:
-    line = showing.row_line(room.session, body.row, whole=True)
-    cells = {} if room.session.texts is None else room.session.cells(body.row)
-    return Reply(line | {"columns": cells})
-
-
-def _why(room: Room, page: Page, body: OneRow) -> Reply:
-    return Reply(showing.why(room.session, body.row))
-
-
-def _next(room: Room, page: Page, body: Next) -> Reply:
-    found = room.session.next(body.n, body.purpose)
-    rows = []
-    for each in found:
-        line = showing.row_line(room.session, each.number)
-        rows.append(line | {"reason": each.reason, "purpose": each.purpose, "chosen": each.chosen})
-    return Reply({"rows": rows})
-
-
-def _history(room: Room, page: Page, body: Nothing) -> Reply:
-    home = room.session.folder
-    records = [] if home is None else home.store.records()
-    undone = {each.undoes for each in records if each.undoes is not None}
-    edits = []
-    for each in records:
-        scores, flipped = room.scored.get(each.number, (None, None))
-        told = {"number": each.number, "at": _time(each.at), "who": each.who, "what": each.what}
-        told |= {"mine": home is not None and each.who == home.store.who}
-        edits.append(told | {"undone": each.number in undone, "scores": scores, "flipped": flipped})
-    return Reply({"edits": edits})
-
-
-def _time(at: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 # trying
@@ -311,7 +125,7 @@ def _lost(room: Room, source: Any, rows: np.ndarray) -> list[dict[str, Any]]:
     return found
 
 
-def _drop(room: Room, page: Page, body: Nothing) -> Reply:
+def _drop(room: Room, page: Page, body: reading.Nothing) -> Reply:
     page.forget()
     room.show(page)
     return Reply({})
@@ -335,11 +149,11 @@ def _label(room: Room, page: Page, body: LabelRow) -> Reply:
     return _made(session.label(name, body.label, session.names[at], chosen=body.chosen))
 
 
-def _undo(room: Room, page: Page, body: Nothing) -> Reply:
+def _undo(room: Room, page: Page, body: reading.Nothing) -> Reply:
     return _made(room.session.undo())
 
 
-def _redo(room: Room, page: Page, body: Nothing) -> Reply:
+def _redo(room: Room, page: Page, body: reading.Nothing) -> Reply:
     return _made(room.session.redo())
 
 
@@ -347,7 +161,7 @@ def _made(change: Any) -> Reply:
     return Reply(showing.change(change, "studio"))
 
 
-def _tune(room: Room, page: Page, body: Nothing) -> Reply:
+def _tune(room: Room, page: Page, body: reading.Nothing) -> Reply:
     number = room.start_job("tune", lambda progress: str(room.session.tune(progress=progress)))
     return Reply({"job": number})
 
@@ -390,26 +204,30 @@ class Verb:
 
 
 VERBS: dict[str, Verb] = {
-    "state": Verb(Nothing, _state, "Everything but rows and sources."),
-    "picture": Verb(Nothing, _picture, "Which picture of the rows there is."),
-    "positions": Verb(Nothing, _positions, "Where every row is on the map.", binary=True),
-    "colour": Verb(Colour, _colour, "Two bytes for every row.", binary=True),
-    "sources": Verb(Sources, _sources, "Lines of the table of sources."),
-    "source": Verb(OneSource, _source, "All about one source."),
-    "rows": Verb(Rows, _rows, "Rows that match."),
-    "all_rows": Verb(Rows, _all_rows, "Numbers of all rows that match.", binary=True),
-    "row": Verb(OneRow, _row, "One row with all its cells."),
-    "why": Verb(OneRow, _why, "Why a row has its label."),
-    "next": Verb(Next, _next, "Rows to label next."),
-    "history": Verb(Nothing, _history, "Every edit of the project."),
+    "state": Verb(reading.Nothing, reading.state, "Everything but rows and sources."),
+    "picture": Verb(reading.Nothing, reading.picture, "Which picture of the rows there is."),
+    "positions": Verb(
+        reading.Nothing, reading.positions, "Where every row is on the map.", binary=True
+    ),
+    "colour": Verb(reading.Colour, reading.colour, "Two bytes for every row.", binary=True),
+    "sources": Verb(reading.Sources, reading.sources, "Lines of the table of sources."),
+    "source": Verb(reading.OneSource, reading.source, "All about one source."),
+    "rows": Verb(reading.Rows, reading.rows, "Rows that match."),
+    "all_rows": Verb(
+        reading.Rows, reading.all_rows, "Numbers of all rows that match.", binary=True
+    ),
+    "row": Verb(reading.OneRow, reading.row, "One row with all its cells."),
+    "why": Verb(reading.OneRow, reading.why, "Why a row has its label."),
+    "next": Verb(reading.Next, reading.next_rows, "Rows to label next."),
+    "history": Verb(reading.Nothing, reading.history, "Every edit of the project."),
     "try_radius": Verb(TryRadius, _try_radius, "What a radius would change.", newest=True),
-    "drop": Verb(Nothing, _drop, "Try nothing any more."),
+    "drop": Verb(reading.Nothing, _drop, "Try nothing any more."),
     "radius": Verb(Radius, _radius, "Set how far a source lends."),
     "switch": Verb(SwitchSource, _switch, "Switch a source on or off."),
     "label": Verb(LabelRow, _label, "Label a row, or take its label back."),
-    "undo": Verb(Nothing, _undo, "Take the last edit back."),
-    "redo": Verb(Nothing, _redo, "Do an edit again."),
-    "tune": Verb(Nothing, _tune, "Choose radii on the hand labels."),
+    "undo": Verb(reading.Nothing, _undo, "Take the last edit back."),
+    "redo": Verb(reading.Nothing, _redo, "Do an edit again."),
+    "tune": Verb(reading.Nothing, _tune, "Choose radii on the hand labels."),
     "cancel": Verb(Cancel, _cancel, "End a job."),
     "export": Verb(Export, _export, "Write the labels to a file."),
     "select": Verb(SomeRows, _select, "What is selected."),
@@ -417,7 +235,7 @@ VERBS: dict[str, Verb] = {
     "save_function": Verb(drafts.SaveFunction, drafts.save_function, "Write a function."),
     "suggest": Verb(drafts.Suggest, drafts.suggest, "Functions that could be added."),
     "suggest_radius": Verb(SomeRows, drafts.suggest_radius, "A radius for rows like these."),
-    "code": Verb(Nothing, drafts.code, "The file of functions."),
+    "code": Verb(reading.Nothing, drafts.code, "The file of functions."),
     "save_code": Verb(drafts.SaveCode, drafts.save_code, "Write the file of functions."),
 }
 

@@ -2,7 +2,7 @@ import type { ColourBy, Filter } from "../protocol";
 
 /** What a link carries: what is looked at, and the number of the last edit when it was made. */
 export interface Place {
-  tab?: string; colour?: ColourBy; source?: string; row?: number; filter?: Filter; find?: string; at?: number;
+  tab?: string; colour?: ColourBy; source?: string; row?: number; filter?: Filter; find?: string; like?: number; at?: number;
 }
 
 const COLOURS = ["label", "source", "uncertain", "hand", "novote"];
@@ -32,6 +32,7 @@ export function readPlace(fragment: string): Place {
     row: whole("row"),
     filter: known("filter", FILTERS) as Filter | undefined,
     find: fields.get("find")?.slice(0, 400) || undefined,
+    like: whole("like"),
     at: whole("at"),
   };
 }

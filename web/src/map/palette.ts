@@ -8,6 +8,8 @@ const MANY = {
 };
 
 export type Theme = "light" | "dark";
+/** What lies under the points: --bg of the page. */
+export const SURFACE = { light: "#ffffff", dark: "#17181b" };
 export const SHAPES = ["disc", "diamond", "square", "up", "down"] as const;
 export type Shape = (typeof SHAPES)[number];
 

@@ -1,9 +1,9 @@
 import type { ColourBy } from "../protocol";
 import { perPixel, type Camera } from "./camera";
-import { colours, rgb, type Theme } from "./palette";
+import { SURFACE, colours, rgb, type Theme } from "./palette";
 import { FRAGMENT, MODES, PALETTE, VERTEX } from "./shaders";
 
-export const SUBSET_ABOVE = 200_000;
+const SUBSET_ABOVE = 200_000;
 const SUBSET = 100_000;
 
 export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moving: boolean; moved: number; pixels: number }
@@ -18,7 +18,8 @@ export class Points {
   private dressed = "";
 
   constructor(canvas: HTMLCanvasElement, private classes: number) {
-    const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, alpha: true });
+    // opaque: what lies under the canvas need not be painted, nor blended with it
+    const gl = canvas.getContext("webgl2", { antialias: false, alpha: false });
     if (!gl) throw new Error("This browser has no WebGL2, so the map cannot be drawn. Everything else works.");
     this.gl = gl;
     this.build();
@@ -52,6 +53,11 @@ export class Points {
     this.total = total;
   }
 
+  /** Whether there are so many rows that a part stands for all while something moves. */
+  get hasSubset(): boolean {
+    return this.total > SUBSET_ABOVE;
+  }
+
   setMarks(marks: Uint8Array): void {
     this.fill("mark", marks, 2);
   }
@@ -63,7 +69,7 @@ export class Points {
   draw(camera: Camera, look: Look): void {
     const { gl, where } = this;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
-    gl.clearColor(0, 0, 0, 0);
+    gl.clearColor(...rgb(SURFACE[look.theme]), 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     if (!this.total) return;
     this.dress(look.theme);
@@ -76,7 +82,7 @@ export class Points {
     gl.uniform1i(where.selecting, look.selecting ? 1 : 0);
     if (look.by === "label" && !look.selecting) gl.disable(gl.DEPTH_TEST);
     else gl.enable(gl.DEPTH_TEST);
-    if (look.moving && this.total > SUBSET_ABOVE) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
+    if (look.moving && this.hasSubset) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
     else gl.drawArrays(gl.POINTS, 0, this.total);
   }
 

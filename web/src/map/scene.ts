@@ -1,10 +1,12 @@
 import type { ColourBy } from "../protocol";
 import { bounds, fit, pan, perPixel, toData, toScreen, zoomAt, type Camera } from "./camera";
 import { Grid } from "./grid";
+import { Lasso } from "./lasso";
 import type { Theme } from "./palette";
 import { Points } from "./points";
 
 const GLIDE = 700;
+const REST = { moved: 160, tried: 500 }; // milliseconds without another step after which all rows are drawn
 
 /** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
 export class Scene {
@@ -20,11 +22,14 @@ export class Scene {
   private flags = new Uint8Array(0);
   private selecting = false;
   private grid: Grid | null = null;
+  private lasso = new Lasso(() => this.index());
   private before: Float32Array = new Float32Array(0);
   private glideFrom = -Infinity;
   private given: Float32Array | null = null; // as the server gave them, not turned
   private moving = 0;
   private asked = false;
+  private stale = false; // something changed since the last drawing
+  private fresh = false; // drawn out of turn; once between two animation frames
   private watching: (() => void)[] = [];
 
   constructor(private canvas: HTMLCanvasElement, classes: number) {
@@ -65,11 +70,19 @@ export class Scene {
     this.fit();
   }
 
-  /** Give the bytes of marks again to the screen; resolves when a frame with them is finished. */
-  recolour(marks?: Uint8Array): Promise<number> {
+  /**
+   * Give the bytes of marks again to the screen; resolves when a frame with them is finished. They are drawn at once
+   * and not when the next frame begins, because everything that is painted before waits for the same renderer.
+   * While something is tried, more marks will follow soon: of very many rows a part is drawn, and all when they rest.
+   */
+  recolour(marks?: Uint8Array, trying = false): Promise<number> {
+    if (trying) this.hold(REST.tried);
     if (marks && marks.length === this.marks.length) this.marks = marks.slice();
     this.points.setMarks(this.marks);
-    return this.painted();
+    const done = this.painted();
+    if (!this.fresh) this.frame();
+    this.fresh = true;
+    return done;
   }
 
   flag(selection: Uint32Array | null, hand: Uint32Array): void {
@@ -82,9 +95,13 @@ export class Scene {
   }
 
   draw(): void {
+    this.stale = true;
     if (this.asked) return;
     this.asked = true;
-    requestAnimationFrame(() => this.frame());
+    requestAnimationFrame(() => {
+      this.asked = this.fresh = false;
+      if (this.stale) this.frame();
+    });
   }
 
   /** The time at which the next frame is finished. */
@@ -130,8 +147,8 @@ export class Scene {
     return this.index().nearest(x, y, reach * perPixel(this.camera));
   }
 
-  inside(path: [number, number][]): Uint32Array {
-    return this.index().inside(path.flatMap(([px, py]) => toData(this.camera, px, py)));
+  inside(path: [number, number][]): Promise<Uint32Array> {
+    return this.lasso.inside(this.positions, path.flatMap(([px, py]) => toData(this.camera, px, py)));
   }
 
   private index(): Grid {
@@ -140,12 +157,17 @@ export class Scene {
 
   private move(camera: Camera): void {
     this.camera = camera;
+    this.hold(REST.moved);
+    this.draw();
+  }
+
+  private hold(milliseconds: number): void {
+    if (!this.points.hasSubset) return;
     clearTimeout(this.moving);
     this.moving = window.setTimeout(() => {
       this.moving = 0;
       this.draw();
-    }, 160);
-    this.draw();
+    }, milliseconds);
   }
 
   private upload(): void {
@@ -156,7 +178,7 @@ export class Scene {
   }
 
   private frame(): void {
-    this.asked = false;
+    this.stale = false;
     const part = Math.min(1, (performance.now() - this.glideFrom) / GLIDE);
     const moved = part < 1 ? part * part * (3 - 2 * part) : 1;
     this.points.draw(this.camera, {

@@ -3,7 +3,7 @@ import { readPlace, writePlace } from "../logic/link";
 import { applyMarks } from "../map/marks";
 import type { Theme } from "../map/palette";
 import { Scene } from "../map/scene";
-import type { Change, ColourBy, Job, Pushed, RowLine, State, Verbs } from "../protocol";
+import type { Change, Code, ColourBy, Job, Pushed, RowLine, State, Verbs } from "../protocol";
 import { asFloat32, asUint32 } from "../transport/frames";
 import { VerbError, type Connection, type Transport } from "../transport/transport";
 import { FunctionDraft } from "./draft.svelte";
@@ -38,6 +38,7 @@ export class Studio {
   job = $state.raw<Job | null>(null);
   version = $state(0); // rises with every change: lists ask again
   codeVersion = $state(0);
+  unsaved = $state.raw<{ text: string; of: Code } | null>(null); // what the editor holds, and the file it began from
   codeLine = $state<number | null>(null); // a line the editor is asked to show
   linkedAt = $state<number | null>(null); // the edit a link was made at, where another is current
   readonly rows = new RowList(this);
@@ -60,6 +61,7 @@ export class Studio {
     this.linkedAt = place.at ?? null;
     this.rows.filter = place.filter ?? "all";
     this.rows.find = place.find ?? "";
+    if (place.like !== undefined) this.rows.like = { row: place.like, words: "…" };
     transport.on("change", (pushed) => this.changed(pushed));
     transport.on("marks", (frame) => this.marked(frame));
     transport.on("picture", ({ picture }) => this.pictured(picture));
@@ -171,7 +173,8 @@ export class Studio {
     return writePlace({
       tab: this.tab === "rows" ? undefined : this.tab, colour: this.by === "label" || this.by === "draft" ? undefined : this.by,
       source: this.source ?? undefined, row: this.row ?? undefined,
-      filter: this.rows.filter === "all" ? undefined : this.rows.filter, find: this.rows.find || undefined, at: this.state?.number,
+      filter: this.rows.filter === "all" ? undefined : this.rows.filter, find: this.rows.find || undefined,
+      like: this.rows.like?.row, at: this.state?.number,
     });
   }
 
@@ -186,7 +189,40 @@ export class Studio {
     this.version++;
     if (this.linkedAt === state.number) this.linkedAt = null;
     if (positions) this.place(asFloat32(positions.bytes));
-    await Promise.all([this.colour(this.by), this.loadHand()]);
+    await Promise.all([this.arrive(state), this.loadHand()]);
+  }
+
+  /** What a link named is looked at where it is there; the rest is left out, and said. */
+  private async arrive(state: State): Promise<void> {
+    const missing: string[] = [];
+    for (const row of [this.row, this.rows.like?.row]) if (row != null && row >= state.rows.total) missing.push(`row ${row}`);
+    if (this.row !== null && this.row >= state.rows.total) this.row = null;
+    const { like } = this.rows;
+    if (like) {
+      const line = like.row < state.rows.total ? await this.rowText(like.row) : undefined;
+      this.rows.like = line ? { row: like.row, words: this.words(line) } : null;
+    }
+    const { source } = this;
+    if (!(await this.keepSource())) missing.push(`source ${source}`);
+    if (missing.length) this.message = `The link names what is not here: ${missing.join(", ")}.`;
+    await this.colour(this.by);
+  }
+
+  /** Look at no source that is gone; whether the one that is looked at is still there. */
+  private async keepSource(): Promise<boolean> {
+    const { source } = this;
+    if (source === null) return true;
+    try {
+      await this.transport.call("source", { name: source });
+      return true;
+    } catch (error) {
+      if (!(error instanceof VerbError)) throw error;
+      if (this.source !== source) return true;
+      this.source = null;
+      if (this.tab === "source") this.tab = "rows";
+      if (this.by === "source") await this.colour("label");
+      return false;
+    }
   }
 
   private async loadHand(): Promise<void> {
@@ -208,7 +244,7 @@ export class Studio {
   private marked(frame: Pushed["marks"]): void {
     const { by, source } = frame.head;
     if (by !== this.shown.by || (source ?? null) !== this.shown.source || !this.scene) return;
-    if (applyMarks(this.scene.marks, frame)) this.painted = this.scene.recolour();
+    if (applyMarks(this.scene.marks, frame)) this.painted = this.scene.recolour(undefined, frame.head.request > 0);
     else void this.colour(this.by);
   }
 
@@ -220,7 +256,8 @@ export class Studio {
     this.last = change;
     this.trying = null;
     this.texts.clear();
-    this.version++;
+    if (change.what.startsWith("label of")) this.version++;
+    else void this.keepSource().then(() => this.version++); // lists ask about a source only while it is there
     if (rows !== state.rows.total) void this.load();
     else if (labelled !== state.labelled.total) void this.loadHand();
   }

@@ -36,6 +36,10 @@ export class NotebookTransport implements Transport {
     return null;
   }
 
+  file(): null {
+    return null;
+  }
+
   close(): void {
     this.model.off("msg:custom");
   }

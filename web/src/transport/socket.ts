@@ -32,6 +32,10 @@ export class SocketTransport implements Transport {
     return `/api/image/${row}?size=${size}`;
   }
 
+  file(address: string): string {
+    return address;
+  }
+
   close(): void {
     this.closed = true;
     this.socket?.close();

@@ -9,6 +9,8 @@ export interface Transport {
   onConnection(handler: (connection: Connection) => void): void;
   /** Where a row's picture is, or null where this transport cannot show it. */
   image(row: number, size: number): string | null;
+  /** Where a file the server wrote can be fetched, or null where it can only be found on disk. */
+  file(address: string): string | null;
   close(): void;
 }
 

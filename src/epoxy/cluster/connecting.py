@@ -1,0 +1,82 @@
+"""A cluster that runs somewhere, or one that is started here, with its errors in words.
+
+Encryption and everything else that Dask lets one set (`distributed.comm.tls`, `require-encryption`,
+time-outs) comes from Dask's own configuration, in files or in environment variables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dask
+from distributed import Client, LocalCluster
+
+from ..errors import ClusterError, ParameterError
+from ..shards.budget import bytes_of
+from .runner import LEAVES, Dask
+
+
+@contextmanager
+def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Dask]:
+    """The cluster whose scheduler is at an address such as `tcp://10.0.0.1:8786` or `tls://…`.
+
+    `timeout` are seconds to wait for it and for its first worker; else what Dask's configuration says
+    (`distributed.comm.timeouts.connect`, 30 s).
+    """
+    said = dask.config.get("distributed.comm.timeouts.connect", "30s")
+    seconds = dask.utils.parse_timedelta(said) if timeout is None else timeout
+    try:
+        client = Client(scheduler, timeout=seconds, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {scheduler} within {seconds:g} s ({_first_line(error)}); check the "
+            "address and that `dask scheduler` runs there, and for tls:// the files named in "
+            "distributed.comm.tls of Dask's configuration"
+        ) from error
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise ClusterError(
+            f"{scheduler!r} cannot be used as the address of a scheduler ({_first_line(error)}); "
+            "give one such as tcp://10.0.0.1:8786, and for tls:// name the files of your certificates in "
+            "distributed.comm.tls of Dask's configuration"
+        ) from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=seconds)
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"the scheduler at {scheduler} has no workers after {seconds:g} s; "
+                f"start some: dask worker {scheduler}"
+            ) from error
+        yield Dask(client)
+
+
+@contextmanager
+def local(workers: int | None = None, *, memory: str | int | None = None) -> Iterator[Dask]:
+    """A cluster of processes on this machine, ended with the block.
+
+    `workers` are as many as this process may use CPUs, unless said; `memory` is what each may take, else
+    its share of what the machine has.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = cpus if workers is None else workers
+    if count < 1:
+        raise ParameterError(f"a cluster has at least one worker, got {count}; give 1 or more")
+    with (
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="auto" if memory is None else int(bytes_of(memory) / LEAVES),
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.ERROR,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield Dask(client)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

@@ -1,0 +1,109 @@
+"""The class balance the posterior starts from, where no true label is known, and how sure it is.
+
+Sources that name every class (*voters*): with Pr(right) = a on average, their vote shares s are off the
+balance by no more than their errors, |π − s| ≤ 1 − a in total variation, and errors that are as frequent
+either way are a guess. Of all balances that this allows the one nearest to equal shares is taken: a
+skew of the votes counts only as far as errors cannot explain it.
+
+Sources that name one class each say little about how often: the mean of three weak witnesses.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..errors import NotIdentifiable
+from ..label_models.balance import Triples, sum_of_triples
+from ..label_models.moments import Moments
+from ..label_models.readings import VOTER, read
+from ..label_models.solvers import SOLVERS
+from ..label_models.triplet import Triplet, solve_units
+from ..votes import Votes
+
+FEWEST_VOTERS, MOST_VOTES = 3, 0.5
+"""Voters speak for the balance if there are so many, and they cast so large a share of the votes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Class shares, and the least and the most each may be as far as the votes tell."""
+
+    shares: np.ndarray  # (n_classes,)
+    low: np.ndarray  # (n_classes,)
+    high: np.ndarray  # (n_classes,)
+
+    @classmethod
+    def given(cls, shares: np.ndarray) -> Balance:
+        """Shares that somebody knows."""
+        return cls(shares, shares, shares)
+
+
+def guessed(votes: Votes, summary: Moments) -> Balance:
+    """The balance of rows of which no true label is known; `summary` are the moments of the votes."""
+    shares = shares_voted(votes) if votes.n_sources else np.zeros(votes.n_classes)
+    return from_sums(summary, shares, partial(sum_of_triples, votes))
+
+
+def from_sums(summary: Moments, shares: np.ndarray, triples: Triples) -> Balance:
+    """The same from sums over all rows: moments, `shares_voted` and `sum_of_triples`."""
+    n_classes = len(shares)
+    if not shares.any():
+        equal = np.full(n_classes, 1 / n_classes)
+        return Balance(equal, np.zeros(n_classes), np.ones(n_classes))
+    cast = shares / shares.sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        errors = _errors_of_voters(summary)
+        if errors is not None:
+            return _within_errors(cast, errors)
+        return _of_witnesses(summary, cast, triples)
+
+
+def shares_voted(votes: Votes) -> np.ndarray:
+    """The sum of each voted row's shares of votes, which adds up to the number of such rows."""
+    patterns, n_classes = votes.patterns, votes.n_classes
+    matrix = votes.matrix.T if patterns is None else patterns.votes
+    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
+    cast = counts.sum(axis=1)
+    spoken = cast > 0
+    return np.asarray(times[spoken] @ (counts[spoken] / cast[spoken, None]))
+
+
+def _errors_of_voters(summary: Moments) -> float | None:
+    """How often voters err, by how they agree; None where sources are no voters, or none can tell."""
+    n_classes = len(summary.classes)
+    readings = read(summary, np.full(n_classes, 1 / n_classes))
+    voters = readings.named == VOTER
+    count = readings.votes[voters]
+    if len(count) < FEWEST_VOTERS or count.sum() < MOST_VOTES * readings.votes.sum():
+        return None
+    with suppress(NotIdentifiable):
+        theta = np.nan_to_num(solve_units(readings, SOLVERS["median"])[0])[voters].clip(0, 1)
+        return float((1 - 1 / n_classes) * (count @ (1 - theta)) / count.sum())
+    return None
+
+
+def _within_errors(cast: np.ndarray, errors: float) -> Balance:
+    skew = cast - 1 / len(cast)
+    apart = float(np.abs(skew).sum()) / 2
+    kept = max(0.0, 1 - errors / apart) if apart > 0 else 0.0
+    low, high = np.maximum(cast - errors, 0.0), np.minimum(cast + errors, 1.0)
+    return Balance(1 / len(cast) + kept * skew, low, high)
+
+
+def _of_witnesses(summary: Moments, cast: np.ndarray, triples: Triples) -> Balance:
+    """The majority vote, what the triplet model learns from how sources agree, and equal shares.
+
+    Each alone is far off somewhere; their mean less so. The least and the most are theirs.
+    """
+    witnesses = [np.full(len(cast), 1 / len(cast)), cast]
+    with suppress(NotIdentifiable):
+        learned = Triplet(class_balance="learn").fit_moments(summary, triples)
+        witnesses.append(np.asarray(learned.class_balance_))
+    return Balance(np.mean(witnesses, axis=0), np.min(witnesses, axis=0), np.max(witnesses, axis=0))

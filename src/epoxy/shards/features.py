@@ -1,0 +1,103 @@
+"""Fusion's features over shards: mean, covariance and Gram matrix are sums, and sums of shards add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..fusion.features import Features, View, inverse_of, products
+from ..fusion.groups import Spacing, spaced
+from ..fusion.vectors import SOME, leverages
+from .run import Run
+from .runner import Summary
+from .shard import Kept, Shard
+from .vectors import ShardVectors
+
+
+@dataclass(frozen=True, eq=False)
+class ShardFeatures:
+    """Features of the train rows, shard by shard, and what every regression on them shares."""
+
+    kept: Kept
+    view: View
+    gram: np.ndarray
+    inverse: np.ndarray
+    some: np.ndarray  # train rows, evenly apart
+    sample: np.ndarray  # their features
+    leverage: np.ndarray  # how much each weighs in its own prediction
+
+
+def view_of(run: Run, vectors: ShardVectors, n_train: int, seed: int, *, apart: bool) -> View:
+    """The view learned from all train vectors, in four passes over them."""
+    (total,) = run.stage("mean", add_vectors, vectors).total("total")
+    centre = total / n_train
+    (spread,) = run.stage("covariance", add_products, vectors, centre).total("products")
+    view = View.before(centre, spread / n_train, apart=apart)
+    mean = np.zeros(len(centre))
+    if view.bends:
+        (mean,) = run.stage("directions", add_directions, vectors, view).total("total")
+    view = view.with_waves(mean / n_train, seed)
+    (middle,) = run.stage("middle", add_features, vectors, view).total("total")
+    return view.around(middle / n_train)
+
+
+def features_of(run: Run, vectors: ShardVectors, n_train: int, view: View) -> ShardFeatures:
+    """Features of all train rows, and their Gram matrix."""
+    some = spaced(n_train, SOME)
+    stage = run.stage("features", keep_features, vectors, view, some)
+    gram: np.ndarray = np.zeros(())
+    sample = []
+    for each in stage:
+        gram = gram + each["gram"]
+        sample.append(each["some"])
+    inverse, known = inverse_of(gram), np.concatenate(sample)
+    leverage = leverages(known, inverse, n_train)
+    return ShardFeatures(stage.kept, view, gram, inverse, some, known, leverage)
+
+
+def add_vectors(shard: Shard, kept: Kept, vectors: ShardVectors) -> Summary:
+    """The sum of a shard's train vectors."""
+    return {"total": vectors.of(shard).sum(axis=0, dtype=np.float64)}
+
+
+def add_products(shard: Shard, kept: Kept, vectors: ShardVectors, centre: np.ndarray) -> Summary:
+    """The sum of their products around the mean."""
+    return {"products": products(vectors.of(shard), centre)}
+
+
+def add_directions(shard: Shard, kept: Kept, vectors: ShardVectors, view: View) -> Summary:
+    """The sum of their directions."""
+    return {"total": view.directions(vectors.of(shard))}
+
+
+def add_features(shard: Shard, kept: Kept, vectors: ShardVectors, view: View) -> Summary:
+    """The sum of their features."""
+    return {"total": view.total(vectors.of(shard))}
+
+
+def keep_features(
+    shard: Shard, kept: Kept, vectors: ShardVectors, view: View, some: np.ndarray
+) -> Summary:
+    """Features of a shard's train rows, kept; their Gram matrix, and those of some rows."""
+    matrix = view.of(vectors.of(shard))
+    kept.save(shard, features=matrix)
+    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
+    return {"gram": Features(matrix).gram, "some": matrix[mine]}
+
+
+class FewVectors:
+    """Vectors and features of the labelled rows, and what is known of all train rows."""
+
+    def __init__(self, given: tuple[np.ndarray | None, ...], over: ShardFeatures) -> None:
+        self.given, self.view, self.gram = given, over.view, over.gram
+        self.matrices = tuple(over.view.of(each) for each in given if each is not None)
+        self._sample = over.sample
+
+    def spacing(self) -> Spacing:
+        """How near train rows lie to labelled rows, before any is labelled."""
+        return Spacing.of_sample(self._sample)
+
+    def lengths(self, at: int) -> np.ndarray:
+        """Lengths of a split's features; (n_rows,)."""
+        return Features(self.matrices[at]).lengths

@@ -1,0 +1,403 @@
+"""The default model over shards: what rows add up to is merged, labelled rows are here, solves are small.
+
+The walk is that of `fusion.engine`: pair counts → which sources are copies → class balance → loans and
+their grades → features → `pupil` (one solve) → `echo` (one solve) → the correction on the labelled rows
+→ every probability → the rule of decision. Each arrow is a stage over shards or a step on the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ..engines import Outcome
+from ..fusion import decision
+from ..fusion import evidence as ev
+from ..fusion.balance import Balance, from_sums, shares_voted
+from ..fusion.calibration import SCALES
+from ..fusion.choice import Crowd, looks_chosen
+from ..fusion.engine import Corrections, FusionEngine, distinct, far, margin, of_votes_alone
+from ..fusion.features import Features
+from ..fusion.fitted import Fitted, Readout, Rows, read
+from ..fusion.labelled import Nearby
+from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
+from ..label_models.balance import Detectors, sum_of_triples
+from ..label_models.moments import Moments
+from ..loans import Loans
+from ..numerics import softmax
+from .features import FewVectors, ShardFeatures, features_of, view_of
+from .lending import Lending
+from .opening import World
+from .paper import Concluded, Made, lend_all
+from .ranking import Ranked, rank_rows
+from .ranks import keep_sorted, ranked
+from .runner import Summary
+from .shard import Kept, Shard
+from .voting import as_votes
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Where shards find what the experts hear of their train rows."""
+
+    votes: Kept
+    columns: np.ndarray  # kept votes of the sources that speak
+    loans: Kept | None
+
+    def rows(self, shard: Shard, features: np.ndarray | None = None) -> Rows:
+        """The train rows of a shard."""
+        own = self.votes.load(shard, "votes")[self.columns]
+        if self.loans is None:
+            nobody = np.full(own.shape, -1, dtype=np.int32)
+            return Rows(own, own, np.full(own.shape, np.inf), nobody, features)
+        lender, distance, vote = (
+            self.loans.load(shard, name) for name in ("lender", "distance", "vote")
+        )
+        return Rows(own, vote, distance, lender, features)
+
+
+def conclude(world: World) -> Concluded:
+    """Fit, correct, and write every probability."""
+    engine = world.engine
+    assert isinstance(engine, FusionEngine)
+    every = world.columns
+    mine = [world.voted.sources.index(name) for name in world.few.names]
+    counted = world.voted.moments.only(np.array(mine, dtype=np.intp))
+    columns = distinct(counted, world.n_train)
+    summary = counted.only(columns)
+    votes, classes = world.voted.kept, world.few.classes
+    balance = engine.balance(classes, lambda: _voted(world, every[columns], summary))
+    loans = lending = None
+    if world.vectors is not None:
+        loans, lending = lend_all(world, every[columns], columns)
+    heard = Heard(votes, every[columns], loans)
+    few = world.few
+    radii = np.array([far(few.active[at].radius) for at in columns])
+    means = summary.counts.T.ravel() / max(1, world.n_train)
+    parts = (None, None, None, None, means, np.ones(3), None, decision.Rule())
+    base = Fitted(balance, columns, radii, _edges(world, heard), *parts)
+    over = _features(world, engine)
+    base = _taught(world, heard, base, over, bool(summary.counts.any()))
+    if base.pupil is None:
+        base = of_votes_alone(base, summary)
+    made, rows = _corrected(world, engine, base, over)
+    return _concluded(world, engine, heard, made, rows, over, lending)
+
+
+def _voted(world: World, columns: np.ndarray, summary: Moments) -> Balance:
+    """The class balance that votes tell."""
+    run, kept, names = world.run, world.voted.kept, summary.sources
+    (shares,) = run.stage("shares", add_shares, kept, columns, names, summary.classes).total(
+        "shares"
+    )
+    known: dict[tuple[bytes, ...], float] = {}
+
+    def triples(of: Detectors) -> float:
+        key = tuple(each.tobytes() for each in (of.source, of.named, of.sign))
+        if key not in known:
+            stage = run.stage(
+                f"triples-{len(known)}", add_triples, kept, columns, names, summary.classes, of
+            )
+            known[key] = float(stage.total("triples")[0])
+        return known[key]
+
+    return from_sums(summary, shares, triples)
+
+
+def add_shares(
+    shard: Shard,
+    kept: Kept,
+    votes: Kept,
+    columns: np.ndarray,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+) -> Summary:
+    """Shares of votes, summed over a shard's rows."""
+    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
+    return {"shares": shares_voted(own)}
+
+
+def add_triples(
+    shard: Shard,
+    kept: Kept,
+    votes: Kept,
+    columns: np.ndarray,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+    of: Detectors,
+) -> Summary:
+    """Third moments of some detectors, summed over a shard's rows."""
+    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
+    return {"triples": np.array(sum_of_triples(own, of))}
+
+
+# loans
+
+
+def _edges(world: World, heard: Heard) -> np.ndarray:
+    """The distances that grade loans, of all loans of all shards."""
+    if heard.loans is None:
+        return ev.edges_between(0, {})
+    stage = world.run.stage("distances", sort_distances, heard)
+    found, asked = (int(each) for each in stage.total("count", "asked"))
+    total = asked if world.recall is not None else found
+    # lenders that are not listed are farther than those that are
+    ranks = {rank: min(rank, found - 1) for rank in ev.edge_ranks(total if found else 0)}
+    values = ranked(world.run, stage.kept, list(ranks.values()), "edges")
+    return ev.edges_between(total if found else 0, {rank: values[at] for rank, at in ranks.items()})
+
+
+def sort_distances(shard: Shard, kept: Kept, heard: Heard) -> Summary:
+    """Distances from a shard's abstaining rows to who would lend."""
+    rows = heard.rows(shard)
+    abstains = rows.votes < 0
+    found = rows.distance[abstains & np.isfinite(rows.distance)]
+    lends = (rows.lender >= 0).any(axis=1)
+    asked = np.count_nonzero(abstains[lends])
+    return {"count": keep_sorted(kept, shard, found), "asked": np.array(asked)}
+
+
+# vectors
+
+
+def _features(world: World, engine: FusionEngine) -> ShardFeatures | None:
+    if world.vectors is None or any(each is None for each in world.raw):
+        return None
+    apart, seed = engine.metric == "cosine", engine.parameters.seed
+    view = view_of(world.run, world.vectors, world.n_train, seed, apart=apart)
+    return features_of(world.run, world.vectors, world.n_train, view)
+
+
+def _taught(
+    world: World, heard: Heard, base: Fitted, over: ShardFeatures | None, votes: bool
+) -> Fitted:
+    """The model without labels: what pupil and echo learn from all rows."""
+    if over is None:
+        return base
+    run, prior = world.run, base.prior
+    (total,) = run.stage("targets", add_targets, heard, prior).total("total")
+    mean = total / world.n_train
+    stage = run.stage("pupil", teach_pupil, heard, over.kept, prior, mean, over.some)
+    right, some = np.zeros(()), []
+    for each in stage:
+        right = right + each["right"]
+        some.append(each["some"])
+    pupil = Readout(solved(over.inverse, right), mean)
+    (said,) = read(over.sample, pupil.weights)
+    if votes and not tell(np.concatenate(some), said, over.leverage):
+        return base
+    (total,) = run.stage("opinions", add_opinions, heard, over.kept, prior, pupil).total("total")
+    mean = total / world.n_train
+    (right,) = run.stage("echo", teach_echo, heard, over.kept, prior, pupil, mean).total("right")
+    echo = Readout(solved(over.inverse, right), mean)
+    return replace(base, view=over.view, pupil=pupil, echo=echo, scales=SCALES)
+
+
+def add_targets(shard: Shard, kept: Kept, heard: Heard, prior: np.ndarray) -> Summary:
+    """What votes make of a shard's rows, summed."""
+    target = votes_as_target(heard.votes.load(shard, "votes")[heard.columns], prior)
+    return {"total": target.sum(axis=0)}
+
+
+def teach_pupil(
+    shard: Shard,
+    kept: Kept,
+    heard: Heard,
+    features: Kept,
+    prior: np.ndarray,
+    mean: np.ndarray,
+    some: np.ndarray,
+) -> Summary:
+    """A shard's part of pupil's right-hand side, and the targets of some rows."""
+    target = votes_as_target(heard.votes.load(shard, "votes")[heard.columns], prior)
+    target -= mean
+    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
+    return {"right": right_side(features.load(shard, "features"), target), "some": target[mine]}
+
+
+def _opinion(
+    shard: Shard, heard: Heard, matrix: np.ndarray, prior: np.ndarray, pupil: Readout
+) -> np.ndarray:
+    """What majority and pupil agree on about a shard's rows."""
+    votes = heard.votes.load(shard, "votes")[heard.columns]
+    majority = ev.majority(ev.vote_counts(votes, len(prior)), prior)
+    return pooled(prior, majority, pupil.evidence(read(matrix, pupil.weights)[0]))
+
+
+def add_opinions(
+    shard: Shard, kept: Kept, heard: Heard, features: Kept, prior: np.ndarray, pupil: Readout
+) -> Summary:
+    """What majority and pupil agree on about a shard's rows, kept and summed."""
+    found = _opinion(shard, heard, features.load(shard, "features"), prior, pupil)
+    return {"total": found.sum(axis=0)}
+
+
+def teach_echo(
+    shard: Shard,
+    kept: Kept,
+    heard: Heard,
+    features: Kept,
+    prior: np.ndarray,
+    pupil: Readout,
+    mean: np.ndarray,
+) -> Summary:
+    """A shard's part of echo's right-hand side."""
+    matrix = features.load(shard, "features")
+    taught = _opinion(shard, heard, matrix, prior, pupil)
+    taught -= mean
+    return {"right": right_side(matrix, taught)}
+
+
+# labelled rows
+
+
+def _corrected(
+    world: World, engine: FusionEngine, base: Fitted, over: ShardFeatures | None
+) -> tuple[Corrections, FewVectors | None]:
+    """The model as the hand labels correct it."""
+    few = None if over is None else FewVectors(world.raw, over)
+    engine.see(few)
+    rows = [
+        stacked(
+            [world.few.active[each].loans[at] for each in base.columns],
+            None if few is None else few.matrices[at],
+        )
+        for at in range(len(world.few.splits))
+    ]
+    spoken = [base.answer(each)[0] for each in rows]
+    return engine.corrected(world.few, base, rows, spoken), few
+
+
+def stacked(loans: list[Loans], features: np.ndarray | None) -> Rows:
+    """Rows as the experts see them, from the loans of each speaking source."""
+    names = ("own", "vote", "distance", "lender")
+    votes, lent, distance, lender = (
+        np.stack([getattr(each, name) for each in loans]) for name in names
+    )
+    return Rows(votes, lent, distance, lender, features)
+
+
+# every row
+
+
+@dataclass(frozen=True)
+class Answering:
+    """The fitted model and the one without labels, over features that are kept."""
+
+    fitted: Fitted
+    base: Fitted
+    features: Kept | None
+
+    def rows(self, shard: Shard, heard: Heard) -> Rows:
+        """The train rows of a shard as the experts see them."""
+        if self.features is None:
+            return heard.rows(shard)
+        return with_nearby(self.fitted, heard.rows(shard, self.features.load(shard, "features")))
+
+    def probabilities(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Of the fitted model, and logits of the one without labels."""
+        said, learned = self.fitted.answer(rows)
+        return softmax(self.fitted.summed(rows, said, learned)), self.base.summed(rows, said)
+
+
+def with_nearby(fitted: Fitted, rows: Rows) -> Rows:
+    """Rows with their likest labelled rows, where these are asked."""
+    if not fitted.hears_neighbours or rows.features is None:
+        return rows
+    assert fitted.corrected is not None
+    assert fitted.corrected.labelled is not None
+    lengths = Features(rows.features).lengths
+    return replace(rows, nearby=Nearby.of(rows.features, lengths, fitted.corrected.labelled))
+
+
+def _concluded(
+    world: World,
+    engine: FusionEngine,
+    heard: Heard,
+    made: Corrections,
+    few: FewVectors | None,
+    over: ShardFeatures | None,
+    lending: Lending | None,
+) -> Concluded:
+    sees = made.fitted.view is not None and over is not None
+    answering = Answering(made.fitted, made.base, over.kept if sees and over else None)
+    labels = world.few.labels
+    both = [answering.probabilities(with_nearby(made.fitted, each)) for each in made.rows]
+    unknown = labels.representative & ~labels.told_random
+    mine = labels.gather([margin(each[1]) for each in both])[unknown]
+    positive = engine.positive(world.few.classes)
+    stage = world.run.stage("proba", answer_shard, heard, answering, mine, positive)
+    names = ("total", "called", "below", "up_to", "cast", "quarrels")
+    total, called, below, up_to, cast, quarrels = stage.total(*names)
+    rule = decision.Rule()
+    if engine.needs_rule(world.few):
+        drawn = labels.told_random
+        if unknown.any():
+            crowd = Crowd(world.n_train, below, up_to, cast, int(quarrels))
+            seen = None if few is None or not sees else labels.gather(few.matrices)[unknown]
+            votes = labels.gather([each.votes.T for each in made.rows])[unknown].T
+            gram = None if over is None else over.gram
+            if not looks_chosen(mine, votes, crowd, seen, gram):
+                drawn = drawn | unknown
+        rankings = partial(Ranked, world.run, stage.kept, world.n_train, called)
+        rule = engine.rule(world.few, drawn, made.held, total / world.n_train, rankings)
+    fitted = replace(made.fitted, rule=rule)
+    spoken, outcome = _made(world, engine, heard, made, fitted, both, stage.kept)
+    return Concluded(spoken, outcome, lending, partial(answer_others, fitted))
+
+
+def answer_others(fitted: Fitted, loans: list[Loans], vectors: np.ndarray | None) -> np.ndarray:
+    """Probabilities of other rows, as `predict_proba` of the fitted model gives them."""
+    mine = [loans[at] for at in fitted.columns]
+    features = None
+    if fitted.view is not None and vectors is not None:
+        features = fitted.view.of(vectors)
+    return fitted.probabilities(with_nearby(fitted, stacked(mine, features)))
+
+
+def answer_shard(
+    shard: Shard,
+    kept: Kept,
+    heard: Heard,
+    answering: Answering,
+    mine: np.ndarray,
+    positive: int | None,
+) -> Summary:
+    """Probabilities of a shard's train rows, kept, and what the rule of decision asks of them."""
+    rows = answering.rows(shard, heard)
+    proba, before = answering.probabilities(rows)
+    kept.save(shard, proba=proba)
+    crowd = Crowd.of(mine, margin(before), rows.votes)
+    called = np.zeros(2, dtype=np.int64)
+    if positive is not None:
+        rank_rows(kept, shard, proba[:, positive])
+        called[:] = [decision.n_called(each, positive) for each in (softmax(before), proba)]
+    return {
+        "total": proba.sum(axis=0),
+        "called": called,
+        "below": crowd.below,
+        "up_to": crowd.up_to,
+        "cast": crowd.cast,
+        "quarrels": np.array(crowd.quarrels),
+    }
+
+
+def _made(
+    world: World,
+    engine: FusionEngine,
+    heard: Heard,
+    made: Corrections,
+    fitted: Fitted,
+    both: list[tuple[np.ndarray, np.ndarray]],
+    proba: Kept,
+) -> tuple[Made, Outcome]:
+    every = world.columns
+    radii, lending = np.full(len(every), np.nan), np.full(len(every), -1)
+    if heard.loans is not None:
+        radii[fitted.columns] = made.base.lending
+        lending[fitted.columns] = np.arange(len(fitted.columns))
+    outcome = engine.concluded(world.few, fitted, radii, tuple(each[0] for each in both), made.held)
+    spoken = Made(proba, heard.votes, every, heard.loans, lending, radii, fitted.rule)
+    return spoken, outcome

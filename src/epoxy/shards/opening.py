@@ -1,0 +1,413 @@
+"""From a project folder to what a model needs of it: merged counts, and the few rows that people labelled.
+
+The driver holds what a session holds of its labelled rows, and nothing of the others: a `Workspace`
+whose train split is the train rows with a hand label. So the log, labellers, radii and switches mean
+here what they mean in a session, by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..encoders import column_of, resolve
+from ..engines import Engine, engine_of
+from ..errors import AlignmentError, ParameterError
+from ..inputs import as_float32
+from ..loans import Loans, Neighbourhood
+from ..neighbors.approximate import Recall
+from ..progress import Progress, silent
+from ..running import Limits, Loaded
+from ..running import Runner as FunctionRunner
+from ..session.drawing import drawing_digest
+from ..session.edits import Label, edit_from_json
+from ..session.folder import Folder, simple_edits
+from ..session.project import Project
+from ..session.reading import (
+    DEV_FILE,
+    ROWS_FILE,
+    ProjectRows,
+    check_columns,
+    labels_in,
+    list_column,
+    named_rows,
+    read_vectors,
+    ready_made,
+    vote_columns,
+)
+from ..session.records import Records
+from ..session.rows_files import read_rows
+from ..session.state import RowNames, State
+from ..session.store import Store
+from ..votes import Split, Votes
+from ..workspace import Workspace
+from . import budget, scanning, vectors, voting
+from .joining import index
+from .lending import Answers
+from .parts import Parts, parts_of
+from .run import Run
+from .runner import Runner, Summary
+from .scanning import Scanned
+from .shard import Kept, Shard
+from .vectors import Encoding, JoinedVectors, ShardVectors, VectorColumn, VectorFile
+
+LEARNED = 100_000
+"""Train rows from which an encoder that learns (LSA) learns at most, evenly apart."""
+
+
+@dataclass
+class World:
+    """A project in shards, voted on, with its labelled rows at hand."""
+
+    project: Project
+    engine: Engine
+    run: Run
+    scanned: Scanned
+    voted: voting.Voted
+    vectors: ShardVectors | None
+    few: Workspace  # the labelled rows: those of train, and dev
+    raw: tuple[np.ndarray | None, ...]  # their vectors
+    given: Any  # what vectors were made of
+    functions: Any  # what votes were made of
+    fits: int  # rows that fit into memory at a time
+    memory: int  # bytes
+    notes: list[str] = field(default_factory=list)
+    recall: Recall | None = None  # of neighbours that are approximate
+
+    @property
+    def n_train(self) -> int:
+        """Rows to label."""
+        return self.scanned.n_train
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Where the active sources stand in the kept votes."""
+        every = list(self.voted.every)
+        return np.array([every.index(name) for name in self.few.names], dtype=np.intp)
+
+    def with_loans(self, answers: tuple[Answers, ...], at: np.ndarray) -> None:
+        """Take up who lends to the labelled rows, for the active sources numbered `at`."""
+        made = list(self.few.sources)
+        for number, active in enumerate(at.tolist()):
+            source = self.few.active[active]
+            loans = tuple(_loans(each, found, number) for each, found in zip(source.loans, answers))
+            made[made.index(source)] = replace(source, loans=loans)
+        self.few = replace(self.few, sources=tuple(made))
+
+
+def _loans(old: Loans, found: Any, number: int) -> Loans:
+    return Loans(old.own, found.lender[number], found.distance[number], found.vote[number])
+
+
+def open_world(
+    folder: str | Path,
+    *,
+    memory: str | int | None,
+    model: Any,
+    runner: Runner,
+    most: int | None,
+    report: Callable[[str], Progress] = lambda what: silent,
+) -> World:
+    """Read, vote and embed in shards that fit into memory, and take up what was decided."""
+    project = Project.read(folder)
+    engine = engine_of(project.make_model() if model is None else model)
+    _check(project)
+    parts = parts_of(project.rows, "check the path under [rows]")
+    apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
+    check_columns(project, _Columns(parts.schema.names), apart)
+    asked = FunctionRunner(project.folder, Limits(project.seconds, project.memory))
+    loaded = Loaded((), {}) if project.votes is not None else asked.load()
+    asked.close()
+    if loaded.likes:
+        raise ParameterError(
+            f"functions of example rows ({', '.join(loaded.likes)}) vote where all vectors are in "
+            "memory; label this project without --memory, or take them out"
+        )
+    sources, table = _sources(project, loaded)
+    given, dimension = _vectors(project, parts)
+    each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
+    within = budget.bytes_of(runner.memory(memory))
+    fits = budget.rows_within(within, each, str(project.folder))
+    most = runner.rows_per_shard(parts.n_rows) if most is None else most
+    shards = parts.cut(fits if most is None else min(most, fits))
+    spare = max(0, int(within - budget.FIXED - each * len(shards[0])))
+    run = Run(project.cache / "shards", runner, shards, parts.key, report, spare)
+    store = Store(project.cache / "state.sqlite")
+    scanned = scanning.scan(run, project, _labelled_in(store))
+    run = replace(run, shards=scanned.shards)
+    functions: Any = voting.Functions.of(project, loaded, asked.limits)
+    if table is not None:
+        functions = index(run, table, "votes", str(project.id), len(shards[0]))
+    voted = voting.vote(run, scanned.kept, functions, project.classes, sources)
+    where, given = _where(run, project, given, scanned, len(shards[0]))
+    rows = _few_rows(project, scanned, apart, parts.schema)
+    few = _workspace(project, run, scanned, voted, rows, asked, loaded, engine)
+    home = Folder(project, rows, asked, store, loaded, voted.failures, store.notes)
+    state = _decided(project, run, scanned, home, few, rows, engine)
+    raw = _raw(run, project, scanned, where, rows, given)
+    notes = [*map(str, voted.failures), *home.notes]
+    made = (project, engine, run, scanned, voted, where, state.workspace, raw)
+    return World(*made, given, functions, fits, within, notes)
+
+
+class _Columns:
+    """What is asked of a table whose rows are not read: its columns."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.column_names = names
+
+
+def _check(project: Project) -> None:
+    if project.sequence is not None:
+        raise ParameterError(
+            "rows in sequences are labelled in their order, and a shard could cut one in two; "
+            "label this project without --memory, or take sequence out of [rows]"
+        )
+
+
+def _sources(project: Project, loaded: Loaded) -> tuple[tuple[str, ...], Parts | None]:
+    if project.votes is None:
+        return loaded.names, None
+    table = parts_of(project.votes, "check file under [votes]")
+    return vote_columns(table.schema.names, project, project.votes), table
+
+
+def _vectors(project: Project, parts: Parts) -> tuple[Any, int]:
+    """Where vectors come from, as far as that is known before rows are looked at, and their dimension."""
+    if not project.embeds:
+        return None, 0
+    if project.encoder.endswith(".npy"):
+        file = VectorFile.of(Path(project.encoder), parts.n_rows)
+        return file, file.dimension
+    if project.vector_column is not None:
+        size = _list_size(parts, project.vector_column)
+        return VectorColumn(project.vector_column, size), size
+    if project.encoder.endswith(".parquet"):
+        other = parts_of(Path(project.encoder), "check encoder under [vectors]")
+        size = _list_size(other, list_column(other.schema, other.path))
+        return other, size
+    return project.encoder, 768
+
+
+def _list_size(parts: Parts, column: str) -> int:
+    import pyarrow as pa
+
+    kind = parts.schema.field(column).type
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    raise ParameterError(
+        f"column {column!r} of {parts.path} holds {kind}; write vectors as fixed-size lists, "
+        "whose length is known before they are read"
+    )
+
+
+def _where(
+    run: Run, project: Project, given: Any, scanned: Scanned, most: int
+) -> tuple[ShardVectors | None, Any]:
+    """Vectors shard by shard, and what they were made of."""
+    if given is None:
+        return None, None
+    if isinstance(given, Parts):
+        other = index(run, given, "vectors", str(project.id), most)
+        column = list_column(given.schema, given.path)
+        given = JoinedVectors(other, column, _list_size(given, column))
+    elif isinstance(given, str):
+        given = _fitted(run, project, scanned)
+    return vectors.take_up(run, given, scanned.kept), given
+
+
+def _fitted(run: Run, project: Project, scanned: Scanned) -> Encoding:
+    """An encoder that has learned what it learns; from all train rows, or so many of them."""
+    encoder = resolve(project.encoder, cache=project.cache / "vectors")
+    if encoder.slow:
+        return Encoding(encoder, project.encoded, encoder.identity or project.encoder)
+    rows = np.unique(np.linspace(0, scanned.n_train - 1, min(LEARNED, scanned.n_train)).astype(int))
+    names = [project.encoded] if isinstance(project.encoded, str) else project.encoded
+    stage = run.stage("learned-from", scanning.take_shard, scanned.kept, names, rows)
+    table = scanning.joined_tables([each["rows"] for each in stage])
+    encoder.fit(encoder.prepare(column_of(table, project.encoded)))
+    return Encoding(encoder, project.encoded, encoder.identity or project.encoder)
+
+
+def _labelled_in(store: Store) -> list[str]:
+    """Names of rows that the log labels, in the rows file or in one that was not named."""
+    found: dict[str, None] = {}
+    for record in store.records():
+        for edit in simple_edits(edit_from_json(record.edit)):
+            if isinstance(edit, Label) and edit.file != DEV_FILE:
+                found[edit.row] = None
+    return list(found)
+
+
+def _few_rows(project: Project, scanned: Scanned, apart: Any, schema: Any) -> ProjectRows:
+    """The labelled rows with their names: of train those the log labels, and dev."""
+    hand, dev = scanned.tables
+    tables, places = [schema.empty_table() if hand is None else hand], [scanned.hand]
+    files, truth = [ROWS_FILE], list[Any]([None])
+    if apart is not None:
+        tables, places = [*tables, apart], [*places, np.arange(apart.num_rows)]
+        files, truth = [*files, DEV_FILE], [None, labels_in(apart, project, Path(str(project.dev)))]
+    elif dev is not None:
+        tables, places = [*tables, dev], [*places, scanned.dev]
+        files, truth = [*files, ROWS_FILE], [None, labels_in(dev, project, project.rows)]
+    return named_rows(project, tuple(files), tuple(tables), tuple(places), tuple(truth))
+
+
+def _workspace(
+    project: Project,
+    run: Run,
+    scanned: Scanned,
+    voted: voting.Voted,
+    rows: ProjectRows,
+    runner: FunctionRunner,
+    loaded: Loaded,
+    engine: Engine,
+) -> Workspace:
+    """The labelled rows and their votes, before anything was decided."""
+    hand = run.stage("hand-votes", pick_votes, scanned.kept, voted.kept, scanned.hand)
+    at = [voted.every.index(name) for name in voted.sources]
+    own = [np.concatenate([each["votes"] for each in hand], axis=1)[at]]
+    if len(rows.tables) > 1:
+        own.append(_votes_on_dev(project, rows, runner, loaded, voted))
+    splits = [
+        Split(
+            Votes(each.T, voted.sources, project.classes),
+            None,
+            rows.y[number],
+            rows.ids[number],
+            rows.chosen[number],
+        )
+        for number, each in enumerate(own)
+    ]
+    near = Neighbourhood(tuple(each.n_rows for each in splits), engine.metric)
+    dev = splits[1] if len(splits) > 1 else None
+    return Workspace.over(splits[0], dev, near, engine.settings(voted.sources))
+
+
+def _votes_on_dev(
+    project: Project, rows: ProjectRows, runner: FunctionRunner, loaded: Loaded, voted: voting.Voted
+) -> np.ndarray:
+    if project.votes is not None:
+        dev = replace(rows, ids=rows.ids[1:])
+        return np.stack([each[0] for each in ready_made(project, dev).values()])
+    with runner:
+        runner.load()
+        found = runner.vote(voted.sources, rows.tables[1], project.classes)
+    lost = [name for name in voted.sources if name not in found.columns]
+    if lost:
+        raise ParameterError(
+            f"functions {lost} voted on the rows and failed on dev rows: {found.failures[0]}; correct them"
+        )
+    return np.stack([found.columns[name] for name in voted.sources])
+
+
+def pick_votes(shard: Shard, kept: Kept, rows: Kept, votes: Kept, places: np.ndarray) -> Summary:
+    """Votes on a few train rows, by their places among all rows; (n_sources, n_places)."""
+    return {"votes": np.array(votes.mapped(shard, "votes")[:, train_places(shard, rows, places)])}
+
+
+def pick_answers(run: Run, scanned: Scanned, loans: Kept, n_sources: int) -> Answers:
+    """Who lends to the hand-labelled train rows, of what is kept of all."""
+    stage = run.stage("hand-loans", pick_loans, scanned.kept, loans, scanned.hand)
+    parts = list(stage)
+    lender, distance, vote = (
+        np.concatenate([each[name] for each in parts], axis=1)
+        for name in ("lender", "distance", "vote")
+    )
+    return Answers(lender, distance, vote)
+
+
+def pick_loans(shard: Shard, kept: Kept, rows: Kept, loans: Kept, places: np.ndarray) -> Summary:
+    """Loans to a few train rows of a shard; (n_sources, n_places)."""
+    mine = train_places(shard, rows, places)
+    names = ("lender", "distance", "vote")
+    return {name: np.array(loans.mapped(shard, name)[:, mine]) for name in names}
+
+
+def train_places(shard: Shard, rows: Kept, places: np.ndarray) -> np.ndarray:
+    """Where rows, by their places among all rows, stand among the train rows of a shard."""
+    mine = places[(places >= shard.start) & (places < shard.stop)] - shard.start
+    if not len(mine):
+        return mine
+    return np.asarray(np.cumsum(rows.load(shard, "train"))[mine] - 1)
+
+
+def _decided(
+    project: Project,
+    run: Run,
+    scanned: Scanned,
+    home: Folder,
+    few: Workspace,
+    rows: ProjectRows,
+    engine: Engine,
+) -> State:
+    """The state after everything that the log decided."""
+    names = _Names(
+        rows.files,
+        rows.ids,
+        lambda: scanning.first_unlabelled(
+            run, scanned.kept, project, np.concatenate([scanned.hand, scanned.dev])
+        ),
+    )
+    records = Records(few.labels, {}, dict(project.labellers), len(few.classes))
+    state = State.of(few, records, names)
+    return home.decided(state).apply(state, engine)[0]
+
+
+class _Names(RowNames):
+    """Names of the labelled rows; the draw ends where it comes to a row that is not among them."""
+
+    def __init__(self, files: Any, ids: Any, first: Callable[[], int]) -> None:
+        super().__init__(files, ids)
+        self._first = first
+
+    @property
+    def order(self) -> Any:
+        """The labelled rows that come before the first row that is not labelled."""
+        end = self._first()
+        places = [(at, row) for at, ids in enumerate(self._ids) for row in range(len(ids))]
+        digests = {place: drawing_digest(*self.name(place)) for place in places}
+        return sorted((each for each in places if digests[each] < end), key=digests.__getitem__)
+
+
+def _raw(
+    run: Run,
+    project: Project,
+    scanned: Scanned,
+    where: ShardVectors | None,
+    rows: ProjectRows,
+    given: Any,
+) -> tuple[np.ndarray | None, ...]:
+    """Vectors of the labelled rows."""
+    if where is None:
+        return (None,) * len(rows.tables)
+    hand = vectors.pick_vectors(run, where, scanned.hand, "hand-vectors")
+    if len(rows.tables) == 1:
+        return (hand,)
+    if project.dev is None:
+        return hand, vectors.pick_vectors(run, where, scanned.dev, "dev-vectors")
+    return hand, _dev_vectors(project, rows, given)
+
+
+def _dev_vectors(project: Project, rows: ProjectRows, given: Any) -> np.ndarray:
+    """Vectors of the rows of a dev file."""
+    table = rows.tables[1]
+    if isinstance(given, Encoding):
+        return given.of(table)
+    if isinstance(given, VectorFile):
+        if project.dev_vectors is None:
+            raise AlignmentError(
+                f"{project.folder} has a dev file and vectors for the rows only; "
+                'name the dev vectors too: dev = "….npy" under [vectors]'
+            )
+        return as_float32(
+            VectorFile.of(project.dev_vectors, table.num_rows).rows(0, table.num_rows)
+        )
+    dev = replace(rows, tables=(table,), ids=rows.ids[1:], positions=rows.positions[1:])
+    found = read_vectors(project, dev, silent)[0]
+    assert found is not None
+    return found

@@ -1,0 +1,184 @@
+"""Small projects whose rows are Parquet, for tests of labelling in shards on a cluster."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from epoxy import Session
+from epoxy.errors import AlignmentError, CodeError
+from epoxy.neighbors.workers import n_threads
+from epoxy.shards import Kept, Piece, Shard, Summary
+
+LFS = """
+import epoxy
+from words import MONEY
+
+money = epoxy.keywords("spam", *MONEY, name="money")
+hello = epoxy.keywords("ham", "hello", "song", name="hello")
+
+@epoxy.labeling_function
+def short(row):
+    return "ham" if row.text.count(" ") < 3 else None
+
+@epoxy.labeling_function
+def link(row):
+    return "spam" if "link" in row.text else None
+"""
+WORDS = "MONEY = ['money', 'free']\n"
+SPAM, HAM, BOTH = ("money", "free", "link"), ("hello", "song"), ("the", "a", "now", "very", "you")
+
+
+def text_of(rng: np.random.Generator, spam: bool) -> str:
+    words = [*rng.choice(BOTH, rng.integers(1, 6))]
+    if rng.random() < 0.6:
+        words.append(rng.choice(SPAM if (rng.random() < 0.85) == spam else HAM))
+    return " ".join(words)
+
+
+def a_project(folder: Path, *, n_rows: int = 600, seed: int = 0, settings: str = "") -> Path:
+    """A folder with rows in two Parquet parts, a tenth of them labelled, vectors and four functions."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n_rows) < 0.4
+    (folder / "rows").mkdir(parents=True)
+    table = pa.table(
+        {
+            "id": [f"r{row}" for row in range(n_rows)],
+            "text": [text_of(rng, each) for each in truth],
+            "label": [
+                ("spam" if truth[row] else "ham") if row % 10 == 3 else None
+                for row in range(n_rows)
+            ],
+        }
+    )
+    half = n_rows // 2 - 7
+    pq.write_table(table.slice(0, half), folder / "rows" / "a.parquet")
+    pq.write_table(table.slice(half), folder / "rows" / "b.parquet")
+    vectors = rng.normal(size=(n_rows, 12)) + np.where(truth, 0.8, -0.8)[:, None]
+    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    (folder / "epoxy.toml").write_text(
+        '[rows]\nfile = "rows"\nid = "id"\nlabel = "label"\n\n'
+        '[classes]\nnames = ["ham", "spam"]\n\n'
+        f'[vectors]\nencoder = "vectors.npy"\nmetric = "cosine"\n\n{settings}',
+        "utf-8",
+    )
+    (folder / "lfs.py").write_text(LFS, "utf-8")
+    (folder / "words.py").write_text(WORDS, "utf-8")
+    return folder
+
+
+def decide(folder: Path) -> None:
+    """Hand labels on train rows, a radius and one that lends nothing, by the project's own log."""
+    session = Session.open(folder)
+    for row in (1, 17, 230, 411):
+        session.label(row, "spam" if row % 2 else "ham")
+    session.set_radius("money", 0.3)
+    session.set_radius("short", None)
+
+
+def labels_of(folder: Path) -> pa.Table:
+    return pq.read_table(folder / "labels" / "labels.parquet")
+
+
+# what a stage does to a shard, in tests of the runner alone
+
+
+def number(shard: Shard, kept: Kept, *more: int) -> Summary:
+    return {"number": np.array(shard.number + sum(more))}
+
+
+def number_late(shard: Shard, kept: Kept) -> Summary:
+    """The first shards take longest; only order among summaries can put them first."""
+    time.sleep(0.3 if shard.number < 2 else 0.0)
+    return number(shard, kept)
+
+
+def end_worker_once(shard: Shard, kept: Kept) -> Summary:
+    """Kill the worker with the signal that nothing can catch, the first time that a shard is done."""
+    mark = kept.folder / "ended"
+    if shard.number == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number(shard, kept)
+
+
+def end_worker(shard: Shard, kept: Kept) -> Summary:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def refuse(shard: Shard, kept: Kept) -> Summary:
+    raise AlignmentError("rows and vectors differ; write them again")
+
+
+def fail_to_load(shard: Shard, kept: Kept) -> Summary:
+    raise CodeError("ModuleNotFoundError: No module named 'spacy'; correct it", "lfs.py", 3)
+
+
+def fill_disk(shard: Shard, kept: Kept) -> Summary:
+    raise OSError(errno.ENOSPC, "No space left on device", str(kept.folder / "votes.npy"))
+
+
+def miss_file(shard: Shard, kept: Kept) -> Summary:
+    kept.load(shard, "nothing")
+    raise AssertionError
+
+
+def use_all_memory(shard: Shard, kept: Kept) -> Summary:
+    raise MemoryError
+
+
+def threads(shard: Shard, kept: Kept) -> Summary:
+    return {"threads": np.array(n_threads())}
+
+
+class Running:
+    """A scheduler and workers in processes of their own, as `dask scheduler` and `dask worker` start them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
+
+    def __enter__(self) -> Running:
+        place = self.folder / "scheduler.json"
+        command = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        self._start(*command, "--scheduler-file", str(place))
+        while not place.exists() or not place.read_text("utf-8").strip():
+            time.sleep(0.05)
+        self.address = json.loads(place.read_text("utf-8"))["address"]
+        return self
+
+    def worker(self, *before: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start one without a nanny, which would start another in its place."""
+        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--memory-limit", "2GB"]
+        return self._start("worker", self.address, *options, before=before, **environment)
+
+    def _start(self, *command: str, before: Any = (), **more: str) -> subprocess.Popen[bytes]:
+        full = [*before, sys.executable, "-m", "dask", *command]
+        place = {"cwd": self.folder, "env": {**os.environ, **more}}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes.append(subprocess.Popen(full, **place, **quiet))
+        return self.processes[-1]
+
+    def __exit__(self, *error: object) -> None:
+        for each in reversed(self.processes):
+            each.kill()
+            each.wait()
+
+
+def pieces(folder: Path, count: int) -> tuple[Shard, ...]:
+    """Shards over a file that is there."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "rows.parquet"
+    file.write_bytes(b"rows")
+    return tuple(Shard(at, (Piece(str(file), at, at + 1),), at) for at in range(count))

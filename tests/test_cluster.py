@@ -1,0 +1,314 @@
+"""Labelling on a cluster, with real processes: one LocalCluster of two workers serves the module."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+
+import clustered
+from clustered import a_project, decide, labels_of, pieces
+from epoxy import Epoxy, Fusion, cluster
+from epoxy.cluster.checking import check_versions, look
+from epoxy.cluster.runner import AHEAD
+from epoxy.errors import (
+    AlignmentError,
+    ClusterError,
+    CodeError,
+    MissingExtra,
+    ParameterError,
+    StoreError,
+)
+from epoxy.shards import Kept
+from epoxy.shards.labelling import label
+
+ROWS = 160  # of a shard: four of them
+
+
+@pytest.fixture(scope="module")
+def runner():
+    with cluster.local(workers=2, memory="1GB") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    folder = a_project(tmp_path_factory.mktemp("cluster") / "project")
+    decide(folder)
+    return folder
+
+
+def copy_of(project: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(project, folder / "copy"))
+
+
+def each(runner: Any, folder: Path, do: Any, *more: Any, count: int = 20, **given: Any) -> Any:
+    """The runner on shards over one file, with a stage's folder."""
+    kept = Kept(folder / "home" / "stage")
+    kept.folder.mkdir(parents=True, exist_ok=True)
+    return cluster.Dask(runner.client, **given).each(
+        do, pieces(folder / "rows", count), kept, *more
+    )
+
+
+def numbers(found: Any) -> list[int]:
+    return [int(one["number"]) for one in found]
+
+
+def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
+    alone, spread = copy_of(project, tmp_path / "a"), copy_of(project, tmp_path / "b")
+    loads = tmp_path / "loads"
+    (spread / "words.py").write_text(
+        f"open({str(loads)!r}, 'a').write('loaded\\n')\n{clustered.WORDS}", "utf-8"
+    )
+
+    for model in (Fusion(), Epoxy()):
+        label(alone, model=model, rows_per_shard=ROWS)
+        label(spread, model=model, runner=runner, rows_per_shard=ROWS)
+
+        assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
+    # twice to know the functions and twice on the labelled rows, and once in each worker
+    assert loads.read_text("utf-8").count("loaded") <= 4 + 2
+
+
+def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
+    """The paper's model to the bit, Fusion to 1e-6 and in every label."""
+    assert one.column_names == other.column_names
+    for name in one.column_names:
+        close = not bitwise and str(one.schema.field(name).type) == "double"
+        if close:
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-6, err_msg=name)
+        else:
+            assert one[name].equals(other[name]), name
+
+
+def test_summaries_come_in_the_order_of_the_shards(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.number_late)
+
+    assert numbers(found) == list(range(20))
+
+
+def test_constants_reach_every_shard(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.number, 100, 1000, count=3)
+
+    assert numbers(found) == [1100, 1101, 1102]
+
+
+def test_only_so_many_shards_are_on_the_way_and_none_after_the_end(runner, tmp_path):
+    made = each(runner, tmp_path, clustered.number, count=100)
+
+    next(made)
+    on_the_way = len(runner.client.futures)
+    made.close()
+
+    assert on_the_way <= AHEAD * 2 + 1  # and what is the same for all
+    assert not runner.client.futures
+
+
+def test_a_shard_may_use_the_threads_of_its_worker(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.threads, count=2)
+
+    assert [int(one["threads"]) for one in found] == [1, 1]
+
+
+def test_a_killed_worker_costs_no_answer(runner, tmp_path):
+    found = each(runner, tmp_path, clustered.end_worker_once)
+
+    assert numbers(found) == list(range(20))
+
+
+def test_an_error_of_the_work_comes_as_it_is(runner, tmp_path):
+    with pytest.raises(AlignmentError, match="rows and vectors differ; write them again"):
+        list(each(runner, tmp_path, clustered.refuse))
+
+
+def test_functions_that_do_not_run_on_a_worker_are_told(runner, tmp_path):
+    with pytest.raises(
+        CodeError, match=r"do not run on worker tcp://.*: lfs.py fails on line 3.*; what travels is"
+    ):
+        list(each(runner, tmp_path, clustered.fail_to_load))
+
+
+def test_a_full_disk_is_told_with_the_worker(runner, tmp_path):
+    with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for \S+votes"):
+        list(each(runner, tmp_path, clustered.fill_disk))
+
+
+def test_a_file_that_a_worker_does_not_find_is_told(runner, tmp_path):
+    with pytest.raises(StoreError, match=r"worker tcp://.* does not find .*00000.nothing.npy; put"):
+        list(each(runner, tmp_path, clustered.miss_file))
+
+
+def test_a_worker_without_memory_is_told(runner, tmp_path):
+    with pytest.raises(ClusterError, match=r"worker tcp://.* ran out of memory; give a smaller"):
+        list(each(runner, tmp_path, clustered.use_all_memory))
+
+
+@pytest.mark.slow
+def test_functions_that_import_what_a_worker_lacks_do_not_travel(
+    project, runner, tmp_path, monkeypatch
+):
+    folder = copy_of(project, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "of_the_driver.py").write_text("", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
+    with (folder / "lfs.py").open("a") as file:
+        file.write("\nimport of_the_driver\n")
+
+    with pytest.raises(
+        CodeError,
+        match=r"do not run on worker .*No module named 'of_the_driver'.*; what travels is",
+    ):
+        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+
+
+@pytest.mark.slow
+def test_functions_that_depend_on_where_they_are_loaded_do_not_travel(
+    project, runner, tmp_path, monkeypatch
+):
+    folder = copy_of(project, tmp_path)
+    monkeypatch.setenv("MONEY_WORD", "gift")
+    (folder / "words.py").write_text(
+        "import os\nMONEY = ['money', os.environ.get('MONEY_WORD', 'free')]\n", "utf-8"
+    )
+
+    with pytest.raises(CodeError, match=r"makes other functions of \['money'\] when it is loaded"):
+        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+
+
+def test_more_memory_than_a_worker_has_is_refused(project, runner):
+    with pytest.raises(ParameterError, match="--memory 9GB is more than the 1,000 MB that Dask"):
+        label(project, runner=runner, memory="9GB")
+
+
+def test_nobody_at_the_address_is_told():
+    with (
+        pytest.raises(
+            ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:1 within 0.2 s"
+        ),
+        cluster.connect("tcp://127.0.0.1:1", timeout=0.2),
+    ):
+        pass
+
+
+def test_what_is_no_address_is_told():
+    with (
+        pytest.raises(ClusterError, match=r"'carrier://pigeon' cannot be used as the address"),
+        cluster.connect("carrier://pigeon", timeout=0.2),
+    ):
+        pass
+
+
+def test_a_scheduler_without_workers_is_told():
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        pytest.raises(ClusterError, match=r"has no workers after 0.2 s; start some: dask worker"),
+        cluster.connect(empty.scheduler_address, timeout=0.2),
+    ):
+        pass
+
+
+def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
+    from distributed import LocalCluster, Security
+
+    own = Security.temporary()
+    place = {"ca-file": own.tls_ca_file, "key": own.tls_client_key, "cert": own.tls_client_cert}
+    for name, text in place.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    settings = {
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.tls.ca-file": str(tmp_path / "ca-file"),
+        "distributed.comm.tls.client.key": str(tmp_path / "key"),
+        "distributed.comm.tls.client.cert": str(tmp_path / "cert"),
+    }
+    options = {"n_workers": 1, "processes": False, "protocol": "tls", "dashboard_address": None}
+
+    with LocalCluster(security=own, **options) as running:
+        address = running.scheduler_address
+        with (
+            pytest.raises(ClusterError, match=r"tls://\S+ .*distributed.comm.tls"),
+            cluster.connect(address, timeout=5),
+        ):
+            pass
+        with dask.config.set(settings), cluster.connect(address, timeout=5) as made:
+            assert address.startswith("tls://")
+            assert made.client.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_cluster_without_workers_is_refused():
+    with pytest.raises(ParameterError, match="at least one worker, got 0"), cluster.local(0):
+        pass
+
+
+class Versions:
+    """Stands in for a client of workers in other environments."""
+
+    def __init__(self, **worker: Any) -> None:
+        own = {"python": ".".join(map(str, sys.version_info)), "epoxy-ws": "0.1.0"}
+        self.told = {
+            "client": {"packages": own},
+            "scheduler": {"packages": own},
+            "workers": {"tcp://10.0.0.7:4000": {"packages": own | worker}},
+        }
+
+    def get_versions(self, packages: list[str]) -> dict[str, Any]:
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("worker", "told"),
+    [
+        (
+            {"epoxy-ws": "0.0.9"},
+            r"worker tcp://10.0.0.7:4000 has epoxy 0.0.9, and the driver 0.1.0",
+        ),
+        (
+            {"epoxy-ws": None},
+            r"has no epoxy, .* run there: pip install 'epoxy-ws\[cluster\]==0.1.0'",
+        ),
+        (
+            {"python": "3.9.1.final.0"},
+            r"worker tcp://10.0.0.7:4000 runs Python 3.9, and the driver",
+        ),
+    ],
+)
+def test_a_worker_of_another_version_is_refused(worker, told):
+    check_versions(Versions())
+
+    with pytest.raises(ClusterError, match=told):
+        check_versions(Versions(**worker))
+
+
+def test_a_worker_looks_whether_it_sees_what_the_driver_sees(tmp_path):
+    rows, mark = tmp_path / "rows.parquet", tmp_path / "home" / "mark"
+    rows.write_bytes(b"rows")
+    mark.parent.mkdir()
+    mark.write_text("ours", "utf-8")
+
+    assert look({str(rows): 4}, {str(mark): "ours"}) is None
+    assert look({str(rows): 5}, {}) == f"sees {rows} with 4 bytes, and the driver with 5"
+    assert look({f"{rows}x": 4}, {}) == f"does not see {rows}x (No such file or directory)"
+    assert look({}, {str(mark): "theirs"}) == f"sees another folder at {mark.parent}"
+    assert "does not see" in str(look({}, {str(tmp_path / "nowhere" / "mark"): "ours"}))
+
+
+def test_without_dask_the_cure_is_named(tmp_path):
+    (tmp_path / "distributed.py").write_text("raise ImportError(name='distributed')", "utf-8")
+    code = "from epoxy import cluster; cluster.local"
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": paths}
+    ).stderr
+
+    assert MissingExtra.__name__ in told
+    assert "epoxy.cluster needs distributed; run: pip install 'epoxy-ws[cluster]'" in told

@@ -1,0 +1,263 @@
+"""What may fail on a cluster, with schedulers, workers and drivers that are really ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+
+import clustered
+from clustered import Running, a_project, decide, labels_of, pieces
+from epoxy import Epoxy, cluster
+from epoxy.cli import main
+from epoxy.errors import ClusterError, StoreError
+from epoxy.shards import Kept, label
+
+pytestmark = pytest.mark.slow
+ROWS = 80  # of a shard: eight of them
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = a_project(tmp_path / "project")
+    decide(folder)
+    return folder
+
+
+@pytest.fixture
+def expected(project: Path, tmp_path: Path) -> Any:
+    """What one process makes of the project, in a copy."""
+    copy = Path(shutil.copytree(project, tmp_path / "copy"))
+    label(copy, model=Epoxy(), rows_per_shard=ROWS)
+    return labels_of(copy)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    (tmp_path / "dask").mkdir()
+    with Running(tmp_path / "dask") as made:
+        yield made
+
+
+def at(stage: str, do: Callable[[], None]) -> Any:
+    """Progress that does something once, when a stage has finished its first shard."""
+    todo = [do]
+
+    def progress(what: str) -> Any:
+        def report(done: int, total: int) -> None:
+            if what == stage and done == 1 and todo:
+                todo.pop()()
+
+        return report
+
+    return progress
+
+
+def test_a_worker_killed_in_the_middle_costs_no_answer(project, expected):
+    with cluster.local(2, memory="1GB") as runner:
+        first = min(runner.client.run(os.getpid).values())
+        progress = at("reach", lambda: os.kill(first, signal.SIGKILL))
+
+        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=progress)
+
+        assert first not in runner.client.run(os.getpid).values()
+    assert labels_of(project).equals(expected)
+
+
+def test_a_shard_that_ends_every_worker_is_told(tmp_path):
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        cluster.local(1, memory="1GB") as runner,
+        pytest.raises(ClusterError, match=r"a shard of end_worker ended every worker .*\(1, the last"),
+    ):
+        list(runner.each(clustered.end_worker, pieces(tmp_path / "rows", 2), kept))
+
+
+def test_a_lost_scheduler_is_told_and_the_run_is_taken_up(project, expected, running):
+    running.worker()
+    progress = at("reach", running.processes[0].kill)
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost during .*run again"),
+    ):
+        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=progress)
+    assert not (project / "labels" / "labels.parquet").exists()
+    before = summaries(project, "votes")
+
+    label(project, model=Epoxy(), rows_per_shard=ROWS)
+
+    assert summaries(project, "votes") == before
+    assert labels_of(project).equals(expected)
+
+
+def summaries(project: Path, stage: str) -> dict[str, int]:
+    """When each shard was finished, in nanoseconds."""
+    found = (project / ".epoxy" / "shards").glob(f"{stage}-*/*.summary.npz")
+    return {each.name: each.stat().st_mtime_ns for each in found}
+
+
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+from epoxy import Epoxy, cluster, shards
+from test_cluster_faults import at, ROWS
+
+if __name__ == "__main__":
+    project, pids = map(Path, sys.argv[1:])
+    with cluster.local(2, memory="1GB") as runner:
+        pids.write_text(" ".join(map(str, runner.client.run(os.getpid).values())))
+        end = at("reach", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        shards.label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=end)
+"""
+
+
+def test_a_killed_driver_leaves_no_process_and_its_run_is_taken_up(project, expected, tmp_path):
+    script, pids = tmp_path / "driver.py", tmp_path / "pids"
+    script.write_text(DRIVER, "utf-8")
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+
+    ended = subprocess.run(
+        [sys.executable, str(script), str(project), str(pids)],
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+    assert ended.returncode == -signal.SIGKILL
+    assert not (project / "labels" / "labels.parquet").exists()
+    for each in map(int, pids.read_text("utf-8").split()):
+        wait_for_end(each)
+    before = summaries(project, "votes")
+    with cluster.local(2, memory="1GB") as runner:
+        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+    assert len(before) == 8
+    assert summaries(project, "votes") == before
+    assert labels_of(project).equals(expected)
+
+
+def wait_for_end(process: int) -> None:
+    """A worker notices by itself that its driver is gone; pytest's own time-out is the limit."""
+    for _ in range(600):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{process}/stat").read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {process} goes on")
+
+
+def test_a_worker_of_another_version_is_refused_before_work_is_sent(project, running, tmp_path):
+    other = tmp_path / "other" / "epoxy_ws-9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: epoxy-ws\nVersion: 9.9\n", "utf-8"
+    )
+    paths = os.pathsep.join([str(other.parent), *sys.path])
+    running.worker(PYTHONPATH=paths)
+
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(ClusterError, match=r"worker tcp://\S+ has epoxy 9.9, and the driver 0"),
+    ):
+        label(project, model=Epoxy(), runner=runner)
+
+
+def test_when_no_worker_is_left_waiting_has_an_end(running, tmp_path):
+    running.worker()
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(ClusterError, match=r"has had no worker for \d+ s; start some"),
+    ):
+        list(
+            cluster.Dask(runner.client, patience=1.0).each(
+                clustered.end_worker, pieces(tmp_path / "rows", 2), kept
+            )
+        )
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[None]:
+    """A small file system in place of a folder, with what is in the folder."""
+    aside = Path(shutil.copytree(folder, folder.with_name("aside")))
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr.decode().strip()}")
+    try:
+        shutil.copytree(aside, folder, dirs_exist_ok=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_and_nothing_passes_for_finished(project):
+    with mounted(project, "400k"), cluster.local(2, memory="1GB") as runner:
+        with pytest.raises(
+            StoreError, match=r"cannot be written \(No space left on device\); make"
+        ):
+            label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+
+        assert not (project / "labels" / "labels.parquet").exists()
+
+
+def test_a_worker_that_does_not_see_the_folder_is_refused(project, running):
+    hide = f'mount -t tmpfs none {project} && exec "$@"'
+    ran = subprocess.run(["unshare", "-m", "sh", "-c", hide, "-", "true"], capture_output=True)
+    if ran.returncode:
+        pytest.skip(f"a folder cannot be hidden here: {ran.stderr.decode().strip()}")
+    running.worker("unshare", "-m", "sh", "-c", hide, "-")
+
+    with (
+        cluster.connect(running.address) as runner,
+        pytest.raises(StoreError, match=r"worker tcp://\S+ does not see \S+ \(No such file.*share"),
+    ):
+        label(project, model=Epoxy(), runner=runner)
+
+
+def test_the_command_labels_on_a_scheduler_and_tells_the_dashboard(
+    project, running, capfd, tmp_path
+):
+    running.worker()
+
+    code = main(["label", str(project), "--model", "epoxy", "--scheduler", running.address])
+
+    said = capfd.readouterr()
+    assert code == 0, said.err
+    assert "labelled 600 rows with epoxy" in said.out
+    assert "1 workers, dashboard: http://" in said.err
+
+
+def test_the_command_labels_in_processes_of_this_machine(project, capfd):
+    options = ["--cluster", "local", "--workers", "2", "--memory", "1GB", "--json", "-"]
+
+    code = main(["label", str(project), *options])
+
+    said = capfd.readouterr()
+    assert code == 0, said.err
+    assert '"rows": 600' in said.out
+    assert "2 workers, dashboard: http://127.0.0.1:" in said.err
+
+
+def test_an_unreachable_scheduler_ends_the_command_with_2(project, capfd):
+    with dask.config.set({"distributed.comm.timeouts.connect": "300ms"}):
+        code = main(["label", str(project), "--scheduler", "tcp://127.0.0.1:1"])
+
+    assert code == 2
+    assert capfd.readouterr().err.startswith(
+        "epoxy label: no scheduler answers at tcp://127.0.0.1:1"
+    )

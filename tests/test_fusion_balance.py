@@ -1,0 +1,97 @@
+"""The class balance where no true label is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epoxy import Fusion, Split, Votes
+from epoxy.fusion.balance import guessed
+
+CLASSES = ["ham", "spam"]
+
+
+def voters(n_rows: int, share: float, false_spam: float, false_ham: float, seed: int = 0) -> Votes:
+    """Five sources that name both classes, and err more often one way than the other."""
+    draw = np.random.default_rng(seed)
+    y = draw.random(n_rows) < share
+    wrong = draw.random((n_rows, 5)) < np.where(y, false_ham, false_spam)[:, None]
+    said = np.where(wrong, ~y[:, None], y[:, None]).astype(int)
+    return Votes(np.where(draw.random((n_rows, 5)) < 0.7, said, -1), classes=CLASSES)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize(("false_spam", "false_ham"), [(0.1, 0.1), (0.4, 0.0), (0.0, 0.3)])
+def test_the_true_share_lies_between_the_least_and_the_most(share, false_spam, false_ham):
+    found = guessed(voters(4000, share, false_spam, false_ham))
+
+    assert found.low[1] - 0.07 <= share <= found.high[1] + 0.07  # errors are estimated too
+    assert (found.low - 1e-12 <= found.shares).all()
+    assert (found.shares <= found.high + 1e-12).all()
+    assert found.shares.sum() == pytest.approx(1)
+
+
+def test_a_skew_that_errors_explain_is_no_skew_of_the_classes():
+    """Half the rows are spam; two in five of the others are called so too."""
+    votes = voters(4000, 0.5, 0.4, 0.0)
+
+    assert (votes.matrix == 1).sum() / votes.cast.sum() > 0.68
+    assert guessed(votes).shares[1] < 0.58
+
+
+def test_voters_that_hardly_err_are_believed():
+    assert guessed(voters(4000, 0.9, 0.02, 0.02)).shares[1] == pytest.approx(0.88, abs=0.02)
+
+
+def test_of_one_sided_sources_three_witnesses_are_heard():
+    draw = np.random.default_rng(0)
+    y = draw.random(3000) < 0.2
+    names = np.arange(6) % 2
+    speaks = draw.random((3000, 6)) < np.where(y[:, None] == names, 0.5, 0.05)
+    votes = Votes(np.where(speaks, names, -1), classes=CLASSES)
+
+    found = guessed(votes)
+
+    assert found.high[1] == 0.5  # equal shares
+    assert found.low[1] < 0.27
+    assert found.low[1] < found.shares[1] < 0.4
+
+
+def test_no_vote_says_nothing_about_the_balance():
+    found = guessed(Votes(np.full((5, 2), -1), classes=CLASSES))
+
+    assert found.shares.tolist() == [0.5, 0.5]
+    assert (found.low.tolist(), found.high.tolist()) == ([0, 0], [1, 1])
+
+
+def test_the_report_says_how_sure_the_balance_is():
+    train = Split(voters(500, 0.8, 0.1, 0.1))
+
+    model = Fusion().fit(train)
+    least, most = model.fitted_.balance.low[1], model.fitted_.balance.high[1]
+
+    assert f"'spam' {model.class_balance_[1]:.0%} ({least:.0%} to {most:.0%})" in str(
+        model.report(train)
+    )
+
+
+def test_a_balance_that_was_told_is_not_doubted():
+    train = Split(voters(200, 0.8, 0.1, 0.1))
+
+    said = str(Fusion(class_balance=[0.3, 0.7]).fit(train).report(train))
+
+    assert "guessed" not in said
+
+
+def test_doubt_is_kept_with_the_model(tmp_path):
+    import epoxy
+
+    model = Fusion().fit(Split(voters(200, 0.8, 0.1, 0.1)))
+
+    again = epoxy.load(model.save(tmp_path / "model"))
+
+    np.testing.assert_array_equal(again.fitted_.balance.low, model.fitted_.balance.low)
+    np.testing.assert_array_equal(again.fitted_.agreement, model.fitted_.agreement)
+    np.testing.assert_array_equal(
+        again.predict_proba(model.train_), model.predict_proba(model.train_)
+    )

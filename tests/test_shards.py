@@ -1,0 +1,514 @@
+"""Labels in shards are those in memory, however rows are cut, and a run that was killed goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import epoxy
+from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError, VectorError
+from epoxy.fusion.choice import _ks
+from epoxy.fusion.decision import RankedRows
+from epoxy.label_models.moments import moments
+from epoxy.session.project import Project
+from epoxy.shards import Run, Serial, label
+from epoxy.shards.budget import bytes_of
+from epoxy.shards.parts import parts_of, table_of
+from epoxy.shards.ranking import Ranked
+from epoxy.shards.ranks import in_order, keep_sorted, ranked
+from epoxy.shards.shard import Kept, Shard
+from shard_projects import agree, drawn, write_project
+
+CLASSES = ["ham", "spam"]
+
+
+def project(home: Path, n_rows: int = 60, n_dev: int = 12, seed: int = 1, **options) -> Path:
+    n_classes = len(options.get("classes", CLASSES))
+    votes, vectors, y = drawn(n_rows, seed, n_classes=n_classes)
+    truth = np.where(np.arange(n_rows) % max(1, n_rows // max(1, n_dev)) == 3, y, -1)
+    given = {"classes": CLASSES, "vectors": vectors, **options}
+    return write_project(home, votes, y=truth, **given)
+
+
+def in_memory(home: Path):
+    session = epoxy.Session.open(home, graph=False)
+    return pq.read_table(session.export(home / "in-memory.parquet"))
+
+
+def in_shards(home: Path, most: int, **options):
+    return pq.read_table(label(home, rows_per_shard=most, **options).path)
+
+
+def decide(home: Path) -> None:
+    """Radii, a source switched off, labels of train rows, trusted and not."""
+    session = epoxy.Session.open(home, graph=False)
+    session.set_radius("s0", 0.2)
+    session.set_radius("s1", None)
+    session.switch("s2", False)
+    for at in (0, 7, 17, 30, 41):
+        session.label(f"r{at}", CLASSES[at % 2], chosen="random" if at % 2 else None)
+    session.label("r9", "ham", by="ann")
+
+
+# the law: any sharding gives the same answer
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 99), most=st.integers(5, 30), kind=st.sampled_from(["fusion", "epoxy"]))
+def test_any_sharding_gives_the_same_answer(tmp_path_factory, seed, most, kind):
+    home = project(tmp_path_factory.mktemp("any"), 30, 6, seed, model=f'kind = "{kind}"')
+    whole = in_shards(home, 30)
+
+    agree(whole, in_shards(home, most), within=1e-6 if kind == "fusion" else 0.0)
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+@pytest.mark.parametrize("vectors", [True, False])
+def test_shards_label_as_memory_does(tmp_path, kind, vectors):
+    options = {} if vectors else {"vectors": None}
+    home = project(tmp_path / "project", parts=3, model=f'kind = "{kind}"', **options)
+    decide(home)
+
+    agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
+
+
+@pytest.mark.parametrize("scoring", ["f1", "f1_macro"])
+def test_the_rule_of_decision_is_that_of_memory(tmp_path, scoring):
+    options = {"model": f'scoring = "{scoring}"', "more": 'positive = "spam"'}
+    home = project(tmp_path / "project", 400, 130, **options)
+
+    agree(in_memory(home), in_shards(home, 90), within=1e-6)
+
+
+def test_several_classes_are_labelled_as_in_memory(tmp_path):
+    home = project(tmp_path / "project", 80, 16, classes=["a", "b", "c"])
+
+    agree(in_memory(home), in_shards(home, 30), within=1e-6)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("agnews", "fusion"), ("spouse", "epoxy")])
+def test_real_data_is_labelled_as_in_memory(tmp_path, shared_data, name, kind):
+    sizes = (("train", 900), ("dev", 60))
+    votes, vectors = (
+        np.concatenate(
+            [np.load(shared_data / name / f"{what}-{part}.npy")[:n] for part, n in sizes]
+        )
+        for what in ("votes", "vectors")
+    )
+    truth = pq.read_table(shared_data / name / "dev.parquet").column("label").to_pylist()[:60]
+    classes = sorted(set(truth))
+    y = np.array([-1] * 900 + [classes.index(each) for each in truth])
+    votes = np.where(votes < len(classes), votes, -1)
+    home = write_project(
+        tmp_path / "project",
+        votes.astype(np.int8),
+        vectors.astype(np.float32),
+        y,
+        classes,
+        model=f'kind = "{kind}"',
+    )
+    session = epoxy.Session.open(home, graph=False)
+    session.set_radius("s0", 0.3)
+    session.label("r5", classes[0])
+
+    agree(in_memory(home), in_shards(home, 250), within=1e-6 if kind == "fusion" else 0.0)
+
+
+# where rows, votes and vectors come from
+
+
+def test_functions_vote_in_batches_and_words_are_embedded(tmp_path):
+    home = tmp_path / "project"
+    home.mkdir()
+    words = ["free money", "lovely song", "money now", "a song of spring", "hello there"]
+    texts = [f"{words[at % 5]} {at % 11}" for at in range(70)]
+    truth = pa.array([CLASSES[at % 5 in (0, 2)] if at % 9 == 4 else None for at in range(70)])
+    pq.write_table(pa.table({"text": texts, "label": truth}), home / "rows.parquet")
+    (home / "epoxy.toml").write_text(
+        '[rows]\nfile = "rows.parquet"\nlabel = "label"\n[classes]\nnames = ["ham", "spam"]\n'
+        '[vectors]\nencoder = "lsa"\ncolumn = "text"\n'
+    )
+    (home / "lfs.py").write_text(
+        "import epoxy\n"
+        "a = epoxy.keywords('spam', 'money', column='text', name='a')\n"
+        "b = epoxy.keywords('ham', 'song', column='text', name='b')\n"
+        "c = epoxy.keywords('spam', 'free', column='text', name='c')\n"
+    )
+
+    agree(in_memory(home), in_shards(home, 30), within=1e-6)
+
+
+def with_encoder(home: Path, encoder: str) -> None:
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(text.replace('"vectors.npy"', f'"{encoder}"'))
+
+
+def fixed(vectors: np.ndarray) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+
+
+def test_vectors_are_joined_by_id_or_read_from_a_column(tmp_path):
+    home = project(tmp_path / "project")
+    plain = in_shards(home, 25)
+    vectors = np.load(home / "vectors.npy")
+    order = np.random.default_rng(3).permutation(len(vectors))
+    ids = [f"r{at}" for at in order]
+    pq.write_table(pa.table({"id": ids, "v": fixed(vectors[order])}), home / "apart.parquet")
+    with_encoder(home, "apart.parquet")
+
+    agree(plain, in_shards(home, 25), within=0.0)
+    agree(in_memory(home), in_shards(home, 25), within=1e-6)
+    rows = pq.read_table(home / "rows.parquet").append_column("v", fixed(vectors))
+    pq.write_table(rows, home / "rows.parquet", row_group_size=11)
+    text = (home / "epoxy.toml").read_text().replace('"apart.parquet"', '"column:v"')
+    (home / "epoxy.toml").write_text(text)
+    agree(plain, in_shards(home, 25), within=0.0)
+    agree(in_memory(home), in_shards(home, 25), within=1e-6)
+
+
+def test_any_stretch_of_rows_is_read_from_parts(tmp_path):
+    (tmp_path / "rows").mkdir()
+    for at, size in enumerate((5, 1, 9)):
+        table = pa.table({"at": np.arange(size) + 10 * at})
+        pq.write_table(table, tmp_path / "rows" / f"{at}.parquet", row_group_size=4)
+    parts = parts_of(tmp_path / "rows")
+    whole = [row for each in parts.cut(99) for row in table_of(each).column("at").to_pylist()]
+
+    for most in range(1, 16):
+        found = [row for each in parts.cut(most) for row in table_of(each).column("at").to_pylist()]
+        assert found == whole
+        assert all(len(each) <= most for each in parts.cut(most))
+
+
+# new rows
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_new_rows_get_what_the_fitted_model_says_of_them(tmp_path, kind):
+    home = project(tmp_path / "project", model=f'kind = "{kind}"')
+    votes, vectors, _ = drawn(15, 7)
+    columns = {f"s{at}": votes[:, at] for at in range(votes.shape[1])}
+    pq.write_table(
+        pa.table({"id": [f"n{at}" for at in range(15)], **columns}), tmp_path / "new.parquet"
+    )
+    np.save(tmp_path / "new.npy", vectors)
+    label(home, rows_per_shard=20)
+
+    found = label(
+        home, rows_per_shard=20, new=tmp_path / "new.parquet", vectors=tmp_path / "new.npy"
+    )
+
+    model = epoxy.Session.open(home, graph=False).model()
+    names = [f"s{at}" for at in range(votes.shape[1])]
+    new = epoxy.Split(epoxy.Votes(votes, names, CLASSES), vectors)
+    table = pq.read_table(found.path)
+    proba = np.stack([table.column(f"p_{name}").to_numpy() for name in CLASSES], axis=1)
+    np.testing.assert_allclose(proba, model.predict_proba(new), atol=1e-6)
+    assert table.column("label").to_pylist() == model.predict(new).tolist()
+    assert found.path.name == "new.parquet"
+    assert found.rows == 15
+
+
+# a run that was interrupted goes on
+
+
+class Stops(Serial):
+    """Breaks off after so many shards."""
+
+    def __init__(self, after: int) -> None:
+        self.left, self.done = after, 0
+
+    def each(self, do, shards, *constants):
+        for shard in shards:
+            if self.done == self.left:
+                raise KeyboardInterrupt
+            self.done += 1
+            yield do(shard, *constants)
+
+
+def test_what_is_finished_is_not_done_again(tmp_path):
+    home = project(tmp_path / "project")
+    whole = Stops(10**9)
+    expected = in_shards(home, 20, runner=whole)
+    shutil.rmtree(home / ".epoxy" / "shards")
+    (home / "labels" / "labels.parquet").unlink()
+    first, second = Stops(whole.done // 2), Stops(10**9)
+
+    with pytest.raises(KeyboardInterrupt):
+        label(home, rows_per_shard=20, runner=first)
+    assert not (home / "labels" / "labels.parquet").exists()
+    agree(expected, in_shards(home, 20, runner=second), within=0.0)
+    assert first.done + second.done == whole.done
+    again = Stops(10**9)
+    label(home, rows_per_shard=20, runner=again)
+    assert again.done == 0
+
+
+def test_a_damaged_summary_is_made_again(tmp_path):
+    home = project(tmp_path / "project")
+    expected = in_shards(home, 20)
+    for file in (home / ".epoxy" / "shards").glob("pupil-*/*.summary.npz"):
+        file.write_bytes(file.read_bytes()[:-30])
+
+    agree(expected, in_shards(home, 20), within=0.0)
+
+
+def test_another_label_starts_at_what_it_changes(tmp_path):
+    home = project(tmp_path / "project")
+    label(home, rows_per_shard=20)
+    epoxy.Session.open(home, graph=False).label("r5", "spam")
+    again = Stops(10**9)
+    found = label(home, rows_per_shard=20, runner=again)
+
+    agree(in_memory(home), pq.read_table(found.path), within=1e-6)
+    kept = {each.name.rsplit("-", 1)[0] for each in (home / ".epoxy" / "shards").iterdir()}
+    assert {"features", "reach", "pupil"} <= kept
+    assert again.done < len(kept)  # of three shards each
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_a_killed_driver_resumes(tmp_path):
+    home = project(tmp_path / "project")
+    code = (
+        "import os, signal, sys\n"
+        "from epoxy.shards import Serial, label\n"
+        "class Dies(Serial):\n"
+        "    def each(self, do, shards, *constants):\n"
+        "        for shard in shards:\n"
+        "            if 'proba' in str(constants[1].folder):\n"
+        "                os.kill(os.getpid(), signal.SIGKILL)\n"
+        "            yield do(shard, *constants)\n"
+        "label(sys.argv[1], rows_per_shard=20, runner=Dies())\n"
+    )
+    died = subprocess.run([sys.executable, "-c", code, str(home)], check=False)
+
+    assert died.returncode == -signal.SIGKILL
+    assert not (home / "labels").exists()
+    rest = Stops(10**9)
+    agree(in_memory(home), in_shards(home, 20, runner=rest), within=1e-6)
+    assert rest.done == 2 * 3  # proba and labels of three shards
+
+
+# order statistics and counts are exact
+
+
+def sharded(tmp_path: Path, numbers: list[np.ndarray]) -> tuple[Run, Kept]:
+    shards = tuple(Shard(at, (), 0) for at in range(len(numbers)))
+    kept = Kept(tmp_path / "numbers")
+    kept.folder.mkdir()
+    for shard, each in zip(shards, numbers):
+        keep_sorted(kept, shard, each)
+    return Run(tmp_path, Serial(), shards, "key"), kept
+
+
+def test_the_number_of_a_rank_is_that_of_all_numbers_sorted(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = [rng.random(50) ** 9, np.empty(0), np.repeat([0.0, 0.5, 1e-300], 9), rng.random(3)]
+    run, kept = sharded(tmp_path, numbers)
+    whole = np.sort(np.concatenate(numbers))
+
+    assert ranked(run, kept, range(len(whole)), "rank") == dict(enumerate(whole.tolist()))
+    assert np.concatenate(list(in_order(run, kept, len(whole), "order"))).tolist() == whole.tolist()
+
+
+def test_ranked_shards_say_what_ranked_rows_say(tmp_path, monkeypatch):
+    monkeypatch.setattr("epoxy.shards.ranks.AT_ONCE", 16)
+    rng = np.random.default_rng(1)
+    own = np.round(rng.random(90), 2)
+    proba = np.stack([1 - own, own], axis=1)
+    run, kept = sharded(tmp_path, [own[:40], own[40:41], own[41:]])
+    rows = RankedRows(proba, proba, 1)
+    called = np.array([(own > 0.5).sum()] * 2)
+    shards = Ranked(run, kept, 90, called, 1)
+    right = rng.random(120) < 0.4
+    shown = np.clip(0.4 * right + 0.7 * rng.random(120), 0, 1)
+
+    assert shards.called == rows.called
+    assert shards.threshold(shown, right) == rows.threshold(shown, right)
+    for at in (0, 1, 44, 89, 90):
+        assert shards.falling(at) == rows.falling(at)
+    for cut in (0.0, 0.25, 0.5, 0.999):
+        assert shards.from_on(cut) == pytest.approx(rows.from_on(cut), abs=1e-15)
+
+
+@pytest.mark.parametrize("n_rows", [40, 12_000])
+def test_a_two_sample_test_from_counts_is_that_of_the_samples(n_rows):
+    rng = np.random.default_rng(2)
+    for shift in (0.0, 0.1, 0.5):
+        mine = np.round(rng.random(30) + shift, 2)
+        other = np.round(rng.random(n_rows), 2)
+        counts = [np.searchsorted(np.sort(other), mine, side) for side in ("left", "right")]
+
+        assert _ks(mine, *counts, n_rows) == pytest.approx(stats.ks_2samp(mine, other).pvalue)
+
+
+def test_moments_of_some_sources_are_those_of_their_votes():
+    votes = epoxy.Votes(drawn(50, 3)[0], classes=CLASSES)
+    some = np.array([3, 0, 2])
+    found, wanted = (
+        moments(votes).only(some),
+        moments(epoxy.Votes(votes.matrix[:, some], classes=CLASSES)),
+    )
+
+    assert found.joint.tolist() == wanted.joint.tolist()
+    assert found.counts.tolist() == wanted.counts.tolist()
+
+
+# what is refused, and how
+
+
+def test_sizes_are_read_as_people_write_them():
+    assert bytes_of("4GB") == 4 * 10**9
+    assert bytes_of("1.5 GiB") == 3 * 2**29
+    assert bytes_of(1000) == 1000
+    for wrong in ("", "many", "-1GB", "0", 0, True):
+        with pytest.raises(ParameterError, match="memory is a size such as 4GB"):
+            bytes_of(wrong)
+
+
+def test_a_budget_too_small_says_what_is_needed(tmp_path):
+    home = project(tmp_path / "project")
+    with pytest.raises(
+        ParameterError, match=r"100 MB are too little for .*give --memory \d+MB or more"
+    ):
+        label(home, memory="100MB")
+
+
+def test_parts_of_different_schemas_are_refused(tmp_path):
+    home = project(tmp_path / "project", parts=2)
+    rows = pq.read_table(home / "rows" / "1.parquet")
+    pq.write_table(
+        rows.set_column(0, "id", pa.array(range(len(rows)))), home / "rows" / "1.parquet"
+    )
+
+    with pytest.raises(
+        AlignmentError, match=r"different schemas: .*'id' of type string.*'id' of type int64"
+    ):
+        label(home)
+    with pytest.raises(AlignmentError, match="different schemas"):
+        in_memory(home)
+
+
+def test_rows_that_are_not_parquet_are_refused(tmp_path):
+    home = project(tmp_path / "project")
+    text = (home / "epoxy.toml").read_text().replace("rows.parquet", "rows.csv")
+    (home / "epoxy.toml").write_text(text)
+    (home / "rows.csv").write_text("id,label\nr0,\n")
+
+    with pytest.raises(StoreError, match="is not Parquet, which is what is read a part at a time"):
+        label(home)
+
+
+def test_ids_that_repeat_are_refused(tmp_path):
+    home = project(tmp_path / "project")
+    rows = pq.read_table(home / "rows.parquet")
+    ids = rows.column("id").to_pylist()
+    ids[50] = "r2"
+    pq.write_table(rows.set_column(0, "id", pa.array(ids)), home / "rows.parquet")
+
+    with pytest.raises(AlignmentError, match=r"names 1 rows twice in its column 'id': \['r2'\]"):
+        label(home, rows_per_shard=20)
+
+
+@pytest.mark.parametrize("most", [20, 100])
+def test_ids_without_votes_or_vectors_are_refused(tmp_path, most):
+    home = project(tmp_path / "project")
+    votes = pq.read_table(home / "votes.parquet")
+    ids = [{"r7": "other"}.get(each, each) for each in votes.column("id").to_pylist()]
+    pq.write_table(votes.set_column(0, "id", pa.array(ids)), home / "votes.parquet")
+
+    with pytest.raises(AlignmentError, match=r"has no row for 1 ids of the rows: \['r7'\]"):
+        label(home, rows_per_shard=most)
+    ids[4] = ids[5]
+    pq.write_table(votes.set_column(0, "id", pa.array(ids)), home / "votes.parquet")
+    with pytest.raises(AlignmentError, match=r"votes.parquet names 1 rows twice"):
+        label(home, rows_per_shard=most)
+
+
+def test_vectors_that_do_not_fit_are_refused(tmp_path):
+    home = project(tmp_path / "project")
+    vectors = np.load(home / "vectors.npy")
+    np.save(home / "vectors.npy", vectors[:-1])
+    with pytest.raises(AlignmentError, match="has 59 vectors for 60 rows"):
+        label(home)
+    np.save(home / "vectors.npy", vectors)
+    whole = (home / "vectors.npy").read_bytes()
+    (home / "vectors.npy").write_bytes(whole[:-100])
+    with pytest.raises(StoreError, match=r"ends after .* write it again"):
+        label(home)
+    (home / "vectors.npy").write_bytes(b"nothing")
+    with pytest.raises(StoreError, match="cannot be read as vectors"):
+        label(home)
+    np.save(home / "vectors.npy", vectors[:, 0])
+    with pytest.raises(VectorError, match=r"holds an array of shape \(60,\)"):
+        label(home)
+
+
+def test_what_needs_all_rows_at_once_is_refused(tmp_path):
+    home = project(tmp_path / "project")
+    with pytest.raises(ParameterError, match="DawidSkene learns from the rows themselves"):
+        label(home, model=epoxy.Epoxy(epoxy.DawidSkene()))
+    with pytest.raises(ParameterError, match="looks at several lenders"):
+        label(home, model=epoxy.Epoxy(weighting="k-nearest"))
+    text = (
+        (home / "epoxy.toml")
+        .read_text()
+        .replace('label = "label"', 'label = "label"\nsequence = "id"')
+    )
+    (home / "epoxy.toml").write_text(text)
+    with pytest.raises(ParameterError, match="a shard could cut one in two"):
+        label(home)
+
+
+def test_a_full_disk_is_said_and_nothing_passes_for_finished(tmp_path, monkeypatch):
+    home = project(tmp_path / "project")
+    written = 0
+
+    def full(array, path):
+        nonlocal written
+        written += 1
+        if written > 25:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        with path.open("wb") as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("epoxy.shards.shard._save", full)
+        with pytest.raises(StoreError, match=r"No space left on device.*make room and run again"):
+            label(home, rows_per_shard=20)
+    assert not (home / "labels").exists()
+    assert not list((home / ".epoxy" / "shards").rglob(".*.tmp"))
+    agree(in_memory(home), in_shards(home, 20), within=1e-6)
+
+
+def test_a_project_of_the_command_line_is_labelled_within_memory(tmp_path, capsys):
+    from epoxy.cli import main
+
+    home = project(tmp_path / "project")
+
+    assert main(["label", str(home), "--memory", "2GB"]) == 0
+    assert "labelled 60 rows with fusion" in capsys.readouterr().out
+    assert main(["label", str(home), "--memory", "1MB"]) == 2
+    assert "are too little" in capsys.readouterr().err
+
+
+def test_a_project_without_an_id_may_not_join(tmp_path):
+    home = project(tmp_path / "project")
+    text = (home / "epoxy.toml").read_text().replace('id = "id"\n', "")
+    (home / "epoxy.toml").write_text(text)
+
+    with pytest.raises(EpoxyError, match=r"joined by id, and \[rows\] names no id"):
+        Project.read(home)
