@@ -255,17 +255,15 @@ def _allows(each: dict[str, Any]) -> bool:
 
     Its distribution is taken for a beta one, which with the test rows' own chance makes a beta-binomial.
     """
-    from scipy.optimize import brentq
     from scipy.stats import beta, betabinom
 
-    mean, tail = each["value"], (1 - CONFIDENCE) / 2
-    end, below = (each["low"], tail) if each["low"] > 0 else (each["high"], 1 - tail)
-
-    def off(size: float) -> float:
-        count = np.exp(size)
-        return float(beta.cdf(end, mean * count, (1 - mean) * count) - below)
-
-    count = np.exp(brentq(off, 0.0, 12.0))
+    mean, tail, counts = each["value"], (1 - CONFIDENCE) / 2, np.geomspace(1, 1e5, 1000)
+    beyond = (
+        beta.cdf(each["low"], mean * counts, (1 - mean) * counts)
+        if each["low"] > 0
+        else beta.sf(each["high"], mean * counts, (1 - mean) * counts)
+    )
+    count = counts[np.flatnonzero(beyond >= min(tail, beyond.max()))[-1]]
     told = betabinom(each["test_rows"], mean * count, (1 - mean) * count)
     middle = told.cdf(each["test_right"]) - told.pmf(each["test_right"]) / 2
     return bool(tail <= middle <= 1 - tail)
