@@ -3,12 +3,15 @@
     python benchmarks/suggestions.py                          all sets with text, table on standard output
     python benchmarks/suggestions.py --sets spam sms --seeds 1
     python benchmarks/suggestions.py --json suggestions.json  all numbers; sets that are there are kept
-    python benchmarks/suggestions.py --tune                   on dev alone: other rows of it as test
+    python benchmarks/suggestions.py --tune --least 20        on dev alone: other rows of it as test, and
+                                                              other halves for finding and judging each draw
 
 Of each set half of the functions are taken away at random, and so many dev rows are hand labels (0, 100
 drawn at random, or all). Five functions are suggested and added as they come. Told are the score on test
 with all functions, with half of them, and with half of them and the five; and for each suggestion its
 interval beside how often it is right on the test rows that it votes on, which nothing else looks at.
+That share has chance of its own, the more the fewer rows: `holds` counts the shares that are inside, `allows`
+the numbers of right votes that are no surprise (within 90 %) to who believes the interval.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from epoxy.bench import open_task
 from epoxy.bench.task import Task
 from epoxy.definitions import Definition
 from epoxy.numerics import unit_rows
-from epoxy.session import FunctionSuggestion
+from epoxy.session import FunctionSuggestion, evidence
+from epoxy.session.judging import CONFIDENCE
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -69,12 +73,14 @@ def main() -> None:
             for seed in range(options.seeds):
                 if (task.name, hand, seed) in done:
                     continue
+                if options.tune:
+                    evidence.HALVES = b"halves %d" % seed
                 case = _case(task, judge.truth, hand, seed, tune=options.tune)
                 results.append(_measured(case))
                 print(json.dumps(results[-1]), flush=True)
                 if path is not None:
                     path.write_text(json.dumps({"results": results}, indent=1) + "\n")
-    _show(results)
+    _show(results, options.least)
 
 
 def _options() -> argparse.Namespace:
@@ -85,6 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hand", nargs="*", default=HAND, **number, help="hand labels; or all")
     parser.add_argument("--json", help="where to write all numbers")
     parser.add_argument("--tune", action="store_true", help="judge on rows of dev, never on test")
+    parser.add_argument("--least", type=int, default=FEWEST, help="test rows to check an interval")
     return parser.parse_args()
 
 
@@ -204,40 +211,62 @@ def _told(case: Case, each: FunctionSuggestion, column: np.ndarray) -> dict[str,
     }
 
 
-def _show(results: list[dict[str, Any]]) -> None:
+def _show(results: list[dict[str, Any]], least: int) -> None:
     for hand in dict.fromkeys(each["hand"] for each in results):
         rows = [each for each in results if each["hand"] == hand and each["half"] is not None]
         print(f"\n{'all dev rows' if hand is None else hand} hand labels")
-        head = ("set", "draws", "full", "half", "plus", "lost", "regained", "covers", "of", "width")
+        head = ("set", "draws", "full", "half", "plus", "lost", "regained")
+        head += ("holds", "allows", "of", "width")
         print(("{:>10}" * len(head)).format(*head))
         means, judged = [], []
         for name in dict.fromkeys(each["data"] for each in rows):
             some = [each for each in rows if each["data"] == name]
             full, half, plus = (np.mean([e[key] for e in some]) for key in ("full", "half", "plus"))
-            inside = _inside(some)
+            checked = _checked(some, least)
             means.append((full - half, plus - half))
-            judged += inside
+            judged += checked
+            holds, allows, width = (_mean(list(each)) for each in zip(*checked or [[np.nan] * 3]))
             print(
                 f"{name:>10}{len(some):>10}{full:>10.1f}{half:>10.1f}{plus:>10.1f}{full - half:>10.1f}"
-                f"{plus - half:>+10.1f}{_mean([e for e, _ in inside]):>10.0%}{len(inside):>10}"
-                f"{_mean([w for _, w in inside]):>10.2f}"
+                f"{plus - half:>+10.1f}{holds:>10.0%}{allows:>10.0%}{len(checked):>10}{width:>10.2f}"
             )
         lost, regained = np.mean(means, axis=0)
+        holds, allows, width = (_mean(list(each)) for each in zip(*judged or [[np.nan] * 3]))
         print(
-            f"mean over sets: lost {lost:.2f}, regained {regained:+.2f}, {regained / lost:.0%} of it; "
-            f"intervals cover {_mean([e for e, _ in judged]):.0%} of {len(judged)} with {FEWEST} test "
-            f"rows or more"
+            f"mean over sets: lost {lost:.2f}, regained {regained:+.2f}, {regained / lost:.0%} of it; of "
+            f"{len(judged)} intervals with {least} test rows or more {holds:.0%} hold the share of right "
+            f"votes, {allows:.0%} allow it; mean width {width:.2f}"
         )
 
 
-def _inside(results: list[dict[str, Any]]) -> list[tuple[bool, float]]:
-    """Whether each interval holds the share of right votes on test, and how wide it is."""
+def _checked(results: list[dict[str, Any]], least: int) -> list[tuple[bool, bool, float]]:
+    """Whether each interval holds the share of right votes on test, whether it allows it, and its width."""
     found = []
     for each in (one for result in results for one in result["suggestions"]):
-        if each["test_rows"] >= FEWEST:
+        if each["test_rows"] >= least:
             share = each["test_right"] / each["test_rows"]
-            found.append((each["low"] <= share <= each["high"], each["high"] - each["low"]))
+            inside = each["low"] <= share <= each["high"]
+            found.append((inside, inside or _allows(each), each["high"] - each["low"]))
     return found
+
+
+def _allows(each: dict[str, Any]) -> bool:
+    """Whether so many right votes are likely, of a precision with this mean and this end of its interval.
+
+    Its distribution is taken for a beta one, which with the test rows' own chance makes a beta-binomial.
+    """
+    from scipy.stats import beta, betabinom
+
+    mean, tail, counts = each["value"], (1 - CONFIDENCE) / 2, np.geomspace(1, 1e5, 1000)
+    beyond = (
+        beta.cdf(each["low"], mean * counts, (1 - mean) * counts)
+        if each["low"] > 0
+        else beta.sf(each["high"], mean * counts, (1 - mean) * counts)
+    )
+    count = counts[np.flatnonzero(beyond >= min(tail, beyond.max()))[-1]]
+    told = betabinom(each["test_rows"], mean * count, (1 - mean) * count)
+    middle = told.cdf(each["test_right"]) - told.pmf(each["test_right"]) / 2
+    return bool(tail <= middle <= 1 - tail)
 
 
 def _mean(values: list[Any]) -> float:

@@ -305,6 +305,21 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bias, labelled):
     assert np.mean(inside) >= 0.87
 
 
+@pytest.mark.parametrize(("right", "ends"), [(1.0, (True, False)), (0.0, (False, True))])
+def test_an_end_that_no_label_speaks_against_is_in_the_interval(right, ends):
+    held, hand = np.tile([0.5, 0.5], (60, 1)), np.full(60, int(right))
+    every, none = np.ones(60, dtype=bool), np.zeros(60, dtype=bool)
+
+    found = Judge(Evidence(none, held, held, hand, every)).precision(1, every)
+    hand[7] = 1 - hand[7]
+    with_one = Judge(Evidence(none, held, held, hand, every)).precision(1, every)
+    unheard = Judge(Evidence(none, held, held, np.full(60, -1), none)).precision(1, every)
+
+    assert (found.high == 1.0, found.low == 0.0) == ends
+    for each in (with_one, unheard):
+        assert 0.0 < each.low < each.high < 1.0
+
+
 def test_an_estimate_comes_to_the_truth_with_many_labels():
     rng = np.random.default_rng(0)
     hand = (rng.random(4000) < 0.8).astype(int)

@@ -427,6 +427,23 @@ def test_a_hand_label_that_looks_wrong_comes_first_and_keeps_how_it_was_chosen()
     )
 
 
+def test_the_source_with_most_rows_that_look_wrong_is_checked_first():
+    some, more = [10, 60], [20, 21, 110, 111, 160, 161]
+    split = in_groups()
+    matrix = split.votes.matrix.copy()
+    for source, rows in ((0, some), (3, more)):  # the other way round they stand in the file
+        matrix[rows, source] = 1 - GROUP[rows] % 2
+    votes = epoxy.Votes(matrix, list("abcd"), ["x", "y"])
+    fused = epoxy.Session(epoxy.Split(votes, split.vectors), in_groups(), epoxy.Fusion())
+
+    rows = fused.next(4, "check")
+
+    said = [each.reason.split(" votes ")[0] for each in rows]
+    assert said == ["d", "d", "a", "a"]
+    assert {each.row for each in rows[:2]} <= set(more)
+    assert {each.row for each in rows[2:]} == set(some)
+
+
 def test_without_vectors_or_neighbours_rows_come_by_what_they_are_worth():
     plain = epoxy.Session(epoxy.Split(TRAIN.votes), model=epoxy.Epoxy(radius=None))
     best = plain.probabilities.max(axis=1)

@@ -22,7 +22,7 @@ from ..workspace import HandLabels, Workspace
 if TYPE_CHECKING:
     from .verbs import SessionVerbs
 
-_KEY = b"epoxy: halves of rows"
+HALVES = b"epoxy: halves of rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,5 +113,5 @@ def _content(session: SessionVerbs, workspace: Workspace, at: int) -> Iterable[b
 
 
 def _hashed(said: Iterable[bytes]) -> np.ndarray:
-    raw = b"".join(hashlib.blake2b(each, digest_size=8, key=_KEY).digest() for each in said)
+    raw = b"".join(hashlib.blake2b(each, digest_size=8, key=HALVES).digest() for each in said)
     return np.frombuffer(raw, dtype="<u8")

@@ -28,7 +28,7 @@ SHIFT, SPREAD = 0.0, 1.0
 """How far the model's word is thought to be off, give or take."""
 WORTH, WORTHS_SPREAD = 4.0, 0.7
 """Hand labels that its word is thought to be worth, give or take (in logarithms)."""
-HEARD = 0.7
+HEARD = 0.5
 """What one hand label counts: labels of rows that are alike tell less than their number."""
 UNKNOWN = 2.0
 """Rows' worth of even odds where there is no model."""
@@ -86,6 +86,8 @@ class Judge:
             weight = np.exp(chances - chances.max()).ravel()
             shape, weight = (first, second), weight / weight.sum()
         value, low, high = _quantiles(*shape, weight)
+        if hand and right in (0, hand):  # no label speaks against never, or always: that end is in
+            low, high = (low, 1.0) if right else (0.0, high)
         return Precision(value, low, high, CONFIDENCE, basis, hand, right, rows)
 
     def _hand(self, label: int, voted: np.ndarray) -> tuple[int, int]:
