@@ -627,11 +627,13 @@ def test_filters_show_the_rows_that_the_session_finds(screen, studio):
         shown = screen[f"filter-{kind}"].inner_text().split()
         assert shown[-1] == str(len(found))
         if len(found):
-            first = found.rows[:3].tolist() if kind == "near" else found.rows.tolist()
-            screen.until(
-                lambda first=first: {f"row-{each}" for each in first} & set(listed(screen))
+            first = {f"row-{each}" for each in found.rows[: 3 if kind == "near" else None]}
+            every = {f"row-{each}" for each in found.rows}
+            screen.until(  # the rows of the filter before stand until those of this one are there
+                lambda first=first, every=every: (
+                    first & (now := set(listed(screen))) and now <= every
+                )
             )
-            assert {int(each[4:]) for each in listed(screen)} <= set(found.rows.tolist())
     screen["filter-hand"].click()
     screen["filter-hand"].focus()
     screen.page.keyboard.press("ArrowLeft")  # by keyboard
