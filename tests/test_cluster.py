@@ -214,10 +214,11 @@ def test_nobody_at_the_address_is_told():
         pass
 
 
-def test_what_is_no_address_is_told():
+@pytest.mark.parametrize("address", ["carrier://pigeon", "carrier://pigeon:1", "somewhere"])
+def test_what_is_no_address_is_told(address):
     with (
-        pytest.raises(ClusterError, match=r"'carrier://pigeon' cannot be used as the address"),
-        cluster.connect("carrier://pigeon", timeout=0.2),
+        pytest.raises(ClusterError, match=rf"'{address}' cannot be used as the address"),
+        cluster.connect(address, timeout=0.2),
     ):
         pass
 

@@ -1133,6 +1133,26 @@ def test_a_macro_rule_survives_storage(tmp_path) -> None:
     np.testing.assert_array_equal(loaded.fitted_.rule.divisors, model.fitted_.rule.divisors)
 
 
+@pytest.mark.parametrize("dimension", [127, 128, 200])
+def test_a_model_over_vectors_of_any_dimension_is_saved_and_answers_bit_for_bit(
+    tmp_path, dimension: int
+) -> None:
+    """From 128 dimensions on features have no waves."""
+    draw = np.random.default_rng(0)
+    y = draw.integers(2, size=240)
+    vectors = draw.normal(size=(240, dimension)) + 0.4 * (2 * y - 1)[:, None]
+    speaks = draw.random((240, 4)) < 0.5
+    votes = Votes(np.where(speaks, y[:, None], -1), classes=["ham", "spam"])
+    train = Split(votes.rows(slice(40, None)), vectors[40:])
+    model = Fusion().fit(train, Split(votes.rows(slice(40)), vectors[:40], y[:40]))
+    assert model.fitted_.pupil is not None
+
+    model.save(tmp_path / "model")
+
+    again = epoxy.load(tmp_path / "model")
+    assert (again.predict_proba(train) == model.predict_proba(train)).all()
+
+
 def test_saved_folders_hold_no_train_labels(tmp_path, dev: Split) -> None:
     Fusion().fit(draw(400, 1), dev).save(tmp_path / "model")
 

@@ -133,8 +133,8 @@ def test_real_data_is_labelled_as_in_memory(tmp_path, shared_data, name, kind):
 # where rows, votes and vectors come from
 
 
-def test_functions_vote_in_batches_and_words_are_embedded(tmp_path):
-    home = tmp_path / "project"
+def of_words(home: Path) -> Path:
+    """A project of texts, embedded by their words, with three functions."""
     home.mkdir()
     words = ["free money", "lovely song", "money now", "a song of spring", "hello there"]
     texts = [f"{words[at % 5]} {at % 11}" for at in range(70)]
@@ -150,8 +150,30 @@ def test_functions_vote_in_batches_and_words_are_embedded(tmp_path):
         "b = epoxy.keywords('ham', 'song', column='text', name='b')\n"
         "c = epoxy.keywords('spam', 'free', column='text', name='c')\n"
     )
+    return home
+
+
+def test_functions_vote_in_batches_and_words_are_embedded(tmp_path):
+    home = of_words(tmp_path / "project")
 
     agree(in_memory(home), in_shards(home, 30), within=1e-6)
+
+
+def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, capsys):
+    from epoxy.cli import main
+
+    home = of_words(tmp_path / "project")
+    with (home / "lfs.py").open("a") as file:
+        file.write("@epoxy.labeling_function\ndef boom(row):\n    return 1 / 0\n")
+    epoxy.Session.open(home, graph=False).switch("c", False)
+    capsys.readouterr()
+
+    for more in ([], ["--memory", "2GB"]):
+        assert main(["label", str(home), *more]) == 2
+        out, err = capsys.readouterr()
+        assert "! switched off, and so without a say: c" in out
+        assert "after extension (a lent vote counts" in out
+        assert "without 1 labeling functions that failed and have no vote: boom" in err
 
 
 def with_encoder(home: Path, encoder: str) -> None:

@@ -163,11 +163,14 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
     seconds = time.perf_counter() - start
     say(
         f"labelled {found.rows} rows with {found.model} in {seconds:.1f} s, "
-        f"over {found.shards} shards: {found.path}"
+        f"over {found.shards} shard{'s' * (found.shards > 1)}: {found.path}"
     )
     if found.covered is not None:
         before, after = found.covered
-        say(f"  rows with a vote: {before:.1%}, {after:.1%} after extension")
+        say(
+            f"  rows with a vote: {before:.1%}, {after:.1%} after extension"
+            + (f" ({found.lends})" if found.lends else "")
+        )
     if found.recall is not None:
         say(f"  neighbours are approximate: {found.recall}")
     _say_scores(found.scores)

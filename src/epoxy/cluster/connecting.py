@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,10 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Dask]:
     `timeout` are seconds to wait for it and for its first worker; else what Dask's configuration says
     (`distributed.comm.timeouts.connect`, 30 s).
     """
+    if not re.fullmatch(
+        r"([a-z]+://)?\S+:\d+", scheduler
+    ):  # a client that cannot begin hangs at its end
+        raise _no_address(scheduler, "it names no port")
     said = dask.config.get("distributed.comm.timeouts.connect", "30s")
     seconds = dask.utils.parse_timedelta(said) if timeout is None else timeout
     try:
@@ -37,11 +42,7 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Dask]:
             "distributed.comm.tls of Dask's configuration"
         ) from error
     except (ValueError, RuntimeError, TypeError) as error:
-        raise ClusterError(
-            f"{scheduler!r} cannot be used as the address of a scheduler ({_first_line(error)}); "
-            "give one such as tcp://10.0.0.1:8786, and for tls:// name the files of your certificates in "
-            "distributed.comm.tls of Dask's configuration"
-        ) from error
+        raise _no_address(scheduler, _first_line(error)) from error
     with client:
         try:
             client.wait_for_workers(1, timeout=seconds)
@@ -67,6 +68,14 @@ def local(workers: int | None = None, *, memory: str | int | None = None) -> Ite
     limit = "auto" if memory is None else int(bytes_of(memory) / LEAVES)
     with _started(count, limit) as cluster, Client(cluster, set_as_default=False) as client:
         yield Dask(client)
+
+
+def _no_address(scheduler: str, why: str) -> ClusterError:
+    return ClusterError(
+        f"{scheduler!r} cannot be used as the address of a scheduler ({why}); "
+        "give one such as tcp://10.0.0.1:8786, and for tls:// name the files of your certificates in "
+        "distributed.comm.tls of Dask's configuration"
+    )
 
 
 def _started(count: int, limit: int | str) -> LocalCluster:

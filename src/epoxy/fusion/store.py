@@ -14,7 +14,7 @@ from ..votes import Split, Votes
 from .balance import Balance
 from .calibration import HIGHEST, LOWEST, SCALES
 from .decision import Rule
-from .features import WAVES, View
+from .features import View
 from .fitted import Corrected, Fitted, Readout
 from .labelled import Labelled
 from .sequence import LabelChain
@@ -49,7 +49,7 @@ _VALUES = {
 
 def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
     """What the arrays of a model with these values must be; parts come whole or not at all."""
-    splits, several = values["splits"], f"feature_axes+{WAVES} classes"
+    splits, several = values["splits"], "feature_axes+waves classes"
     n_classes = len(splits["train"]["classes"])
     found = {
         "balance/shares": Array("f", "classes", low=1e-300, high=1, shares=1),
@@ -70,9 +70,9 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
             "view/centre": Array("f", "dimension"),
             "view/scale": Array("f", "dimension", low=0),
             "view/axes": Array("f", "dimension feature_axes"),
-            "view/waves": Array("f", f"dimension {WAVES}"),
-            "view/phase": Array("f", f"{WAVES}"),
-            "view/middle": Array("f", f"feature_axes+{WAVES}"),
+            "view/waves": Array("f", "dimension waves"),
+            "view/phase": Array("f", "waves"),
+            "view/middle": Array("f", "feature_axes+waves"),
         }
         if "pupil/weights" in names:
             for name in ("pupil", "echo"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,8 +126,7 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
-        off = ", ".join(self.switched_off)
-        notes = [f"switched off, and so without a say: {off}"] if off else []
+        notes = noted_off(self.switched_off)
         recall = self._state.workspace.near.recall
         if recall is not None:
             notes.append(f"neighbours are approximate: {recall}")
@@ -260,3 +260,8 @@ class SessionView:
         if not isinstance(name, str) or name not in self.names:
             raise UnknownName.of("split", name, self.names)
         return self.names.index(name)
+
+
+def noted_off(sources: Sequence[str]) -> list[str]:
+    """What is said of sources that are switched off."""
+    return [f"switched off, and so without a say: {', '.join(sources)}"] if sources else []

@@ -16,6 +16,7 @@ from ..fusion.engine import FusionEngine
 from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
 from ..session.export import label_columns
+from ..session.view import noted_off
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting
@@ -42,6 +43,7 @@ class Labelled:
     notes: list[str] = field(default_factory=list)
     failed: tuple[str, ...] = ()  # functions without a vote
     recall: Recall | None = None  # of approximate neighbours; None where they are exact
+    lends: str = ""  # what a lent vote counts, in words
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -135,9 +137,21 @@ def _told(world: World, found: Concluded, path: Path) -> Labelled:
         len(world.run.shards),
         None,
         scores_of(found.outcome, world.project.positive),
-        world.notes,
-        tuple(name for name in world.voted.every if name not in world.voted.sources),
+        [*noted_off([each.name for each in world.few.sources if not each.is_on]), *world.notes],
+        _without_a_vote(world.voted),
         world.recall,
+        world.engine.lends,
+    )
+
+
+def _without_a_vote(voted: voting.Voted) -> tuple[str, ...]:
+    """Functions that failed and have no vote, as `session.failed` has them."""
+    cast = dict(zip(voted.moments.sources, voted.moments.counts.sum(axis=1).tolist()))
+    raised = {each.name for each in voted.failures}
+    return tuple(
+        name
+        for name in voted.every
+        if name not in voted.sources or (name in raised and not cast[name])
     )
 
 
