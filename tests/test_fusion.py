@@ -1102,6 +1102,17 @@ def test_a_report_needs_no_labels(model: Fusion, test: Split) -> None:
     assert "scores" not in model.report(unlabelled(test)).summary
 
 
+def test_an_explanation_says_where_the_rule_overrules_the_most_probable_class(
+    model: Fusion, test: Split
+) -> None:
+    plain = model.explain(unlabelled(test), 3)
+    overruled = replace(plain, label=plain.against)
+
+    assert "is more probable" not in str(plain)
+    said = f"{plain.label!r} is more probable; the rule that serves scoring says {plain.against!r}"
+    assert said in str(overruled)
+
+
 # storage and scikit-learn
 
 

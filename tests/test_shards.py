@@ -262,6 +262,18 @@ def test_new_rows_get_what_the_fitted_model_says_of_them(tmp_path, kind):
     assert found.rows == 15
 
 
+def test_new_rows_without_vectors_are_told_where_to_give_them(tmp_path):
+    home = project(tmp_path / "project")
+    votes, _, _ = drawn(5, 7)
+    columns = {f"s{at}": votes[:, at] for at in range(votes.shape[1])}
+    pq.write_table(pa.table({"id": list("abcde"), **columns}), tmp_path / "new.parquet")
+
+    with pytest.raises(
+        VectorError, match=r"new\.parquet has none; write one, or .* --vectors FILE"
+    ):
+        label(home, new=tmp_path / "new.parquet")
+
+
 # a run that was interrupted goes on
 
 

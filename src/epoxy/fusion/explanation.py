@@ -49,6 +49,10 @@ class FusionExplanation(Explanation):
             copied = any(voice.origin == "copy" for voice in self.voices)
             but = " but votes of copies, which do not count" if copied else ""
             lines.insert(1, f"  nothing is known about this row{but}: it has the prior")
+        likeliest = max(self.probabilities, key=lambda name: self.probabilities[name])
+        if likeliest != self.label and self.truth != self.label:
+            rule = f"  {likeliest!r} is more probable; the rule that serves scoring says {self.label!r}"
+            lines.insert(1, rule)
         return "\n".join([*lines, f"  by expert: {parts}"])
 
 

@@ -69,7 +69,7 @@ def votes_in(column: Any, source: str, classes: tuple[str, ...]) -> np.ndarray:
     return np.asarray(found, dtype=np.int8 if len(classes) <= 127 else np.int16)
 
 
-def list_column(schema: Any, file: str | Path) -> str:
+def list_column(schema: Any, file: str | Path, cure: str = "write one, with the vectors") -> str:
     """The one column of a file that holds vectors."""
     import pyarrow as pa
 
@@ -77,7 +77,7 @@ def list_column(schema: Any, file: str | Path) -> str:
     found = [each.name for each in schema if any(kind(each.type) for kind in kinds)]
     if len(found) != 1:
         raise VectorError(
-            f"{file} has {len(found)} columns of lists ({found}); write one, with the vectors"
+            f"vectors are one column of lists, and {file} has {found or 'none'}; {cure}"
         )
     return str(found[0])
 

@@ -101,8 +101,11 @@ def _vectors(world: World, table: Any, file: Path, given: Path | None) -> np.nda
             raise UnknownName.of("column of the new rows", source.other.id, table.column_names)
         found = source.of(table.column(source.other.id).to_pylist())
     else:
+        cure = "write one, or give a file of theirs: --vectors FILE.npy"
         name = (
-            source.column if isinstance(source, VectorColumn) else list_column(table.schema, file)
+            source.column
+            if isinstance(source, VectorColumn)
+            else list_column(table.schema, file, cure)
         )
         if name not in table.column_names:
             raise UnknownName.of(f"column of {file}", name, table.column_names)
