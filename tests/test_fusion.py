@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -1096,6 +1097,37 @@ def test_the_report_of_an_f1_model_scores_its_decisions(
     found = model.report(test).summary["scores"]
 
     assert found["f1"] == pytest.approx(2 * (said & truth).sum() / (said.sum() + truth.sum()))
+
+
+def test_rows_that_taught_the_model_are_scored_by_models_that_did_not_see_them(
+    train: Split, dev: Split, tmp_path: Path
+) -> None:
+    wrong = np.random.default_rng(0).random(len(dev)) < 0.2
+    tossed = Split(dev.votes, dev.vectors, y=np.where(wrong, 1 - dev.y, dev.y))
+    model = Fusion().fit(train, tossed)
+    seen = (model.decide(model.predict_proba(tossed)) == tossed.y).mean()
+    unseen = (model.decide(model.held_out_) == tossed.y).mean()
+
+    report = model.report(tossed)
+
+    assert report.summary["scores"]["accuracy"] == pytest.approx(unseen)
+    assert unseen < seen - 0.05
+    backwards = model.report(tossed.rows(np.arange(len(dev))[::-1])).summary
+    assert backwards["scores"]["accuracy"] == pytest.approx(unseen)
+    model.save(tmp_path / "model")
+    assert "60 of these rows taught the model" in str(epoxy.load(tmp_path / "model").report(tossed))
+
+
+def test_likest_labelled_rows_are_not_judged_by_the_labels_they_repeat(
+    model: Fusion, dev: Split, test: Split
+) -> None:
+    judged = [
+        {row["expert"]: row["right"] is not None for row in model.report(each).tables[0].rows}
+        for each in (dev, test)
+    ]
+
+    assert [each["neighbours"] for each in judged] == [False, True]
+    assert all(each["majority"] for each in judged)
 
 
 def test_a_report_needs_no_labels(model: Fusion, test: Split) -> None:

@@ -32,25 +32,35 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
             "they teach, and thresholds do not rest on them"
         )
     experts = _experts(model, said, outcome.workspace.split(at))
-    # `neighbours` has seen the very labels it would be judged by
-    fair = tuple(
-        {**row, "right": None} if row["expert"] == "neighbours" else row for row in experts.rows
-    )
     details = Details(
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
         lines={"lent votes": LENDS},
         notes=tuple(notes),
-        tables=(replace(experts, rows=fair), *held_out_reliability(outcome)),
+        tables=(_without_neighbours(experts), *held_out_reliability(outcome)),
     )
     return report_of(outcome, at, positive, details)
 
 
 def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
-    """Headline numbers, the reliability curve, and one line per expert, of any split."""
+    """Headline numbers, the reliability curve, and one line per expert, of any split.
+
+    Rows that taught the model are scored by models that did not learn from them.
+    """
     rows = model.rows_of(split)
     said, proba = model.fitted_.evidence(rows), model.predict_proba(split)
+    notes, experts = _notes(model, said), _experts(model, said, split)
+    taught, numbers = _taught(model, split)
+    if len(taught):
+        experts = _without_neighbours(experts)
+        if model.held_out_ is None:
+            notes.append(
+                f"{len(taught)} of these rows taught the model, so the scores flatter it; give rows it has "
+                "not seen, or ask the session"
+            )
+        else:
+            proba[taught] = model.held_out_[numbers]
     summary: dict[str, Any] = {
         "rows": split.n_rows,
         "hand labels": 0 if model.hand_ is None else model.hand_.n_rows,
@@ -58,7 +68,7 @@ def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
         "class balance": dict(zip(split.classes, model.class_balance_.tolist(), strict=True)),
     }
     known = split.truth != ABSTAIN
-    tables = [_experts(model, said, split)]
+    tables = [experts]
     if known.any():
         guess = model.decide(proba)
         summary["scores"] = scores(proba, split.y, split.classes, positive=positive, decided=guess)
@@ -66,7 +76,39 @@ def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
         assert right is not None  # some are known
         summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
         tables.append(reliability_table(proba[known], split.truth[known]))
-    return Report("Fusion", summary, findings=tuple(_notes(model, said)), tables=tuple(tables))
+    return Report("Fusion", summary, findings=tuple(notes), tables=tuple(tables))
+
+
+def _taught(model: Fusion, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of `split` whose label taught the model, and their numbers among the hand labels.
+
+    They are known by what they say: votes, vector, and id where both have one.
+    """
+    hand, known = model.hand_, np.flatnonzero(split.truth != ABSTAIN)
+    nothing = np.empty(0, dtype=np.intp)
+    if hand is None or not len(known):
+        return nothing, nothing
+    named = hand.ids is not None and split.ids is not None
+    numbers = {key: number for number, key in enumerate(_contents(hand, named))}
+    found = [numbers.get(key, -1) for key in _contents(split.rows(known), named)]
+    at = np.array(found, dtype=np.intp)
+    return known[at >= 0], at[at >= 0]
+
+
+def _contents(split: Split, named: bool) -> list[tuple[bytes, bytes, str]]:
+    votes = np.ascontiguousarray(split.votes.matrix)
+    vectors = np.empty((split.n_rows, 0)) if split.vectors is None else split.vectors
+    ids = [""] * split.n_rows if not named or split.ids is None else map(str, split.ids)
+    rows = zip(votes, np.ascontiguousarray(vectors), ids)
+    return [(vote.tobytes(), vector.tobytes(), name) for vote, vector, name in rows]
+
+
+def _without_neighbours(experts: Table) -> Table:
+    """`neighbours` has seen the very labels it would be judged by."""
+    fair = (
+        {**row, "right": None} if row["expert"] == "neighbours" else row for row in experts.rows
+    )
+    return replace(experts, rows=tuple(fair))
 
 
 def _experts(model: Fusion, said: dict[str, np.ndarray], split: Split) -> Table:
