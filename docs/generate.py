@@ -171,12 +171,13 @@ def _entry(home: str, name: str, value: Any) -> str:
 
 
 def _members(cls: type) -> list[str]:
-    """Public methods and properties of a class that this package wrote, in alphabetical order."""
+    """Public methods and properties of a class, in alphabetical order; not those of any estimator."""
     found = []
     for name in sorted(dir(cls)):
         static = inspect.getattr_static(cls, name)
         inner = getattr(static, "__func__", getattr(static, "fget", static))
-        ours = str(getattr(inner, "__module__", "")).startswith("epoxy")
+        module = str(getattr(inner, "__module__", ""))
+        ours = module.startswith("epoxy") and module != "epoxy.estimators"
         if not name.startswith("_") and ours and (callable(inner) or isinstance(static, property)):
             found.append(name)
     return found

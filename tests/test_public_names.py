@@ -31,6 +31,26 @@ def test_importing_epoxy_loads_nothing_heavy():
     assert heavy.isdisjoint(loaded)
 
 
+def test_a_session_loads_neither_scikit_learn_nor_pandas():
+    code = """
+import sys, numpy as np, epoxy
+rng = np.random.default_rng(0)
+votes = epoxy.Votes(rng.integers(-1, 2, (60, 4)))
+for model in (epoxy.Fusion(), epoxy.Epoxy(epoxy.Triplet(), 0.1)):
+    session = epoxy.Session(epoxy.Split(votes, rng.normal(size=(60, 3))), model=model)
+    session.label(3, "1")
+    session.set_votes("new", [0, 1] * 30)
+print(*sys.modules)
+"""
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert {"sklearn", "pandas"}.isdisjoint(loaded)
+    assert "epoxy.fusion.model" in loaded
+
+
 def test_errors_are_one_tree():
     for name in epoxy.errors.__all__:
         error = getattr(epoxy.errors, name)

@@ -567,12 +567,17 @@ def test_a_process_that_a_function_forked_neither_hides_its_end_nor_stays(tmp_pa
 
 
 def test_starting_imports_nothing_heavy(runner):
-    code = (
-        "return ' '.join(sorted({'sklearn', 'numba', 'scipy', 'torch'} & set(sys.modules)))or None"
-    )
-    write(runner.folder, "import epoxy, sys\n" + function(code))
+    code = """
+words = epoxy.keywords("spam", "hello")
+pattern = epoxy.regex("spam", r"he(?=l)|\\bworld$")
 
-    assert vote(runner).columns["bad"].tolist() == [-1] * 5
+@epoxy.labeling_function
+def heavy(row):
+    return " ".join({"sklearn", "numba", "scipy", "torch", "pandas"} & set(sys.modules)) or None
+"""
+    write(runner.folder, "import epoxy, sys\n" + code)
+
+    assert vote(runner).columns["heavy"].tolist() == [-1] * 5
 
 
 def test_a_full_temporary_folder_is_said(tmp_path, monkeypatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ParameterError, UnknownName, VoteError
-from .rows import Row, Rows
+from .rows import Row, Rows, as_mask
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
 
     texts = rows.texts(column)
     found = np.zeros(rows.n_rows, dtype=bool)
-    left = texts.is_valid().to_numpy(zero_copy_only=False)
+    left = as_mask(texts.is_valid())
     odd = _odd(pattern, flags)
     if odd is not None:
         inline = "(?i)" * bool(flags & re.IGNORECASE) + "(?m)" * bool(flags & re.MULTILINE)
@@ -336,7 +336,8 @@ def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
     search = re.compile(pattern, flags).search
     where = np.flatnonzero(left)
     if len(where):
-        rest = texts.take(pa.array(where)).to_pylist()
+        wanted = pa.Array.from_buffers(pa.int64(), len(where), [None, pa.py_buffer(where)])
+        rest = texts.take(wanted).to_pylist()
         found[where] = [search(text) is not None for text in rest]
     return found
 

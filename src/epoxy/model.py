@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from . import persistence
 from .diagnostics import (
@@ -23,7 +22,7 @@ from .diagnostics import (
 )
 from .engines import Engine, PaperEngine, Updatable
 from .errors import NotFitted, ParameterError, StoreError, VectorError
-from .estimators import BaseEstimator
+from .estimators import Estimator, clone
 from .extension import (
     AUTO,
     Extended,
@@ -60,7 +59,7 @@ _ARRAYS = {  # votes, vectors and sequences are checked by the values they becom
 }
 
 
-class Epoxy(BaseEstimator, Updatable):
+class Epoxy(Estimator, Updatable):
     """Extend each source's votes to near rows, then combine them with a label model.
 
     Parameters
@@ -151,7 +150,7 @@ class Epoxy(BaseEstimator, Updatable):
 
     def _label_model(self, dev: Split | None) -> Any:
         if self.label_model is not None:
-            return clone(self.label_model, safe=False)
+            return clone(self.label_model)
         if dev is None or not dev.representative.any():
             return Triplet()
         return Triplet(balance_of(dev).tolist())

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import LabelError
+from ..estimators import clone
 from ..extension import Reach, reach
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
@@ -207,6 +208,4 @@ def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
 
 def fresh(model: LabelModel) -> Any:
     """An unfitted copy, so that one choice of parameters can be fitted on many votes."""
-    from sklearn.base import clone
-
-    return clone(model, safe=False)
+    return clone(model)

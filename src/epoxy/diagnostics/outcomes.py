@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.base import clone
 
 from ..errors import NotIdentifiable
+from ..estimators import clone
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
 from ..label_models.base import TableModel
 from ..shares import shares_of_counts
@@ -183,7 +183,7 @@ def extension(case: Case) -> Iterator[Finding]:
     lent = case.after.cast & ~case.before.cast
     if case.label_model is None or not lent.any():
         return
-    plain = _fitted(clone(case.label_model, safe=False), case.own)
+    plain = _fitted(clone(case.label_model), case.own)
     if plain is None:
         return
     found = case.against(case.labels_of(plain, case.before))

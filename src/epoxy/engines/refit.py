@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..diagnostics import Explanation, Report, Voice
 from ..errors import NotIdentifiable, ParameterError
+from ..estimators import clone
 from ..extension import AUTO, Setting
 from ..label_models import MajorityVote
 from ..votes import ABSTAIN
@@ -83,7 +83,7 @@ class RefitEngine:
         )
 
     def _fit(self, workspace: Workspace, dev: Any) -> Any:
-        model = clone(self._template, safe=False)
+        model = clone(self._template)
         fitted = model.fit(workspace.split(TRAIN), dev)
         return model if fitted is None else fitted
 

@@ -13,7 +13,7 @@ from .. import persistence
 from ..diagnostics import Report
 from ..engines import Engine, Updatable
 from ..errors import NotFitted, ParameterError, UnknownName
-from ..estimators import BaseEstimator
+from ..estimators import Estimator
 from ..extension import AUTO, Radius, as_setting
 from ..loans import Neighbourhood
 from ..neighbors.metrics import metric_named
@@ -32,7 +32,7 @@ from .sequence import LabelChain, smoothed
 from .sequence_engine import SequenceEngine, with_sequence
 
 
-class Fusion(BaseEstimator, Updatable):
+class Fusion(Estimator, Updatable):
     """Experts that need no hand label, weighed and corrected by the hand labels there are.
 
         logit(x) = log π0 + b + Σ_e w_e E_e(x) + θᵀφ(x)

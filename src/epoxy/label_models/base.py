@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 import numpy as np
 
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
-from ..estimators import BaseEstimator
+from ..estimators import Estimator
 from ..inputs import class_names, source_names
 from ..numerics import softmax
 from ..persistence import State
@@ -39,7 +39,7 @@ class LabelModel(Protocol):
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
 
 
-class BalancedModel(BaseEstimator):
+class BalancedModel(Estimator):
     """A label model that uses a class balance, given or learned."""
 
     classes_: tuple[str, ...]

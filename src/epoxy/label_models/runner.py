@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from ..errors import NotIdentifiable
+from ..estimators import clone
 from ..votes import Votes
 from .base import LabelModel, TableModel, posterior
 from .pair_counts import PairCounts
@@ -49,7 +49,7 @@ class LabelModelRunner:
 
     def __init__(self, label_model: LabelModel, classes: tuple[str, ...]) -> None:
         self.classes = classes
-        self._template: Any = clone(label_model, safe=False)
+        self._template: Any = clone(label_model)
         self._counts = PairCounts(len(classes))
         self._threads = ThreadpoolController()
 

@@ -68,7 +68,6 @@ class Worker:
             self.tables.pop(each, None)
             self.rows.pop(each, None)
         self.tables[key] = pa.ipc.open_stream(payload).read_all()
-        pa.scalar(False)  # imports pandas where there is one, which is not a function's time
         with contextlib.suppress(FrameError):  # `vote` says it of a function
             self.tables[key] = Rows.of(self.tables[key])
         self.answer("kept")

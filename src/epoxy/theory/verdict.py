@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from sklearn.base import clone
 
 from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
+from ..estimators import clone
 from ..extension import Reach
 from ..label_models.base import AdditiveModel, balance_used
 from ..votes import Split, Votes
@@ -241,7 +241,7 @@ def _accuracies(tuned: Epoxy) -> np.ndarray:
             "not; tune with Triplet or DawidSkene"
         )
     with suppress(NotIdentifiable):
-        fitted = clone(tuned.label_model, safe=False).fit(tuned.train_.votes)
+        fitted = clone(tuned.label_model).fit(tuned.train_.votes)
     return np.asarray(fitted.accuracy_, dtype=np.float64)
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from sklearn.base import clone
 
 from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
+from ..estimators import clone
 from ..extension import Reach, reach, unextended
 from ..label_models import LabelModel, Triplet, balance_of
 from ..label_models.base import AdditiveModel, balance_used
@@ -177,7 +177,7 @@ def tune(
             raise
         complete = False
     search = plan.result(complete)
-    model = clone(label_model, safe=False)
+    model = clone(label_model)
     if search.best.balance is not None:
         model.set_params(class_balance=list(search.best.balance))
     made = Epoxy(model, search.best.radii, weighting, metric=metric).fit(train, reach=reaches[0])
@@ -196,7 +196,7 @@ def _without_labels(
 
     model = Triplet() if label_model is None else label_model
     found = reach(train, metric=metric, weighting=weighting)
-    fitted = clone(model, safe=False).fit(train.votes)
+    fitted = clone(model).fit(train.votes)
     if not isinstance(fitted, AdditiveModel):
         raise ParameterError(
             f"choosing radii without dev needs a label model that learns accuracies, and "
@@ -212,7 +212,7 @@ def _without_labels(
 def _candidates(label_model: LabelModel, train: Split) -> list[tuple[float, ...]]:
     """Class balances to try, the nearest to the label model's own first."""
     try:
-        own = balance_used(clone(label_model, safe=False).fit(train.votes))
+        own = balance_used(clone(label_model).fit(train.votes))
     except NotIdentifiable:  # only extended votes can be combined: nothing to tune a balance on
         return []
     if own is None:
