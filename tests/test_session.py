@@ -214,6 +214,27 @@ def test_any_object_with_fit_and_predict_proba_can_be_the_model():
     assert session.report().summary["model"] == "Foreign"
 
 
+@pytest.mark.parametrize(
+    "model",
+    [epoxy.Fusion(), epoxy.Epoxy(radius=2.0), Foreign()],
+    ids=["fusion", "epoxy", "foreign"],
+)
+def test_majority_vote_is_of_the_own_votes_wherever_it_stands(model):
+    session = epoxy.Session(TRAIN, DEV, model)
+    own = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
+    shares = own / np.maximum(1, own.sum(axis=1, keepdims=True))
+    assert (own.sum(axis=1) == 0).any()
+
+    said = [session.explain(row, "dev").majority for row in range(len(DEV))]
+
+    assert [list(each.values()) for each in said] == shares.tolist()
+    found = session.comparison()["majority"]["accuracy"]
+    assert found == (shares.argmax(axis=1) == DEV.y).mean()
+    assert session.report().summary["majority vote"]["accuracy"] == found
+    if isinstance(model, epoxy.Epoxy):
+        assert fitted(session).report(DEV).summary["majority vote"]["accuracy"] == found
+
+
 def test_something_that_is_no_model_is_refused():
     with pytest.raises(ParameterError, match="int has no fit"):
         epoxy.Session(TRAIN, DEV, 3)
