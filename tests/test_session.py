@@ -20,7 +20,8 @@ from epoxy.errors import (
     UnknownName,
     VoteError,
 )
-from epoxy.session import Radii, SetVotes, Switch
+from epoxy.session import Label, Radii, SetVotes, Switch
+from epoxy.session.edits import Balance, Several
 from epoxy.weighting import KNearest
 
 
@@ -212,6 +213,27 @@ def test_any_object_with_fit_and_predict_proba_can_be_the_model():
     assert list(session.comparison()) == ["majority", "epoxy", "foreign"]
     assert session.explain(0).probabilities["c0"] == session.probabilities[0, 0]
     assert session.report().summary["model"] == "Foreign"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [epoxy.Fusion(), epoxy.Epoxy(radius=2.0), Foreign()],
+    ids=["fusion", "epoxy", "foreign"],
+)
+def test_majority_vote_is_of_the_own_votes_wherever_it_stands(model):
+    session = epoxy.Session(TRAIN, DEV, model)
+    own = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
+    shares = own / np.maximum(1, own.sum(axis=1, keepdims=True))
+    assert (own.sum(axis=1) == 0).any()
+
+    said = [session.explain(row, "dev").majority for row in range(len(DEV))]
+
+    assert [list(each.values()) for each in said] == shares.tolist()
+    found = session.comparison()["majority"]["accuracy"]
+    assert found == (shares.argmax(axis=1) == DEV.y).mean()
+    assert session.report().summary["majority vote"]["accuracy"] == found
+    if isinstance(model, epoxy.Epoxy):
+        assert fitted(session).report(DEV).summary["majority vote"]["accuracy"] == found
 
 
 def test_something_that_is_no_model_is_refused():
@@ -486,6 +508,33 @@ def test_rows_can_be_appended_and_taken_off_again(session):
     assert_equals_a_fit(session)
     session.undo()
     assert (session.probabilities == start).all()
+
+
+def test_rows_come_and_go_under_what_was_decided():
+    session = paper()
+    more = make(10, seed=7)
+    votes = epoxy.Votes(more.votes.matrix, TRAIN.votes.sources, TRAIN.classes)
+    session.apply(Balance((0.9, 0.1)))
+    session.set_radius("s1", 2.0)
+
+    session.append(epoxy.Split(votes, more.vectors))
+
+    uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), session.radii).fit(session.split())
+    assert (session.probabilities == uneven.predict_proba(session.split())).all()
+    # what another session of the project decides meanwhile is not this one's to take back
+    session.follow(Several((Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))))
+    for _ in range(2):
+        session.undo()
+        assert len(session.labels) == 120
+        assert session.switched_off == ("s0",)
+        assert session.radii["s2"] == 0.5
+        assert session.split().y[3] == 1
+        radii = {name: session.radii[name] for name in session.split().votes.sources}
+        uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), radii).fit(session.split())
+        assert (session.probabilities == uneven.predict_proba(session.split())).all()
+        session.redo()
+        assert len(session.labels) == 130
+        assert session.split().y[3] == 1
 
 
 def test_appended_rows_keep_their_sequences():

@@ -200,8 +200,8 @@ class Epoxy(Estimator, Updatable):
         traced = self.trace(split) if traced is None else traced
         extended = traced.votes
         proba = self.label_model_.predict_proba(extended)
-        votes = extended if split.votes is extended else split.votes
-        majority = MajorityVote(balance_used(self.label_model_)).fit(extended)
+        votes = split.votes
+        majority = MajorityVote().fit(self.train_.votes)
         summary: dict[str, Any] = {
             "rows": split.n_rows,
             "label model": type(self.label_model_).__name__,
@@ -211,7 +211,7 @@ class Epoxy(Estimator, Updatable):
         }
         found = scores(proba, split.y, split.classes, positive=positive)
         if found:
-            beside = scores(majority.predict_proba(extended), split.y, split.classes)
+            beside = scores(majority.predict_proba(votes), split.y, split.classes)
             right = interval(round(found["accuracy"] * found["rows"]), int(found["rows"]))
             assert right is not None  # found is not empty, so there are rows
             summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}

@@ -165,16 +165,13 @@ class HandLabels:
             (y, *self.y[1:]), (chosen, *self.chosen[1:]), (np.zeros(len(y)), *self.wrong[1:])
         )
 
-    def grown(self, n_rows: int) -> HandLabels:
-        """The same with so many unlabelled rows at the end of train."""
-        more = (
-            np.full(n_rows, ABSTAIN),
-            np.full(n_rows, None, dtype=object),
-            np.zeros(n_rows),
-        )
-        parts = (self.y, self.chosen, self.wrong)
+    def resized(self, n_train: int) -> HandLabels:
+        """The same over so many train rows: the last are cut off, or unlabelled ones follow."""
+        more = max(0, n_train - len(self.y[TRAIN]))
+        new = (np.full(more, ABSTAIN), np.full(more, None, dtype=object), np.zeros(more))
+        parts = zip((self.y, self.chosen, self.wrong), new)
         return HandLabels(
-            *((np.concatenate([each[TRAIN], new]), *each[1:]) for each, new in zip(parts, more))
+            *((np.concatenate([each[TRAIN][:n_train], end]), *each[1:]) for each, end in parts)
         )
 
 

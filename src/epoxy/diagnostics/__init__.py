@@ -6,7 +6,7 @@ from .doctor import diagnose, diagnose_case
 from .examination import Case
 from .experts import expert_table, reliability_table
 from .explaining import explain_row
-from .explanation import Explanation, Voice
+from .explanation import Explanation, Voice, vote_shares
 from .report import Column, Finding, Report, Table
 from .scores import calibration_error, scores
 from .sources import SOURCE_COLUMNS, interval, source_rows
@@ -29,4 +29,5 @@ __all__ = [
     "reliability_table",
     "scores",
     "source_rows",
+    "vote_shares",
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..extension import Extended
-from ..label_models import LabelModel, MajorityVote
+from ..label_models import LabelModel
 from ..label_models.base import AdditiveModel
 from ..votes import ABSTAIN, Split, Votes
-from .explanation import Explanation, Voice
+from .explanation import Explanation, Voice, vote_shares
 
 
 def explain_row(
@@ -31,7 +31,6 @@ def explain_row(
     other = next(each for each in order if each != label)
     floor = np.maximum(proba, 1e-300)
     log_odds = float(np.log(floor[label]) - np.log(floor[other]))
-    one = traced.votes.rows([at])
     if isinstance(label_model, AdditiveModel):
         evidence, before = label_model.row_evidence(traced.votes, at)
         weights = evidence[:, label] - evidence[:, other]
@@ -40,13 +39,12 @@ def explain_row(
     else:
         weights = _weights_by_silence(label_model, traced.votes, at, label, other, log_odds)
         start = 0.0
-    majority = MajorityVote().fit(traced.votes).predict_proba(one)[0]
     return Explanation(
         row=split.id_of(at),
         label=classes[label],
         against=classes[other],
         probabilities={name: float(p) for name, p in zip(classes, proba)},
-        majority={name: float(p) for name, p in zip(classes, majority)},
+        majority=vote_shares(split.votes.matrix[at], classes),
         start=start,
         log_odds=log_odds,
         voices=tuple(_voices(train, split, at, traced, weights)),

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
+
+from ..votes import ABSTAIN
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Explanation:
     """The most probable other class, which log-odds compare with."""
     probabilities: dict[str, float]
     majority: dict[str, float]
-    """Vote shares of the majority vote over the same extended votes, beside the model."""
+    """Shares of the sources' own votes, which majority vote goes by; all 0 where nobody votes."""
     start: float
     """Log-odds of the label before any source speaks."""
     log_odds: float
@@ -84,6 +89,12 @@ class Explanation:
         )
         head = html.escape(str(self).splitlines()[0])
         return f"<section class='epoxy-explanation'><h3>{head}</h3><table>{body}</table></section>"
+
+
+def vote_shares(own: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
+    """Each class's share of one row's own votes; all 0 where nobody votes."""
+    counts = np.bincount(own[own != ABSTAIN], minlength=len(classes))
+    return {name: float(n / max(1, counts.sum())) for name, n in zip(classes, counts, strict=True)}
 
 
 def _sentence(voice: Voice) -> str:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import Explanation, Report, Voice
+from ..diagnostics import Explanation, Report, Voice, vote_shares
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import AUTO, Setting
-from ..label_models import MajorityVote
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
@@ -108,20 +107,19 @@ class RefitEngine:
         label = int(outcome.decided[at][row])
         other = next(each for each in np.argsort(-proba, kind="stable").tolist() if each != label)
         floor = np.maximum(proba, 1e-300)
-        one = split.votes.rows([row])
-        said = zip(split.votes.sources, one.matrix[0].tolist())
+        own = split.votes.matrix[row]
+        said = zip(split.votes.sources, own.tolist())
         voices = [
             Voice(name, None, "abstains") if vote == ABSTAIN else Voice(name, classes[vote], "own")
             for name, vote in said
         ]
-        majority = MajorityVote().fit(one).predict_proba(one)[0]
         truth = int(split.truth[row])
         return Explanation(
             row=split.id_of(row),
             label=classes[label],
             against=classes[other],
             probabilities=dict(zip(classes, proba.tolist())),
-            majority=dict(zip(classes, majority.tolist())),
+            majority=vote_shares(own, classes),
             start=0.0,
             log_odds=float(np.log(floor[label]) - np.log(floor[other])),
             voices=tuple(sorted(voices, key=lambda voice: voice.vote is None)),

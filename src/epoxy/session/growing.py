@@ -8,8 +8,8 @@ from typing import Any
 from ..engines import Engine
 from ..errors import AlignmentError
 from ..votes import Split
-from ..workspace import TRAIN, Workspace, column_of
-from .edits import About, Edit
+from ..workspace import TRAIN, column_of
+from .edits import About, Edit, known
 from .state import RowNames, State
 
 
@@ -47,9 +47,9 @@ class Append(Edit):
             )
             for at, source in enumerate(workspace.sources)
         )
-        records = state.records.grown(self.rows.n_rows)
+        records = state.records.resized(grown.n_rows)
         splits = (grown, *workspace.splits[1:])
-        made = Workspace(splits, sources, records.labels, near)
+        made = replace(workspace, splits=splits, sources=sources, labels=records.labels, near=near)
         names = RowNames.of(splits, state.names.files)
         return State.of(made, records, names), _Back(state)
 
@@ -60,7 +60,7 @@ class Append(Edit):
 
 @dataclass(frozen=True, eq=False)
 class _Back(Edit):
-    """Rows taken off again: the state before them, with the votes and labels it had then."""
+    """Other rows again, with the votes they had then, and all that was decided since."""
 
     state: State
 
@@ -78,8 +78,16 @@ class _Back(Edit):
         return About("rows taken off again", frozenset([("rows",)]))
 
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Go back."""
-        return self.state, _Back(state)
+        """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
+        now, then = state.workspace, self.state.workspace
+        sources = []
+        for each in now.sources:
+            far = engine.certain(each.tuned, then)
+            loans = then.near.reaching(known(then, each.name).loans, far)
+            sources.append(replace(each, loans=loans))
+        records = state.records.resized(self.state.n_train)
+        made = replace(then, sources=tuple(sources), balance=now.balance)
+        return State.of(made, records, self.state.names), _Back(state)
 
     def to_json(self) -> dict[str, Any]:
         """That rows were taken off."""

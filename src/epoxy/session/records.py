@@ -18,7 +18,7 @@ import numpy as np
 
 from ..numerics import softmax
 from ..votes import ABSTAIN
-from ..workspace import HandLabels
+from ..workspace import TRAIN, HandLabels
 
 UNTOLD, VOICES = 0.9, 10.0
 """How often a labeller is right of whom nothing is known, and the rows labelled twice that outweigh it."""
@@ -102,9 +102,10 @@ class Records:
         found = [(*each, *made._consensus(rows[each])) for each in changed]
         return replace(made, labels=made.labels.with_labels(found)), before
 
-    def grown(self, n_rows: int) -> Records:
-        """The same with unlabelled rows at the end of train."""
-        return replace(self, labels=self.labels.grown(n_rows))
+    def resized(self, n_train: int) -> Records:
+        """The same over so many train rows: the last are cut off, or unlabelled ones follow."""
+        rows = {at: each for at, each in self.rows.items() if at[0] != TRAIN or at[1] < n_train}
+        return replace(self, labels=self.labels.resized(n_train), rows=rows)
 
     def _consensus(self, records: tuple[Record, ...]) -> tuple[int, str | None, float]:
         """The label, how its row was chosen, and how often such a label is wrong."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..diagnostics import Explanation, Report
-from ..diagnostics.report import Column, Table
 from ..engines import Engine, Outcome, PaperEngine, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
+from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
@@ -233,21 +233,10 @@ class SessionView:
         )
 
     def _repr_html_(self) -> str:
-        columns = (
-            Column("source", "source"),
-            Column("names", "names"),
-            Column("coverage", "coverage", "share"),
-            Column("radius", "radius", "number"),
-            Column("on", "on"),
-        )
-        votes, off = self.split(every=True).votes, self.switched_off
-        told = zip(votes.sources, votes.polarity, votes.coverage.tolist(), self.radii.values())
-        rows = (
-            {**dict(zip(("source", "names", "coverage", "radius"), each)), "on": each[0] not in off}
-            for each in told
-        )
         title = f"{self!r}: {self.problem}" if self.problem else repr(self)
-        return Table(title, columns, tuple(rows))._repr_html_()
+        on = (name not in self.switched_off for name in self.sources)
+        votes = self.split(every=True).votes
+        return sources_in_html(votes, title, radius=self.radii.values(), on=on)
 
     def _of(self, per_split: tuple[np.ndarray, ...], at: int) -> np.ndarray:
         if self._outcome.problem:
