@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import EpoxyError, ParameterError, UnknownName
+from ..errors import EpoxyError, ParameterError
 from ..functions_file import FunctionsFile
 from ..persistence import plain
 from ..session import RowQuery
@@ -285,13 +285,6 @@ class Tools:
                 self._unread = ""
             except EpoxyError as error:
                 self._unread = str(error)
-
-
-def check_arguments(name: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse an argument that a tool does not have, which would be left unread otherwise."""
-    for each in given:
-        if each not in known:
-            raise UnknownName.of(f"argument of {name}", each, known)
 
 
 def _most(limit: int) -> int:
