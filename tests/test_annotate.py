@@ -88,6 +88,25 @@ def test_skipped_rows_do_not_come_again_and_undo_takes_the_last_label_back(proje
     assert rows[3] == rows[5]  # what was taken back is asked again
 
 
+def test_a_skipped_row_that_was_drawn_at_random_is_followed_by_another_in_its_turn(project):
+    session = epoxy.Session.open(project)
+
+    annotate(session, keys("11s" + 7 * "1"), "mix")  # the third is drawn at random
+
+    words = [each.chosen for (each,) in session.state.records.rows.values()]
+    assert words == [
+        "teach",
+        "teach",
+        "random",
+        "teach",
+        "teach",
+        "random",
+        "teach",
+        "teach",
+        "random",
+    ]
+
+
 def test_why_explains_the_row_and_an_unknown_key_labels_nothing(project, capsys):
     session = epoxy.Session.open(project)
     version = session.version

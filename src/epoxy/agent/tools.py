@@ -119,9 +119,9 @@ class Tools:
         if purpose != "check":
             given = session.state.records.rows.items()
             mine = {session.number(at) for at, said in given if self.by in {r.by for r in said}}
-        rows = [each for each in session.next(n + len(mine), purpose) if each.number not in mine]
-        self._chosen |= {each.number: each.chosen for each in rows[:n]}
-        told = [{"reason": r.reason, "purpose": r.purpose} | self._row(r.number) for r in rows[:n]]
+        rows = session.next(n, purpose, without=mine)
+        self._chosen |= {each.number: each.chosen for each in rows}
+        told = [{"reason": r.reason, "purpose": r.purpose} | self._row(r.number) for r in rows]
         return {"rows": told}
 
     def find_rows(

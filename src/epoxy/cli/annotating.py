@@ -90,8 +90,7 @@ def class_keys(classes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _suggested(session: Session, purpose: str, skipped: set[int]) -> Suggestion | None:
-    found = session.next(1 + len(skipped), purpose)
-    return next((each for each in found if each.number not in skipped), None)
+    return next(iter(session.next(1, purpose, without=skipped)), None)
 
 
 def _answer(session: Session, row: Suggestion, told: str, read: Callable[[], str]) -> str:
