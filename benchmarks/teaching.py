@@ -78,13 +78,14 @@ def _drawn(data: Dataset, draw: int, arms: list[str], on_dev: bool) -> list[Row]
     names += [f"{draw}-{at}" for at in order[:cut]]
     train = Split(joined.votes, joined.vectors, ids=names)
     model = Fusion(scoring=data.scoring, positive=data.positive)
-    session = Session(train, model=model, positive=data.positive)
+    told = Split(scored.votes, scored.vectors)  # dev rows of the session, none of them labelled
+    session = Session(train, told, model, positive=data.positive)
     label = dict(zip(names[bare[0].n_rows :], pool.truth.tolist()))
     among = range(bare[0].n_rows, train.n_rows)
     found = []
     for arm in arms:
         for count, made in _curve(session, data, arm, among, label):
-            guess = made["model"].decide(made["model"].predict_proba(scored))
+            guess = made["guess"]
             found.append(
                 {
                     "data": data.name,
@@ -103,21 +104,22 @@ def _drawn(data: Dataset, draw: int, arms: list[str], on_dev: bool) -> list[Row]
 def _curve(
     session: Session, data: Dataset, arm: str, among: range, truth: dict[str, int]
 ) -> list[tuple[int, Row]]:
-    """The session's model and its own score at each amount; all labels are taken back."""
-    found, count, steps = [], 0, 0
+    """The labels of the rows scored and the session's own score at each amount; labels are taken back."""
+    found, given = [], list[str]()
     most = min(max(AMOUNTS), len(among))
-    while count < most:
-        rows = session.next(min(STEP, most - count), ARMS[arm], among=among)
+    while len(given) < most:
+        rows = session.next(min(STEP, most - len(given)), ARMS[arm], among=among)
         edits = [
             Label("train", each.id, data.classes[truth[each.id]], None, each.chosen)
             for each in rows
         ]
         session.apply(Several(tuple(edits), "labels"))
-        count, steps = count + len(rows), steps + 1
-        if count in AMOUNTS or count == most:
-            found.append((count, {"model": session.model(), "reported": _reported(session)}))
-    for _ in range(steps):
-        session.undo()
+        given += [each.id for each in rows]
+        if len(given) in AMOUNTS or len(given) == most:
+            made = {"guess": session.dev_labels, "reported": _reported(session)}
+            found.append((len(given), made))
+    taken_back = [Label("train", each, None, None, None) for each in given]
+    session.apply(Several(tuple(taken_back), "labels taken back"))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import shutil
@@ -46,6 +47,33 @@ def test_a_digit_labels_the_row_that_next_suggests_with_how_it_was_chosen(projec
     assert session.state.records.of((at, first.row))[0].chosen == first.chosen
 
 
+@pytest.mark.parametrize("purpose", ["mix", "teach", "score", "cover", "conflict", "check"])
+def test_next_prints_the_rows_that_a_session_suggests_with_reasons(
+    project, capsys, purpose, tmp_path
+):
+    wanted = epoxy.Session.open(project).next(4, purpose, seed=3)
+
+    target = str(tmp_path / "next.json")
+    options = ["-n", "4", "--purpose", purpose, "--seed", "3", "--json", target]
+    assert main(["next", str(project), *options]) == 0
+
+    said = " ".join(capsys.readouterr().out.split())
+    told = json.loads((tmp_path / "next.json").read_text())["rows"]
+    assert [(each["id"], each["reason"], each["chosen"]) for each in told] == [
+        (each.id, each.reason, each.chosen) for each in wanted
+    ]
+    for each in told:
+        assert f"{each['id']} {each['purpose']}: {each['reason']}" in said
+        assert each["text"] in said
+    assert wanted or f"no row is left to ask for {purpose!r}; try another --purpose" in said
+    assert epoxy.Session.open(project).folder.store.records() == []
+
+
+def test_next_refuses_what_is_no_number_of_rows(project, capsys):
+    assert main(["next", str(project), "-n", "-1"]) == 2
+    assert "n is how many rows to suggest, got -1" in capsys.readouterr().err
+
+
 def test_skipped_rows_do_not_come_again_and_undo_takes_the_last_label_back(project, capsys):
     session = epoxy.Session.open(project)
     before = session.hand_labelled().n_rows
@@ -58,6 +86,25 @@ def test_skipped_rows_do_not_come_again_and_undo_takes_the_last_label_back(proje
     assert session.hand_labelled().n_rows == before
     assert len(set(rows[:4])) == 4
     assert rows[3] == rows[5]  # what was taken back is asked again
+
+
+def test_a_skipped_row_that_was_drawn_at_random_is_followed_by_another_in_its_turn(project):
+    session = epoxy.Session.open(project)
+
+    annotate(session, keys("11s" + 7 * "1"), "mix")  # the third is drawn at random
+
+    words = [each.chosen for (each,) in session.state.records.rows.values()]
+    assert words == [
+        "teach",
+        "teach",
+        "random",
+        "teach",
+        "teach",
+        "random",
+        "teach",
+        "teach",
+        "random",
+    ]
 
 
 def test_why_explains_the_row_and_an_unknown_key_labels_nothing(project, capsys):

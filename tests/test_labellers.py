@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -165,6 +166,44 @@ def test_a_word_that_is_none_is_refused(odd) -> None:
 
     with pytest.raises(ParameterError, match="is a word, got 3; write it in quotes"):
         session.label(3, "ham", **odd)
+
+
+@pytest.mark.parametrize("word", ["rnadom", "Random", " random", "ramdon", "randmo", "randomly"])
+def test_a_word_that_is_nearly_random_is_kept_as_it_is_and_told(word) -> None:
+    session = Session(data()[0], model=Fusion())
+
+    with pytest.warns(UserWarning, match=re.escape(f"chosen={word!r} is another word")) as told:
+        session.label(3, "ham", chosen=word)
+
+    assert told[0].filename == __file__
+    assert session.state.workspace.labels.chosen[0][3] == word
+    wanted = (
+        f"chosen={word!r} of 1 hand label is another word than 'random', so no score rests on such "
+        "rows; write 'random' if that is meant"
+    )
+    assert (session.scores, session.scores.why) == ({}, wanted)
+    assert wanted in session.report().findings
+    assert not any("another word" in str(each) for each in Session(data()[0]).report().findings)
+
+
+@pytest.mark.parametrize("word", ["random", None, "teach", "least sure", "seed", "drawn", ""])
+def test_another_word_is_any_word(word, recwarn) -> None:
+    session = Session(data()[0], model=Fusion())
+
+    session.label(3, "ham", chosen=word)
+
+    assert not any("another word" in str(each.message) for each in recwarn)
+    assert not any("another word" in str(each) for each in session.report().findings)
+
+
+def test_a_column_or_a_split_that_misspells_random_is_told_in_the_report() -> None:
+    train, y = data()
+    dev = Split(train.votes, train.vectors, y, chosen="Random")
+
+    session = Session(train, dev)
+
+    assert session.scores == {}
+    assert session.scores.why.startswith(f"chosen='Random' of {len(y)} hand labels is another")
 
 
 def test_neighbours_are_not_judged_by_the_labels_they_repeat() -> None:

@@ -96,6 +96,8 @@ def test_reading_is_free_and_without_write_nothing_is_kept(project):
             assert tried["right"]["value"] == 1.0
             like = {"kind": "like", "label": "spam", "rows": ["r1"], "radius": 0.1}
             assert (await ask(client, "try_function", definition=like))["rows"] > 0
+            as_text = await ask(client, "try_function", definition=json.dumps(like))
+            assert as_text == await ask(client, "try_function", definition=like)
 
             for tool, given in {
                 "add_function": {"definition": KEYWORDS, "name": "wow"},
@@ -122,10 +124,26 @@ def test_wrong_arguments_are_refused_in_words_and_the_server_goes_on(project):
     async def wrong():
         from epoxy.agent.serving import Server
 
-        tools = Tools(epoxy.Session.open(project), write=True)
+        session = epoxy.Session.open(project)
+        tools = Tools(session, write=True)
+        number = {session.state.names.name(session.place(at))[1]: at for at in range(120)}
         async with mcp.Client(Server(tools)) as client:
             for tool, given, words in (
-                ("explain", {}, "Field required"),
+                ("explain", {}, "explain needs row, a whole number, and did not get it; give row"),
+                (
+                    "explain",
+                    {"row": "r12"},
+                    "row of explain is a whole number, got 'r12'; "
+                    f"the row with that id has the number {number['r12']}",
+                ),
+                ("explain", {"row": "12"}, 'by their number, "row" in the answers of next'),
+                ("explain", {"row": None}, "row of explain is a whole number, got None"),
+                ("label", {"row": "r60", "label": "spam"}, f"has the number {number['r60']}"),
+                ("label", {"row": True, "label": "spam"}, "is a whole number, got True"),
+                ("find_rows", {"like": "r12"}, "like of find_rows is a whole number or null"),
+                ("switch", {"source": "money", "on": "yes"}, "is true or false, got 'yes'"),
+                ("next", {"n": "many"}, "n of next is a whole number, got 'many'; give n as that"),
+                ("try_function", {"definition": "wow"}, "is an object, got 'wow'"),
                 ("explain", {"row": 5000}, "rows are numbered from 0 to 119"),
                 ("explain", {"row": 3, "rwo": 4}, "'rwo'"),
                 ("next", {"n": 0}, "1 to 100"),
@@ -143,7 +161,10 @@ def test_wrong_arguments_are_refused_in_words_and_the_server_goes_on(project):
                 ("change_function", {"source": "gone", "definition": KEYWORDS}, "'gone'"),
                 ("undo", {}, "no edit to undo"),
             ):
-                assert words in await refused(client, tool, **given), tool
+                said = await refused(client, tool, **given)
+                assert words in said, tool
+                assert said.startswith(f"Error executing tool {tool}: ")
+                assert "pydantic" not in said
             assert "Unknown tool" in await refused(client, "no_such_tool")
             assert (await ask(client, "history"))["total"] == 0
 

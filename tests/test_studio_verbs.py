@@ -347,6 +347,10 @@ def test_next_rows_come_with_a_reason_and_can_be_labelled(call, session):
     again = call("next", n=4)["rows"]
     assert rows[0]["row"] not in {each["row"] for each in again}
     call("undo")
+    skipped = [each["row"] for each in rows[1:]]
+    others = {each["row"] for each in call("next", n=4, without=skipped)["rows"]}
+    assert len(others) == 4
+    assert not others & set(skipped)
 
 
 def test_a_function_is_drafted_saved_seen_and_taken_back(call, tab, session):

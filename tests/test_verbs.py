@@ -358,6 +358,32 @@ def test_the_mix_is_seven_that_teach_to_three_drawn_at_random():
     assert one_by_one == ten
 
 
+@pytest.mark.parametrize("purpose", ["mix", "teach", "score", "cover", "conflict", "check"])
+def test_rows_that_were_skipped_do_not_come_and_leave_the_others_their_share(purpose):
+    fused = session(epoxy.Fusion())
+    every = fused.next(10, purpose)
+    skipped = [each.number for each in every[::2]]
+
+    rows = fused.next(10, purpose, without=skipped)
+
+    assert not {each.number for each in rows} & set(skipped)
+    if purpose not in ("conflict", "check"):  # of which there are no more
+        assert [each.purpose for each in rows] == [each.purpose for each in every]
+    with pytest.raises(ParameterError, match="rows are numbered from 0"):
+        fused.next(3, purpose, without=[10**6])
+
+
+def test_what_comes_next_is_the_same_after_a_label_that_was_taken_back():
+    fused = session(epoxy.Fusion())
+    before = fused.next(10)
+    for each in fused.next(3):
+        fused.label(each.id, "spam", chosen=each.chosen)
+    for _ in range(3):
+        fused.undo()
+
+    assert [each.id for each in fused.next(10)] == [each.id for each in before]
+
+
 GROUP = np.repeat(np.arange(4), 50)
 
 

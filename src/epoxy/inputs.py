@@ -156,3 +156,17 @@ def as_ids(ids: Any) -> np.ndarray:
     if found.ndim != 1:
         raise AlignmentError(f"ids hold one name per row, got shape {found.shape}")
     return found
+
+
+def nearly(word: str, meant: str) -> bool:
+    """Whether a word is not the one meant, and yet is but for case, blanks or two letters."""
+    if word == meant:
+        return False
+    given = word.strip().casefold()
+    costs = list(range(len(meant) + 1))
+    for at, letter in enumerate(given[: len(meant) + 3], 1):  # longer ones are too far off anyway
+        before, costs[0] = costs[0], at
+        for other, wanted in enumerate(meant, 1):
+            best = min(before + (letter != wanted), costs[other] + 1, costs[other - 1] + 1)
+            before, costs[other] = costs[other], best
+    return costs[-1] <= 2

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .extension import AUTO, Setting, as_settings
+from .inputs import nearly
 from .label_models.runner import Columns
 from .loans import Loans, Neighbourhood
 from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
@@ -106,6 +107,18 @@ class HandLabels:
     def told_random(self) -> np.ndarray:
         """Those told to be drawn at random, in the same order; (count,) bool."""
         return np.array([word == RANDOM for word in self.words.tolist()], dtype=bool)
+
+    @property
+    def misspelt(self) -> str:
+        """A sentence on words of choice that are nearly "random"; empty where there is none."""
+        words = [word for word in self.words.tolist() if word and nearly(word, RANDOM)]
+        if not words:
+            return ""
+        given = " and ".join(map(repr, dict.fromkeys(words)))
+        return (
+            f"chosen={given} of {len(words)} hand label{'s' * (len(words) > 1)} is another word than "
+            f"{RANDOM!r}, so no score rests on such rows; write {RANDOM!r} if that is meant"
+        )
 
     @cached_property
     def _settled(self) -> tuple[np.ndarray, ...]:

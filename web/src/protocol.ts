@@ -133,7 +133,7 @@ export interface SuggestedRow { row: number; id: string; text: string; label: st
 // verb "save_code" {text, hash} -> {hash, error, change: Change | null}   error kind "Conflict" {theirs, hash} when the file changed since
 // pushed {type:"functions", error, failures} after every save, ours or another editor's
 
-// verb "next" {n?: number, purpose?: "mix"|"teach"|"score"|"cover"|"conflict"|"check"} -> {rows: (RowLine & {reason: string; purpose: string; chosen: string})[]}
+// verb "next" {n?: number, purpose?: "mix"|"teach"|"score"|"cover"|"conflict"|"check", without?: number[]} -> {rows: (RowLine & {reason: string; purpose: string; chosen: string})[]}
 // verb "history" {} -> {edits: {number: number; at: string; who: string; what: string; mine: boolean; undone: boolean; scores: Record<string, number> | null; flipped: number | null}[]}
 // verb "tune" {} -> {job: number}; pushed {type:"job", job, what, done: number, total: number|null, state: "running"|"done"|"failed"|"cancelled", message}
 // verb "cancel" {job} -> {}
@@ -176,7 +176,7 @@ export interface Verbs {
   suggest_radius: [{ rows: number[] }, { radius: number; rows: number }];
   code: [Record<string, never>, Code];
   save_code: [{ text: string; hash: string }, { hash: string; error: CodeError | null; change: Change | null }];
-  next: [{ n?: number; purpose?: Purpose }, { rows: Queued[] }];
+  next: [{ n?: number; purpose?: Purpose; without?: number[] }, { rows: Queued[] }];
   history: [Record<string, never>, { edits: Edit[] }];
   tune: [Record<string, never>, { job: number }];
   cancel: [{ job: number }, Record<string, never>];

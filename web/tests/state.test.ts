@@ -169,7 +169,7 @@ describe("the queue", () => {
     studio.queue.skip();
     await settle();
     expect(carrier.bodies("label").length).toBe(0);
-    expect(carrier.bodies("next").length).toBe(2);
+    expect(carrier.bodies("next").map(({ without }) => without)).toEqual([[], [1, 2]]);
   });
   test("takes the last answer back and shows its row again", async () => {
     await studio.queue.answer("spam");

@@ -7,7 +7,6 @@ the project is opened, so that a client reads nothing but the protocol.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +19,8 @@ from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 
 from .. import __version__
 from ..errors import EpoxyError
-from .tools import READING, WRITING, Tools, check_arguments
+from .arguments import check_arguments
+from .tools import READING, WRITING, Tools
 
 ABOUT = (
     "A project of labeling functions: they vote on rows, votes are lent to near rows, and a model makes "
@@ -52,12 +52,12 @@ class Server(MCPServer[None]):
         asked = None if context is None else context.request_context.session.client_params
         if asked is not None:
             self.verbs.named(asked.client_info.name)
-        if name in (*READING, *WRITING):
-            known = inspect.signature(getattr(self.verbs, name)).parameters
+        schemas = {each.name: each.input_schema for each in await self.list_tools()}
+        if name in schemas:
             try:
-                check_arguments(name, arguments, known)
+                check_arguments(name, arguments, schemas[name], self.verbs.session)
             except EpoxyError as error:
-                raise ToolError(str(error)) from error
+                raise ToolError(f"Error executing tool {name}: {error}") from error
         return await super().call_tool(name, arguments, context)
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import EpoxyError, ParameterError, UnknownName
+from ..errors import EpoxyError, ParameterError
 from ..functions_file import FunctionsFile
 from ..persistence import plain
 from ..session import RowQuery
@@ -119,9 +119,9 @@ class Tools:
         if purpose != "check":
             given = session.state.records.rows.items()
             mine = {session.number(at) for at, said in given if self.by in {r.by for r in said}}
-        rows = [each for each in session.next(n + len(mine), purpose) if each.number not in mine]
-        self._chosen |= {each.number: each.chosen for each in rows[:n]}
-        told = [{"reason": r.reason, "purpose": r.purpose} | self._row(r.number) for r in rows[:n]]
+        rows = session.next(n, purpose, without=mine)
+        self._chosen |= {each.number: each.chosen for each in rows}
+        told = [{"reason": r.reason, "purpose": r.purpose} | self._row(r.number) for r in rows]
         return {"rows": told}
 
     def find_rows(
@@ -285,13 +285,6 @@ class Tools:
                 self._unread = ""
             except EpoxyError as error:
                 self._unread = str(error)
-
-
-def check_arguments(name: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse an argument that a tool does not have, which would be left unread otherwise."""
-    for each in given:
-        if each not in known:
-            raise UnknownName.of(f"argument of {name}", each, known)
 
 
 def _most(limit: int) -> int:

@@ -62,10 +62,9 @@ def rows_answered(session: Session, by: str) -> list[Chosen]:
 
 def rows_next(session: Session, n: int, purpose: str, by: str) -> list[Chosen]:
     """Rows that help most, `n` besides those that `by` labelled."""
-    done = {place for place, _ in rows_answered(session, by)}
-    found = session.next(n + len(done), purpose)
-    every = (Chosen(session.place(each.number), each.chosen) for each in found)
-    return [each for each in every if each.place not in done]
+    done = [session.number(place) for place, _ in rows_answered(session, by)]
+    found = session.next(n, purpose, without=done)
+    return [Chosen(session.place(each.number), each.chosen) for each in found]
 
 
 def _place(session: Session, row: Any) -> Place:

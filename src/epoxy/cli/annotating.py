@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import EpoxyError, ParameterError
+from .choosing import purpose_argument
 from .output import draw, say
 from .project import folder_argument, model_argument, open_project, say_notes, shown
 
@@ -30,10 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy annotate`."""
     folder_argument(parser)
     model_argument(parser)
-    purposes = ("mix", "teach", "score", "cover", "conflict", "check")
-    parser.add_argument(
-        "--purpose", choices=purposes, default="mix", help="what rows are chosen for (mix)"
-    )
+    purpose_argument(parser)
     parser.add_argument("--times", type=int, default=None, metavar="N", help="end after N labels")
 
 
@@ -92,8 +90,7 @@ def class_keys(classes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _suggested(session: Session, purpose: str, skipped: set[int]) -> Suggestion | None:
-    found = session.next(1 + len(skipped), purpose)
-    return next((each for each in found if each.number not in skipped), None)
+    return next(iter(session.next(1, purpose, without=skipped)), None)
 
 
 def _answer(session: Session, row: Suggestion, told: str, read: Callable[[], str]) -> str:

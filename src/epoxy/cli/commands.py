@@ -11,6 +11,7 @@ from . import (
     annotating,
     asking,
     benching,
+    choosing,
     demo,
     project,
     studio,
@@ -156,6 +157,17 @@ ALL: tuple[Command, ...] = (
         "continues where it stopped.",
         benching.arguments,
         benching.run,
+    ),
+    Simple(
+        "next",
+        "Which rows to look at, and why.",
+        "mix: seven rows that teach to three drawn at random, on which scores rest. teach: the model is\n"
+        "unsure of them and of rows around them. score: drawn at random. cover: dense regions nobody votes\n"
+        "on. conflict: functions quarrel. check: labels and votes that look wrong. Nothing is kept; the\n"
+        "same rows come until one is labelled, by epoxy annotate or in the studio.\n\n"
+        "  epoxy next spam/ --purpose cover -n 5",
+        choosing.arguments,
+        choosing.run,
     ),
     Simple(
         "annotate",

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     say_notes(session)
     found = session.suggest(options.n, label=options.label, conflict=options.conflict)
     chosen = [_numbered(found, number) for number in dict.fromkeys(options.accept)]
-    if not found:
+    if not found and options.n:
         say(
             "no words, patterns or example rows tell classes from each other; label more rows, or ask "
             "for one class: --class C"

@@ -71,7 +71,9 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     rows = source_rows(split.votes, extended, split.y, learned=learned, radii=outcome.radii)
     for row, each in zip(rows, _auto(outcome, details.label_model is None), strict=True):
         row["radius"] = AUTO if each else row["radius"]
-    findings: tuple[Finding | str, ...] = (*diagnose_case(case), *details.notes)
+    misspelt = outcome.workspace.labels.misspelt
+    notes = (*details.notes, misspelt) if misspelt else details.notes
+    findings: tuple[Finding | str, ...] = (*diagnose_case(case), *notes)
     return Report(details.title, summary, SOURCE_COLUMNS, tuple(rows), findings, details.tables)
 
 

@@ -83,5 +83,7 @@ def _scores(
 
 def _why(labels: HandLabels) -> str:
     if not labels.representative.any():
+        if labels.misspelt:
+            return labels.misspelt
         return "every labelled row was chosen, none drawn at random; label rows drawn at random"
     return f"{labels.count} labelled rows are too few to hold some out and score the rest; label 10 or more"

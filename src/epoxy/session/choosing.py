@@ -10,7 +10,7 @@ Rows to score are drawn at random.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -51,13 +51,18 @@ class Suggestion:
 
 
 def suggest(
-    session: SessionVerbs, n: int, purpose: str, seed: int, among: Sequence[int] | None = None
+    session: SessionVerbs,
+    n: int,
+    purpose: str,
+    seed: int,
+    among: Sequence[int] | None = None,
+    without: Iterable[int] = (),
 ) -> tuple[Suggestion, ...]:
-    """At most `n` rows for one purpose, of those whose numbers are `among`."""
+    """At most `n` rows for one purpose, of those whose numbers are `among` and not in `without`."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ParameterError(f"n is how many rows to suggest, got {n!r:.60}; give a whole number")
     places = None if among is None else {session.place(each) for each in among}
-    chooser = Chooser(session, seed, places)
+    chooser = Chooser(session, seed, places, {session.place(each) for each in without})
     if purpose == "mix":
         return chooser.mix(int(n))
     if purpose not in PURPOSES:
@@ -66,18 +71,20 @@ def suggest(
 
 
 class Chooser:
-    """One call's choice of rows; no row twice."""
+    """One call's choice of rows; no row twice, and none of those `taken`."""
 
-    def __init__(self, session: SessionVerbs, seed: int, among: set[Place] | None = None) -> None:
+    def __init__(
+        self, session: SessionVerbs, seed: int, among: set[Place] | None, taken: set[Place]
+    ) -> None:
         self.session, self.seed, self.among = session, seed, among
         self.outcome, self.names = session.outcome, session.state.names
         self.workspace = self.outcome.workspace
         self.labels = self.workspace.labels
-        self.taken: set[Place] = set()
+        self.taken = taken
 
     def mix(self, n: int) -> tuple[Suggestion, ...]:
         """Seven rows that teach to three drawn at random, counted on from the rows labelled so far."""
-        start = len(self.session.state.records.rows)
+        start = sum(map(bool, self.session.state.records.rows.values()))
         drawn = [(start + at) % 10 in SCORED for at in range(n)]
         score = list(self.score(sum(drawn)))
         if self.outcome.problem:  # nobody can say what would teach
@@ -96,7 +103,7 @@ class Chooser:
                 break
             at, row = place
             missing = self.labels.y[at][row] == ABSTAIN or self.labels.wrong[at][row] > 0
-            if missing and place not in self.taken and self._asked(place):
+            if missing and self._open(place):
                 reason = (
                     f"drawn at random, number {count:,} of {len(self.names.order):,} in the order "
                     "of this project: scores rest on such rows"
@@ -161,7 +168,7 @@ class Chooser:
     def check(self, n: int) -> list[Suggestion]:
         """Hand labels that look wrong, worst first, and then rows where a source looks wrong."""
         self._need_model()
-        doubted = [place for place in suspects(self.outcome) if self._asked(place)]
+        doubted = [place for place in suspects(self.outcome) if self._open(place)]
         found = [self._suspect(place) for place in doubted[:n]]
         return found + self._doubtful(n - len(found))
 
@@ -237,8 +244,8 @@ class Chooser:
             field.take(left, node)
         return found
 
-    def _asked(self, place: Place) -> bool:
-        return self.among is None or place in self.among
+    def _open(self, place: Place) -> bool:
+        return place not in self.taken and (self.among is None or place in self.among)
 
     def _worth_asking(self, worth: np.ndarray) -> np.ndarray:
         """Worth of the rows that may be asked about, nothing of others."""

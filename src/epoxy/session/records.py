@@ -9,6 +9,7 @@ How reliable a labeller is was told, or is estimated from rows that several labe
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ParameterError
+from ..inputs import nearly
 from ..numerics import softmax
-from ..votes import ABSTAIN
+from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN, HandLabels
 
 UNTOLD, VOICES = 0.9, 10.0
@@ -155,3 +158,16 @@ def _estimated(
         hits = np.bincount(who, softmax(belief)[row, label], len(names))
         right = np.where(free, (hits + VOICES * UNTOLD) / (counts + VOICES), right)
     return {name: float(right[at]) for at, name in enumerate(names) if free[at]}
+
+
+def check_words(by: str | None, chosen: str | None) -> None:
+    """Refuse what is no word, and warn of one that was perhaps meant as "random"."""
+    for what, word in (("by", by), ("chosen", chosen)):
+        if word is not None and not isinstance(word, str):
+            raise ParameterError(f"{what} is a word, got {word!r:.60}; write it in quotes")
+    if chosen is not None and nearly(chosen, RANDOM):
+        warnings.warn(
+            f"chosen={chosen!r} is another word than {RANDOM!r}, so no score rests on such rows; "
+            f"write {RANDOM!r} if that is meant",
+            stacklevel=3,
+        )

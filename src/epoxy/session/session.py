@@ -29,7 +29,7 @@ from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
 from .history import History, Step, Written
-from .records import Records
+from .records import Records, check_words
 from .state import SPLITS, Change, RowNames, State
 from .store import Behind
 from .trials import Trial
@@ -205,11 +205,10 @@ class Session(SessionVerbs):
         """Give (or with None take back) the label of a row; the model learns from it at once.
 
         `by` names a labeller who may err (None: the person at the keyboard, who is believed); `chosen`
-        says how the row was picked: "random", another word, or None for not known.
+        says how the row was picked: "random", another word, or None for not known. A word that is
+        nearly "random" is kept as it is, with a warning.
         """
-        for what, word in (("by", by), ("chosen", chosen)):
-            if word is not None and not isinstance(word, str):
-                raise ParameterError(f"{what} is a word, got {word!r:.60}; write it in quotes")
+        check_words(by, chosen)
         place = self._state.names.place(self._split_number(split), row)
         file, name = self._state.names.name(place)
         content = None if self.folder is None else self.folder.content(place)

@@ -15,7 +15,7 @@ from .texts import RowTexts, need_texts
 from .view import SessionView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .browsing import Found, RowQuery
     from .choosing import Suggestion
@@ -106,6 +106,7 @@ class SessionVerbs(SessionView):
         *,
         seed: int = 0,
         among: Sequence[int] | None = None,
+        without: Iterable[int] = (),
     ) -> tuple[Suggestion, ...]:
         """Rows to look at next, each with its reason in words and what to pass as `chosen`.
 
@@ -121,11 +122,13 @@ class SessionVerbs(SessionView):
             project's own.
         among
             Numbers of the rows to choose from, as `browse` gives them; None for all.
+        without
+            Numbers of rows that shall not come: those somebody skipped.
         """
         from .choosing import suggest
 
         with self.lock:
-            return suggest(self, n, purpose, seed, among)
+            return suggest(self, n, purpose, seed, among, without)
 
     @property
     def material(self) -> Material:

@@ -87,6 +87,7 @@ class Next:
 
     n: Annotated[int, Within(1, 200)] = 10
     purpose: Purpose = "mix"
+    without: tuple[Row, ...] = ()
 
 
 def state(room: Room, page: Page, body: Nothing) -> Reply:
@@ -190,7 +191,7 @@ def why(room: Room, page: Page, body: OneRow) -> Reply:
 
 def next_rows(room: Room, page: Page, body: Next) -> Reply:
     """Rows to label next."""
-    found = room.session.next(body.n, body.purpose)
+    found = room.session.next(body.n, body.purpose, without=body.without)
     rows = []
     for each in found:
         line = showing.row_line(room.session, each.number)

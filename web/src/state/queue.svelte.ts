@@ -11,6 +11,7 @@ export class Queue {
   answered = $state.raw<Answered[]>([]);
   loading = $state(false);
   asked = $state(false);
+  private skipped = new Set<number>();
 
   constructor(private studio: Studio) {}
 
@@ -21,7 +22,7 @@ export class Queue {
   async fill(purpose: Purpose = this.purpose): Promise<void> {
     this.purpose = purpose;
     this.loading = true;
-    const reply = await this.studio.call("next", { n: 10, purpose });
+    const reply = await this.studio.call("next", { n: 10, purpose, without: [...this.skipped] });
     this.loading = false;
     this.asked = true;
     if (!reply) return;
@@ -44,6 +45,7 @@ export class Queue {
     const line = this.current;
     if (!line) return;
     this.answered = [{ line, label: null, model: null, flipped: null }, ...this.answered].slice(0, 50);
+    this.skipped.add(line.row);
     this.move(1);
     if (!this.current) void this.fill();
   }
@@ -59,6 +61,7 @@ export class Queue {
     if (latest?.label) await this.studio.edit("undo", {});
     if (!latest) return;
     this.answered = rest;
+    this.skipped.delete(latest.line.row);
     const place = this.rows.findIndex(({ row }) => row === latest.line.row);
     if (place >= 0) this.at = place;
     else {
