@@ -5,7 +5,7 @@ from __future__ import annotations
 from .doctor import diagnose, diagnose_case
 from .examination import Case
 from .experts import expert_table, reliability_table
-from .explaining import explain_row
+from .explaining import explain_row, shares_of
 from .explanation import Explanation, Voice
 from .report import Column, Finding, Report, Table
 from .scores import calibration_error, scores
@@ -28,5 +28,6 @@ __all__ = [
     "interval",
     "reliability_table",
     "scores",
+    "shares_of",
     "source_rows",
 ]

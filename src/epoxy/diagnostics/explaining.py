@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..extension import Extended
-from ..label_models import LabelModel, MajorityVote
+from ..label_models import LabelModel
 from ..label_models.base import AdditiveModel
 from ..votes import ABSTAIN, Split, Votes
 from .explanation import Explanation, Voice
@@ -31,7 +33,6 @@ def explain_row(
     other = next(each for each in order if each != label)
     floor = np.maximum(proba, 1e-300)
     log_odds = float(np.log(floor[label]) - np.log(floor[other]))
-    one = traced.votes.rows([at])
     if isinstance(label_model, AdditiveModel):
         evidence, before = label_model.row_evidence(traced.votes, at)
         weights = evidence[:, label] - evidence[:, other]
@@ -40,19 +41,24 @@ def explain_row(
     else:
         weights = _weights_by_silence(label_model, traced.votes, at, label, other, log_odds)
         start = 0.0
-    majority = MajorityVote().fit(traced.votes).predict_proba(one)[0]
     return Explanation(
         row=split.id_of(at),
         label=classes[label],
         against=classes[other],
         probabilities={name: float(p) for name, p in zip(classes, proba)},
-        majority={name: float(p) for name, p in zip(classes, majority)},
+        majority=shares_of(traced.votes.matrix[at], classes),
         start=start,
         log_odds=log_odds,
         voices=tuple(_voices(train, split, at, traced, weights)),
         truth=None if split.y is None or split.y[at] == ABSTAIN else classes[split.y[at]],
         additive=isinstance(label_model, AdditiveModel),
     )
+
+
+def shares_of(votes: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
+    """Each class's share of the votes on one row; all are 0 where nobody votes."""
+    counts = np.bincount(votes[votes != ABSTAIN].astype(np.intp), minlength=len(classes))
+    return dict(zip(classes, (counts / max(1, counts.sum())).tolist()))
 
 
 def _voices(

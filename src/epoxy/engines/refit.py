@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..diagnostics import Explanation, Report, Voice
+from ..diagnostics import Explanation, Report, Voice, shares_of
 from ..errors import NotIdentifiable, ParameterError
 from ..extension import AUTO, Setting
-from ..label_models import MajorityVote
+from ..loans import Neighbourhood
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
@@ -51,7 +51,7 @@ class RefitEngine:
         """The model lends as it likes."""
         return [AUTO] * len(sources)
 
-    def certain(self, radius: Setting, workspace: Workspace) -> float:
+    def certain(self, radius: Setting, near: Neighbourhood) -> float:
         """Loans are not read."""
         return 0.0
 
@@ -114,14 +114,13 @@ class RefitEngine:
             Voice(name, None, "abstains") if vote == ABSTAIN else Voice(name, classes[vote], "own")
             for name, vote in said
         ]
-        majority = MajorityVote().fit(one).predict_proba(one)[0]
         truth = int(split.truth[row])
         return Explanation(
             row=split.id_of(row),
             label=classes[label],
             against=classes[other],
             probabilities=dict(zip(classes, proba.tolist())),
-            majority=dict(zip(classes, majority.tolist())),
+            majority=shares_of(one.matrix[0], classes),
             start=0.0,
             log_odds=float(np.log(floor[label]) - np.log(floor[other])),
             voices=tuple(sorted(voices, key=lambda voice: voice.vote is None)),

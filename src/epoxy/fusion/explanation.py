@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Explanation, Voice
+from ..diagnostics import Explanation, Voice, shares_of
 from ..engines.base import Outcome
 from ..votes import ABSTAIN, Split
 from . import evidence as ev
@@ -85,14 +85,12 @@ def explain_one(
     floor = np.log(np.maximum(proba, 1e-300))
     log_odds = float(floor[label] - floor[other])
     names, truth = split.classes, int(split.truth[at])
-    own = split.votes.matrix[at]
-    counts = np.bincount(own[own != ABSTAIN], minlength=len(names))
     return FusionExplanation(
         row=split.id_of(at),
         label=names[label],
         against=names[other],
         probabilities=dict(zip(names, proba.tolist(), strict=True)),
-        majority={name: float(n / max(1, counts.sum())) for name, n in zip(names, counts)},
+        majority=shares_of(split.votes.matrix[at], names),
         # log π0, and rounding of about 1e-7: products of one row and of many differ in the last bits
         start=log_odds - sum(parts.values()),
         log_odds=log_odds,
