@@ -29,7 +29,6 @@ class Case:
     dimension: int = 384
     kind: str = "epoxy"
     n_dev: int = 500
-    places: int | None = None  # distinct vectors; None: every row has its own
 
     @property
     def label(self) -> str:
@@ -42,8 +41,10 @@ CASES = {
         Case("spouse", 22_070, 9),
         Case("spouse-fusion", 22_070, 9, kind="fusion"),
         Case("hundred", 100_000, 10),
-        Case("million", 1_000_000, 10, dimension=32, places=20_000),
+        Case("million", 1_000_000, 10, dimension=64),
         Case("thousand", 22_070, 1_000),
+        Case("sources", 5_000, 1_000),
+        Case("sources-fusion", 5_000, 1_000, kind="fusion"),
     ]
 }
 
@@ -88,11 +89,8 @@ def _spouse(case: Case) -> Parts:
 def _made_up(case: Case) -> Parts:
     """Rows around 200 centres, with words of their centre; the last rows are labelled."""
     n = case.n + case.n_dev
-    vectors, cluster = mixture(case.places or n, case.dimension, 0)
+    vectors, cluster = mixture(n, case.dimension, 0)
     rng = np.random.default_rng(1)
-    if case.places:  # neighbours of a million rows would take most of an hour to find
-        chosen = rng.integers(case.places, size=n)
-        vectors, cluster = vectors[chosen], cluster[chosen]
     side = (vectors @ vectors[0] > np.median(vectors @ vectors[0])).astype(int)
     word = rng.integers(0, 5, size=(n, 4)) + 5 * cluster[:, None]
     text = [" ".join(f"w{each}" for each in line) for line in word.tolist()]
@@ -100,7 +98,7 @@ def _made_up(case: Case) -> Parts:
     names = ["id", "text", "label"]
     ids = [f"r{each}" for each in range(n)]
     table = pa.table([ids, text, pa.array(label, pa.string())], names=names)
-    if case.name == "thousand":
+    if case.sources >= 1_000:
         # each function knows one word; a word's class is the one most of its rows are on
         about = [side[cluster == each // 5] for each in range(case.sources)]
         classes = [int(2 * each.sum() > len(each)) for each in about]

@@ -174,3 +174,25 @@ def test_a_model_set_aside_is_loaded(tmp_path):
     (tmp_path / "model").rename(beside(tmp_path / "model", "old", NOBODY))
 
     assert epoxy.load(tmp_path / "model").class_balance_.tolist() == [0.25, 0.75]
+
+
+def test_a_folder_of_a_cache_is_swept_once_and_not_for_every_file(tmp_path, monkeypatch):
+    swept = []
+    monkeypatch.setattr(files, "sweep", lambda *given: swept.append(given))
+
+    for name in "abc":
+        write_whole(tmp_path / name, b"x", durable=False)
+
+    assert swept == [(tmp_path,)]
+
+
+def test_what_a_killed_process_left_in_a_cache_is_removed_by_the_next_one(tmp_path):
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    left = beside(tmp_path / "old", process=int(gone.stdout))
+    left.write_bytes(b"half")
+
+    write_whole(tmp_path / "new", b"x", durable=False)
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["new"]

@@ -316,3 +316,17 @@ def test_a_report_says_that_labelled_rows_look_chosen():
 
     assert "look chosen" in str(session.report("train"))
     assert not Oracle(session.split(), session.hand_labelled()).drawn.any()
+
+
+def test_a_radius_guesses_no_class_balance_anew(monkeypatch):
+    from epoxy.fusion import engine
+
+    calls, guess = [], engine.guessed
+    monkeypatch.setattr(engine, "guessed", lambda *given: calls.append(1) or guess(*given))
+    session = epoxy.Session(TRAIN, DEV)
+
+    session.set_radius("s1", 0.1)
+    session.set_radius("s2", None)
+    assert len(calls) == 1
+    session.set_votes("s1", np.where(np.arange(TRAIN.n_rows) % 2, -1, TRAIN.y))
+    assert len(calls) == 2

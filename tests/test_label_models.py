@@ -537,7 +537,7 @@ def test_compiled_loops_give_the_bits_of_the_same_loops_in_numpy(n_classes, monk
     for stand_in in (None, label_model_loops.stand_in):
         if stand_in:
             stand_in(monkeypatch)
-        odds = kernels.sum_log_odds(columns, tables, 0.3)
+        odds = kernels.sum_by_vote(columns, tables, 0.3)
         shares = kernels.from_log_odds(np.r_[odds, -800.0, 0.0, 800.0])
         assert shares[-3:].tolist() == [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
         codes, counts, seen = kernels.encode(columns, steps, n_codes)
@@ -553,9 +553,14 @@ def test_compiled_loops_give_the_bits_of_the_same_loops_in_numpy(n_classes, monk
         np.testing.assert_array_equal(codes, again[0])
         np.testing.assert_array_equal(counts, again[1])
         moment = np.random.default_rng(1).normal(size=(6, 6))
-        medians = kernels.median_of_triplets(moment, moment > -0.5, np.arange(6) < 5)
+        moment += moment.T
+        order = np.array([2, 0, 5, 4, 1, 3])
+        medians = [
+            kernels.median_of_triplets(moment, moment > -0.5, order < 5, order, most)
+            for most in (3, 4, 6)
+        ]
         found.append(cross.tolist())
-        found.append([x.tobytes() for x in (shares, codes, joint, pairs, edited, medians)])
+        found.append([x.tobytes() for x in (shares, codes, joint, pairs, edited, *medians)])
 
     assert found[:2] == found[2:]
 
@@ -610,3 +615,118 @@ def test_moments_counted_by_pattern_equal_those_counted_by_row(matrix):
 
 def test_a_thousand_sources_have_too_many_combinations_and_say_so():
     assert Votes(np.zeros((3000, 1000), dtype=np.int8), classes="ab").patterns is None
+
+
+def crowded(n_sources: int, n_rows=3000, voters=False) -> Votes:
+    """Votes of many sources, as different in how often they vote as in how often they are right."""
+    rng = np.random.default_rng(n_sources)
+    y = rng.integers(0, 2, n_rows)
+    accuracy, coverage = rng.uniform(0.6, 0.95, n_sources), rng.uniform(0.02, 0.3, n_sources)
+    right = rng.random((n_rows, n_sources)) < accuracy
+    said = np.where(right, y[:, None], 1 - y[:, None])
+    speaks = rng.random((n_rows, n_sources)) < coverage
+    if not voters:
+        speaks &= said == np.arange(n_sources) % 2
+    return Votes(np.where(speaks, said, -1), classes=["a", "b"])
+
+
+def test_of_many_partners_those_that_vote_most_are_heard():
+    from epoxy.label_models import readings, solvers
+
+    found = readings.read(moments(crowded(150)), np.array([0.5, 0.5]))
+    most = np.argsort(-found.votes, kind="stable")[: solvers.MOST_PARTNERS + 1]
+    theta = solvers.by_median(found, np.ones(150, dtype=bool))
+
+    for unit in (0, 7, int(most[0]), int(most[-1])):
+        partners = [each for each in most if each != unit][: solvers.MOST_PARTNERS]
+        first, second = np.array(list(itertools.combinations(partners, 2))).T
+        m = found.moment
+        each = np.sqrt(np.abs(m[unit, first] * m[unit, second] / m[first, second]))
+        assert theta[unit] == pytest.approx(np.median(each), rel=1e-12)
+
+
+def test_the_partners_heard_tell_accuracies_as_well_as_all_do(monkeypatch):
+    from epoxy.label_models import solvers
+
+    votes = crowded(150, n_rows=8000, voters=True)
+    rng = np.random.default_rng(150)
+    rng.integers(0, 2, 8000)
+    truth = rng.uniform(0.6, 0.95, 150)
+    heard = Triplet().fit(votes).accuracy_
+    monkeypatch.setattr(solvers, "MOST_PARTNERS", 10_000)
+    every = Triplet().fit(votes).accuracy_
+
+    def error(found):
+        return np.sqrt(np.mean((found - truth) ** 2))
+
+    assert not np.array_equal(heard, every)
+    assert error(heard) < 1.05 * error(every)
+
+
+@pytest.mark.parametrize("linked", [(), [(0, 1), (4, 9)], "most"])
+def test_pooled_triplets_are_the_sums_over_all_triplets(linked):
+    from epoxy.label_models import readings, solvers
+
+    pairs = itertools.combinations(range(30), 2)
+    apart = {(a, b) for a, b in pairs if (a + b) % 3} if linked == "most" else set(linked)
+    found = readings.read(moments(crowded(30)), np.array([0.5, 0.5])).without(apart)
+    weight = np.where(found.observed, 1 / found.spread**2, 0.0)
+    wanted = np.arange(30) < 12
+    theta = solvers.pooled(found, wanted)
+
+    assert np.isnan(theta[12:]).all()
+    for unit in range(12):
+        w, wm = weight[unit], weight[unit] * found.moment[unit]
+        above = np.einsum("j,k,jk->", wm, wm, found.observed)
+        below = np.einsum("j,k,jk->", w, w, found.moment * found.observed)
+        expected = np.sqrt(above / below) if above > 0 and below > 0 else np.nan
+        assert theta[unit] == pytest.approx(expected, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("voters", [False, True])
+def test_triplets_are_solved_once_for_every_balance_where_none_enters(voters, monkeypatch):
+    from epoxy.label_models import triplet
+
+    votes, calls = crowded(12, voters=voters), []
+    solve = triplet.solve_units
+    monkeypatch.setattr(triplet, "solve_units", lambda *given: calls.append(1) or solve(*given))
+    summary = moments(votes)
+
+    fits = [Triplet(class_balance=[b, 1 - b]).fit_moments(summary) for b in (0.5, 0.2, 0.7)]
+
+    assert len(calls) == 1
+    for balance, fit in zip((0.5, 0.2, 0.7), fits):
+        alone = Triplet(class_balance=[balance, 1 - balance]).fit(votes)
+        assert (fit.log_likelihood_ == alone.log_likelihood_).all()
+
+
+def test_triplets_are_solved_for_each_balance_where_voters_meet_detectors(monkeypatch):
+    from epoxy.label_models import triplet
+
+    both = np.hstack([crowded(6).matrix, crowded(7, voters=True).matrix])
+    summary, calls = moments(Votes(both, classes=["a", "b"])), []
+    solve = triplet.solve_units
+    monkeypatch.setattr(triplet, "solve_units", lambda *given: calls.append(1) or solve(*given))
+
+    for balance in (0.5, 0.2):
+        Triplet(class_balance=[balance, 1 - balance]).fit_moments(summary)
+
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("n_sources", [5, 20])
+def test_sums_of_triples_are_those_of_centred_detectors(n_sources):
+    from epoxy.label_models.balance import Detectors, sum_of_triples
+
+    votes = crowded(n_sources)
+    source = np.arange(n_sources)
+    named, sign = source % 2, np.where(source % 2, -1.0, 1.0)
+    share = (votes.matrix == named).mean(axis=0)
+    x = ((votes.matrix == named) - share) * sign
+    expected = sum(
+        (x[:, a] * x[:, b] * x[:, c]).sum() for a, b, c in itertools.combinations(source, 3)
+    )
+
+    found = sum_of_triples(votes, Detectors(source, named, share, sign))
+
+    assert found == pytest.approx(expected, rel=1e-9)

@@ -710,3 +710,91 @@ def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():
     fresh.switch(kept.sources[1], False)
     assert kept.comparison()["epoxy"] == fresh.comparison()["epoxy"]
     np.testing.assert_array_equal(kept.beside().proba[0], fresh.beside().proba[0])
+
+
+def many_sources(n_sources=70, seed=3) -> tuple[epoxy.Split, epoxy.Split]:
+    """Splits with more sources than are lent for every radius when a session is opened."""
+    return make(400, seed, n_sources=n_sources), make(60, seed + 1, n_sources=n_sources)
+
+
+def test_of_many_sources_only_what_is_lent_is_looked_for_and_every_answer_stays():
+    train, dev = many_sources()
+    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01))
+    assert {each.loans[0].certain for each in session.state.workspace.sources} == {0.01}
+    few = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01), graph=False)
+    assert (session.probabilities == few.probabilities).all()
+
+    for radius in (0.3, 0.02, 0.6, None):
+        session.set_radius("s3", radius)
+        few.set_radius("s3", radius)
+        assert_equals_a_fit(session)
+        assert (session.probabilities == few.probabilities).all()
+    assert session.curve("s4").to_dict() == few.curve("s4").to_dict()
+
+
+def test_a_slider_searches_for_lenders_once_and_not_at_every_step(monkeypatch):
+    train, dev = many_sources()
+    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01))
+    asked = []
+    reaching = epoxy.neighbors.Column.reaching
+
+    def counted(self, radius):
+        asked.append(radius)
+        return reaching(self, radius)
+
+    monkeypatch.setattr(epoxy.neighbors.Column, "reaching", counted)
+    session.curve("s3")
+    searched = len(asked)
+    for radius in (0.1, 0.4, 0.2):
+        session.preview(Radii({"s3": radius}))
+
+    assert searched == len(asked) == 2  # once on each split
+
+
+def test_tuning_after_an_edit_chooses_what_it_would_choose_in_a_new_session(session):
+    column = np.where(np.arange(TRAIN.n_rows) % 3, -1, TRAIN.y)
+    session.set_votes("s0", column, dev=np.full(DEV.n_rows, -1))
+    assert session.state.workspace.sources[0].loans[0].certain == 0.05
+    new = epoxy.Session(session.split(), session.split("dev"), epoxy.Epoxy(radius=0.05))
+
+    session.tune()
+    new.tune()
+
+    assert session.radii == new.radii
+    assert (session.probabilities == new.probabilities).all()
+
+
+def test_why_needs_no_other_row_and_says_the_same(session):
+    row = int(np.flatnonzero((session.votes.matrix >= 0).any(axis=1))[0])
+    traced = session.engine.reach(session.state.workspace, 0).trace(session.outcome.radii)
+
+    found = session.explain(row)
+
+    assert found.row == row
+    told = {voice.source: (voice.vote, voice.lender, voice.distance) for voice in found.voices}
+    for at, name in enumerate(session.sources):
+        vote, lender, distance = told[name]
+        cast = int(traced.votes.matrix[row, at])
+        assert vote == (None if cast < 0 else session.classes[cast])
+        if lender is not None:
+            assert (lender, distance) == (traced.lender[row, at], traced.distance[row, at])
+    assert found.log_odds == pytest.approx(
+        float(np.diff(np.log(session.probabilities[row]))[0])
+        * (1 if found.label == session.classes[1] else -1)
+    )
+
+
+@pytest.mark.parametrize("model", [epoxy.Epoxy(radius=0.0), epoxy.Fusion(), Foreign()])
+def test_where_nobody_votes_there_is_no_majority(model):
+    silent = make(40)
+    matrix = silent.votes.matrix.copy()
+    matrix[7] = -1
+    vectors = silent.vectors.copy()
+    vectors[7] = [-9, -9, 9]
+    votes = epoxy.Votes(matrix, silent.votes.sources, silent.votes.classes)
+    session = epoxy.Session(epoxy.Split(votes, vectors), DEV, model)
+
+    found = session.explain(7)
+
+    assert set(found.majority.values()) == {0.0}
+    assert "nobody votes" in str(found)

@@ -30,6 +30,7 @@ from typing import BinaryIO
 from .errors import StoreError
 
 _DAY = 24 * 3600
+_SWEPT: set[Path] = set()
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r".*\.(?P<host>[^/]*)-(?P<process>\d+)-[0-9a-f]+\.(tmp|old)")
 
@@ -46,7 +47,8 @@ def write_whole(
     """Write a file, all or nothing; `content` is its bytes, or fills the file it is given.
 
     Without `durable` nothing is synced: what a killed process wrote survives it anyway, and a cache
-    with checksums finds out about a power cut by itself.
+    with checksums finds out about a power cut by itself. A cache's folder may hold thousands of files,
+    so it is swept once in the life of a process, and not for every file.
     """
     temporary = beside(path)
     try:
@@ -61,7 +63,10 @@ def write_whole(
         temporary.unlink(missing_ok=True)
     if durable:
         _sync(path.parent)
-    sweep(path.parent, path.name)
+        sweep(path.parent, path.name)
+    elif path.parent not in _SWEPT:
+        _SWEPT.add(path.parent)
+        sweep(path.parent)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -6,6 +6,7 @@ checked where it is given that meaning, in `votes`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,7 +57,7 @@ def source_names(sources: Iterable[str] | None, count: int) -> tuple[str, ...]:
         raise AlignmentError(
             f"the matrix has {count} columns and {len(names)} source names; give one name per column"
         )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise VoteError(f"source names must differ, got {twice} more than once; rename one of them")
     return names

@@ -25,6 +25,8 @@ from .votes import ABSTAIN, Split
 
 NOBODY = -1
 """In `lender`: no train row lends."""
+AHEAD = 64
+"""Sources whose loans are found for every radius at once; of more, as far as each lends."""
 EXACT_UP_TO = 300_000
 """Distinct train vectors up to which "auto" finds all neighbours: minutes, once."""
 KINDS = ("auto", "exact", "approximate")
@@ -219,10 +221,17 @@ class Neighbourhood:
         spaces = (first.train, *self.spaces[1:])
         return replace(self, sizes=sizes, places=places, spaces=spaces, graphs=(first, *others))
 
-    def lend_all(self, own: Sequence[Sequence[np.ndarray]]) -> list[tuple[Loans, ...]]:
-        """Loans of many sources, certain for every radius; without a graph in one search."""
+    def lend_all(
+        self, own: Sequence[Sequence[np.ndarray]], radii: Sequence[float] | None = None
+    ) -> list[tuple[Loans, ...]]:
+        """Loans of many sources, certain up to a radius each at least (None: for every one).
+
+        Few are found for every radius, so that a larger one needs no search; and without a graph all,
+        in one search.
+        """
         if self.spaces is None or self.graphs is not None or not own:
-            return [self.lend(each) for each in own]
+            far = [np.inf] * len(own) if radii is None or len(own) <= AHEAD else radii
+            return [self.lend(each, radius) for each, radius in zip(own, far, strict=True)]
         support = [self._support(each) for each in own]
         nobody = np.zeros(len(self.spaces[0]), dtype=bool)
         lends = np.stack([nobody if each is None else each for each in support], axis=1)
@@ -288,11 +297,22 @@ class Neighbourhood:
         """The same loans, certain up to a larger radius; a smaller one changes nothing."""
         if np.isnan(radius) or all(radius <= each.certain for each in loans):
             return tuple(loans)
+        if self._asked and self._asked[0][0] is loans[0]:
+            found = self._asked[0][1]
+            if all(radius <= each.certain for each in found):
+                return found
         own = [each.own for each in loans]
-        return tuple(
+        found = tuple(
             each if each.column is None else self._read(at, own, each.column.reaching(radius))
             for at, each in enumerate(loans)
         )
+        self._asked[:] = [(loans[0], found)]
+        return found
+
+    @cached_property
+    def _asked(self) -> list[tuple[Loans, tuple[Loans, ...]]]:
+        """The loans that were asked farther last, and the answer: a slider asks at every step."""
+        return []
 
     def _searched(
         self, at: int, own: Sequence[Sequence[np.ndarray]], support: np.ndarray

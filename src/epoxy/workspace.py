@@ -7,7 +7,7 @@ what is new. Nothing else has to be told what happened, and a step back is a ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -139,6 +139,15 @@ class HandLabels:
             return np.asarray(parts[0])
         return np.concatenate(parts or [per_split[TRAIN][:0]])
 
+    def gather_columns(self, per_split: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+        """What columns of every split say of the labelled rows; (n_columns, count)."""
+        parts = [
+            np.stack([column.take(self.rows[at]) for column in per_split[at]])
+            for at in self.order
+            if len(self.rows[at])
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
     @cached_property
     def noise(self) -> np.ndarray:
         """How often each label is wrong, as far as was told, in the same order; (count,)."""
@@ -207,14 +216,19 @@ class Workspace:
         dev: Split | None,
         near: Neighbourhood,
         settings: Sequence[Setting] | None = None,
+        certain: Callable[[Setting], float] | None = None,
     ) -> Workspace:
-        """Take up splits as they are, with one radius setting per source (None: all `AUTO`)."""
+        """Take up splits as they are, with one radius setting per source (None: all `AUTO`).
+
+        `certain` says how far the loans of a source with a setting must be known; None: all of them.
+        """
         splits = (train,) if dev is None else (train, dev)
         check_alike(*splits)
         names = train.votes.sources
         radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)
         own = [[column_of(split, at) for split in splits] for at in range(len(names))]
-        loans = near.lend_all(own)
+        far = None if certain is None else [certain(radius) for radius in radii]
+        loans = near.lend_all(own, far)
         sources = tuple(
             Source(name, lent, radius, tuned=radius)
             for name, lent, radius in zip(names, loans, radii, strict=True)

@@ -23,10 +23,12 @@ def stand_in(monkeypatch: Any) -> None:
             monkeypatch.setattr(module, name, globals()[name.removeprefix("_")])
 
 
-def median_of_triplets(moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def median_of_triplets(
+    moment: np.ndarray, allowed: np.ndarray, wanted: np.ndarray, order: np.ndarray, most: int
+) -> np.ndarray:
     found = np.full(len(moment), np.nan)
     for unit in np.flatnonzero(wanted):
-        partners = np.flatnonzero(allowed[unit])
+        partners = order[allowed[unit, order]][:most]
         first, second = (partners[each] for each in np.triu_indices(len(partners), 1))
         below = np.where(allowed[first, second], moment[first, second], 0.0)
         usable = below != 0
@@ -111,12 +113,11 @@ def _met(
     return found
 
 
-def compare(joint: Any, n: int, share: Any, named: Any, found: Any) -> None:
+def compare(joint: Any, n: int, balance: Any, named: Any, found: Any) -> None:
     moment, spread, expected = found
-    rate, sd = np.diagonal(joint) / n, np.sqrt(share * (1 - share))
-    alike = named[:, None] == named
-    below = np.where(alike, (share * (1 - share))[:, None], -np.outer(share, share))
-    scale = np.outer(sd, sd) / below
+    rate, odds = np.diagonal(joint) / n, np.sqrt((1 - balance) / balance)[named]
+    unlike = -1.0 if len(balance) == 2 else -np.outer(odds, odds)
+    scale = np.where(named[:, None] == named, 1.0, unlike)
     chance, together = np.outer(rate, rate), joint / n
     variance = np.maximum(chance * np.outer(1 - rate, 1 - rate), together / n) / n
     moment[:] = (together - chance) * scale

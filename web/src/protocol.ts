@@ -85,7 +85,7 @@ export type Definition =
 export interface Trial {
   request: number; what: string; seconds: number;
   flipped: number; comparison: State["comparison"];
-  source: { extended: [number, number]; lent: [Interval, Interval]; conflicts: [number, number]; lentRows: [number, number] };
+  source: { extended: [number, number]; lent: [Interval, Interval]; lentRows: [number, number] };
   lost: { row: number; text: string; distance: number; hand: string | null }[]; // up to 5 rows no longer lent to
 }
 // verbs that edit; each -> Change, and every page is pushed {type:"change", change, state}

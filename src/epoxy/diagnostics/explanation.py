@@ -70,10 +70,10 @@ class Explanation:
             *(f"  {each}" for each in self.said),
             f"  {self.start:+.2f}  {'class balance, ' if self.additive else ''}before any source speaks",
         ]
+        others = [v for v in self.voices if v.vote is None and abs(v.weight) < 0.005]
         heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]
-        if len(heard) < len(self.voices):
-            others = [v for v in self.voices if v not in heard]
+        if others:
             word = "smaller parts" if any(v.origin == "rest" for v in others) else "more abstain"
             lines.append(f"  {sum(v.weight for v in others):+.2f}  {len(others)} {word}")
         lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")

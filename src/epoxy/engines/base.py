@@ -13,6 +13,7 @@ import numpy as np
 from ..diagnostics import Explanation, Report
 from ..extension import Setting
 from ..label_models.runner import Columns
+from ..loans import Neighbourhood
 from ..votes import Votes
 from ..workspace import Workspace
 
@@ -67,7 +68,7 @@ class Engine(Protocol):
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radius each source starts with."""
 
-    def certain(self, radius: Setting, workspace: Workspace) -> float:
+    def certain(self, radius: Setting, near: Neighbourhood) -> float:
         """How far loans must be known for a source with this setting."""
 
     def update(self, workspace: Workspace) -> Outcome:

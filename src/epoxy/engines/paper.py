@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
 from ..label_models import LabelModel, Triplet
+from ..label_models.base import TableModel
 from ..label_models.runner import Columns, LabelModelRunner
-from ..loans import Loans
+from ..loans import Loans, Neighbourhood
 from ..shares import shares_of_counts
 from ..votes import Votes
 from ..weighting import Nearest, Weighting
@@ -58,16 +59,16 @@ class PaperEngine:
         """The radii of the constructor."""
         return as_settings(AUTO if self.radius is None else self.radius, sources)
 
-    def certain(self, radius: Setting, workspace: Workspace) -> float:
+    def certain(self, radius: Setting, near: Neighbourhood) -> float:
         """As far as the radius."""
-        return self._resolved(radius, workspace)
+        return self._resolved(radius, near)
 
     def update(self, workspace: Workspace) -> Outcome:
         """Extend what changed, fit the label model, read every probability."""
         if self._runner is None or self._runner.classes != workspace.classes:
             model = Triplet() if self.label_model is None else self.label_model
             self._runner = LabelModelRunner(model, workspace.classes)
-        radii = np.array([self._resolved(each.tuned, workspace) for each in workspace.active])
+        radii = np.array([self._resolved(each.tuned, workspace.near) for each in workspace.active])
         made = [self._extend(workspace, *pair) for pair in zip(workspace.active, radii)]
         self._extended = {each.name: found for each, found in zip(workspace.active, made)}
         extended = tuple(
@@ -135,8 +136,7 @@ class PaperEngine:
     ) -> None:
         """Replace probabilities of counted rows by those of models that did not count them."""
         labels = workspace.labels
-        per_source = zip(*(each.columns for each in extended))
-        matrix = np.stack([labels.gather(columns) for columns in per_source])
+        matrix = labels.gather_columns([each.columns for each in extended])
         for label, rows in labels.counted:
             fewer = counts - (np.arange(len(counts)) == label)
             balance = shares_of_counts(fewer, pseudo=len(counts))
@@ -155,13 +155,14 @@ class PaperEngine:
 
     def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
         """Every source's part in one row's probabilities."""
-        workspace = outcome.workspace
-        traced = self.reach(workspace, at).trace(outcome.radii)
-        split = workspace.split(at)
-        train = workspace.split(TRAIN)
-        model = outcome.model.label_model_
-        decided = int(outcome.decided[at][row])
-        return explain_row(model, train, split, row, traced, outcome.proba[at][row], decided)
+        workspace, model = outcome.workspace, outcome.model.label_model_
+        split, reach, place = workspace.split(at), self.reach(workspace, at), row
+        if isinstance(model, TableModel) and isinstance(self.weighting, Nearest):
+            split, reach, place = split.rows([row]), reach.rows([row]), 0  # no other row has a say
+        decided, proba = int(outcome.decided[at][row]), outcome.proba[at][row]
+        traced, train = reach.trace(outcome.radii), workspace.splits[TRAIN]
+        found = explain_row(model, train, split, place, traced, proba, decided)
+        return replace(found, row=workspace.splits[at].id_of(row))
 
     def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
         """The report of a split, with findings about the label model."""
@@ -170,12 +171,11 @@ class PaperEngine:
         lines = {"label model": type(model).__name__}
         return report_of(outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines))
 
-    def _resolved(self, radius: Setting, workspace: Workspace) -> float:
-        return resolved(radius, lambda: self._auto(workspace))
+    def _resolved(self, radius: Setting, near: Neighbourhood) -> float:
+        return resolved(radius, lambda: self._auto(near))
 
-    def _auto(self, workspace: Workspace) -> float:
+    def _auto(self, near: Neighbourhood) -> float:
         """The typical distance between neighbours; sources are not extended without vectors."""
-        near = workspace.near
         if near.spaces is None:
             return float("nan")
         if self._typical[0] is not near:
@@ -194,17 +194,21 @@ class PaperEngine:
             columns = tuple(each.extend(radius) for each in loans)
         else:
             columns = tuple(
-                self._by_rule(workspace, source, at, radius) for at in range(len(loans))
+                self._by_rule(workspace, source.name, loans, at, radius) for at in range(len(loans))
             )
         return _Extended(source.loans, radius, columns)
 
-    def _by_rule(self, workspace: Workspace, source: Source, at: int, radius: float) -> np.ndarray:
+    def _by_rule(
+        self, workspace: Workspace, name: str, loans: Sequence[Loans], at: int, radius: float
+    ) -> np.ndarray:
         """One source's extended votes where another rule than the nearest row decides."""
         spaces = workspace.near.spaces
-        own = Votes.of_checked(source.own[at][:, None], (source.name,), workspace.classes)
-        lent = Votes.of_checked(source.own[TRAIN][:, None], (source.name,), workspace.classes)
+        own, lent = (
+            Votes.of_checked(loans[each].own[:, None], (name,), workspace.classes)
+            for each in (at, TRAIN)
+        )
         pair = None if spaces is None else (spaces[TRAIN], spaces[at])
-        reach = Reach(own, (source.loans[at],), at == TRAIN, self.weighting, pair, lent)
+        reach = Reach(own, (loans[at],), at == TRAIN, self.weighting, pair, lent)
         return np.ascontiguousarray(reach.extend([radius]).matrix[:, 0])
 
 

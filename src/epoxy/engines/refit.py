@@ -11,6 +11,7 @@ from ..diagnostics import Explanation, Report, Voice, vote_shares
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import AUTO, Setting
+from ..loans import Neighbourhood
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
@@ -50,7 +51,7 @@ class RefitEngine:
         """The model lends as it likes."""
         return [AUTO] * len(sources)
 
-    def certain(self, radius: Setting, workspace: Workspace) -> float:
+    def certain(self, radius: Setting, near: Neighbourhood) -> float:
         """Loans are not read."""
         return 0.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..diagnostics import scores
-from ..errors import NotIdentifiable
-from ..label_models import MajorityVote
+from ..label_models.majority import vote_shares
+from ..votes import ABSTAIN
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
 
@@ -32,15 +32,14 @@ def scores_of(outcome: Outcome, positive: str | None) -> Scores:
 
 def majority_scores(outcome: Outcome, positive: str | None) -> Scores:
     """Scores of a majority vote over the sources' own votes, on the rows the outcome is scored on."""
-    workspace = outcome.workspace
-    labelled = workspace.hand_labelled()
-    if labelled is None or outcome.held_out is None or not workspace.active:
+    workspace, active = outcome.workspace, outcome.workspace.active
+    if not workspace.labels.count or outcome.held_out is None or not active:
         return Scores({}, "none", outcome.problem or "no row is labelled")
-    try:
-        majority = MajorityVote().fit(workspace.own(TRAIN))
-    except NotIdentifiable as error:
-        return Scores({}, "none", str(error))
-    held = majority.predict_proba(labelled.votes)
+    if not any((each.own[TRAIN] != ABSTAIN).any() for each in active):
+        return Scores({}, "none", "no source votes on any train row; check the labeling functions")
+    own = [[source.own[at] for source in active] for at in range(len(workspace.splits))]
+    matrix = workspace.labels.gather_columns(own).T
+    held = vote_shares(matrix, np.full(len(workspace.classes), 1 / len(workspace.classes)))
     held[np.isnan(outcome.held_out).any(axis=1)] = np.nan
     return _scores(outcome, held, None, positive)
 

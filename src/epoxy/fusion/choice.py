@@ -10,12 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..numerics import softmax
+
 FEWEST = 10
 SURE = 1e-6
 """Level of each test: no false alarm in some hundred random draws of real data."""
 MOVED, DEVIATIONS = 0.03, 5.0
 SMALL = 10_000
 """Rows up to which the two-sample test is exact."""
+
+
+def margin(logits: np.ndarray) -> np.ndarray:
+    """How far the most probable class is ahead."""
+    top = np.sort(softmax(logits), axis=1)[:, -2:]
+    return np.asarray(top[:, 1] - top[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +109,10 @@ def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> 
 
 def _conflicts(votes: np.ndarray) -> np.ndarray:
     """Rows on which two sources name different classes."""
-    cast = votes >= 0
-    highest = np.where(cast, votes, -1).max(axis=0, initial=-1)
+    highest = votes.max(axis=0, initial=-1)
     beyond = np.iinfo(votes.dtype).max
-    lowest = np.where(cast, votes, beyond).min(axis=0, initial=beyond)
-    return np.asarray(cast.any(axis=0) & (highest != lowest))
+    lowest = np.where(votes >= 0, votes, beyond).min(axis=0, initial=beyond)
+    return np.asarray((highest >= 0) & (highest != lowest))
 
 
 def _elsewhere(rows: np.ndarray, n_train: int, gram: np.ndarray) -> str:

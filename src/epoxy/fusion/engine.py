@@ -19,8 +19,9 @@ from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
+from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
-from ..loans import Loans
+from ..loans import Loans, Neighbourhood
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
@@ -32,7 +33,7 @@ from . import evidence as ev
 from .agreement import of_votes_alone
 from .balance import Balance, guessed
 from .calibration import SCALES
-from .choice import Crowd, looks_chosen
+from .choice import Crowd, looks_chosen, margin
 from .copies import distinct
 from .fitted import Fitted, Rows, read
 from .stacked import Stacked
@@ -68,6 +69,7 @@ class FusionEngine:
         self.metric = model.metric
         self._stacked: list[Stacked] = []
         self._counts: PairCounts | None = None
+        self._summary: tuple[Moments, tuple[np.ndarray, Moments, Balance]] | None = None
         self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
         self._vectors: Vectors | None = None
         self._seen: Seen | None = None  # the same, or what is seen of them elsewhere
@@ -84,7 +86,7 @@ class FusionEngine:
             return as_settings({**dict.fromkeys(sources, AUTO), **radius}, sources)
         return as_settings(radius, sources)
 
-    def certain(self, radius: Setting, workspace: Workspace) -> float:
+    def certain(self, radius: Setting, near: Neighbourhood) -> float:
         """Loans are graded by distance, so every one must be known."""
         return float("inf")
 
@@ -112,11 +114,7 @@ class FusionEngine:
         """The model without labels, and what it says; kept while only hand labels change."""
         self._take_up_votes(workspace)
         self._take_up_vectors(workspace)
-        assert self._counts is not None
-        counted = self._counts.moments(workspace.names, workspace.classes)
-        columns = distinct(counted)
-        summary, votes = counted.only(columns), self._reduced(workspace, columns)
-        balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
+        columns, summary, balance = self._summarised(workspace)
         prior = balance.shares
         radii = np.array([far(workspace.active[at].radius) for at in columns])
         edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
@@ -246,6 +244,17 @@ class FusionEngine:
         if self._counts is None or self._counts.n_classes != len(workspace.classes):
             self._counts = PairCounts(len(workspace.classes))
         self._counts.sync([source.own[TRAIN] for source in workspace.active])
+
+    def _summarised(self, workspace: Workspace) -> tuple[np.ndarray, Moments, Balance]:
+        """The sources that are no copies, their moments and the balance; kept while no vote changes."""
+        assert self._counts is not None
+        counted = self._counts.moments(workspace.names, workspace.classes)
+        if self._summary is None or self._summary[0] is not counted:
+            columns = distinct(counted)
+            summary, votes = counted.only(columns), self._reduced(workspace, columns)
+            balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
+            self._summary = counted, (columns, summary, balance)
+        return self._summary[1]
 
     def _reduced(self, workspace: Workspace, columns: np.ndarray) -> Votes:
         matrix = self._stacked[TRAIN].votes
@@ -389,9 +398,3 @@ def far(radius: Setting) -> float:
     if radius is None:
         return float("nan")
     return float("inf") if radius == AUTO else float(radius)
-
-
-def margin(logits: np.ndarray) -> np.ndarray:
-    """How far the most probable class is ahead."""
-    top = np.sort(softmax(logits), axis=1)[:, -2:]
-    return np.asarray(top[:, 1] - top[:, 0])

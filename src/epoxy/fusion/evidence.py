@@ -23,6 +23,8 @@ LIFT = 1.0
 """A vote for a class multiplies its odds by exp of this."""
 GRADES = (0.8, 0.4, 0.1, 0.0)
 """Lifts of lent votes, by quarters of the distances to the lender: beyond the third nothing is lent."""
+ROWS = 64
+"""Rows whose loans are counted together: what is read of each source is then whole cache lines."""
 LENDS = "a lent vote counts {:g}, {:g} or {:g} of an own one, the nearer the more".format(
     *(grade / LIFT for grade in GRADES if grade)
 )
@@ -169,21 +171,24 @@ def _count(votes: Any, counts: Any) -> None:
 def _reach(
     votes: Any, lent: Any, distance: Any, radii: Any, edges: Any, lifts: Any, raw: Any
 ) -> None:
-    n_grades, n_classes = len(lifts), raw.shape[1]
-    seen = np.zeros((n_grades, n_classes))
-    for row in range(raw.shape[0]):
+    n_rows, n_grades, n_classes = raw.shape[0], len(lifts), raw.shape[1]
+    seen = np.zeros((ROWS, n_grades, n_classes))
+    for start in range(0, n_rows, ROWS):  # a stretch of each source's row of the tables at a time
+        end = min(start + ROWS, n_rows)
         seen[:] = 0.0
         for source in range(votes.shape[0]):
-            said = votes[source, row]
-            far = distance[source, row]
-            if said >= 0:
-                raw[row, said] += LIFT
-            elif far <= radii[source] and far < np.inf:
-                grade = 0
-                while grade < n_grades - 1 and edges[grade] < far:
-                    grade += 1
-                seen[grade, lent[source, row]] += 1.0
-        for grade in range(n_grades):
-            for label in range(n_classes):
-                if seen[grade, label] > 0:
-                    raw[row, label] += lifts[grade] * np.sqrt(seen[grade, label])
+            for row in range(start, end):
+                said, far = votes[source, row], distance[source, row]
+                if said >= 0:
+                    raw[row, said] += LIFT
+                elif far <= radii[source] and far < np.inf:
+                    grade = 0
+                    while grade < n_grades - 1 and edges[grade] < far:
+                        grade += 1
+                    seen[row - start, grade, lent[source, row]] += 1.0
+        for row in range(start, end):
+            for grade in range(n_grades):
+                for label in range(n_classes):
+                    many = seen[row - start, grade, label]
+                    if many > 0:
+                        raw[row, label] += lifts[grade] * np.sqrt(many)

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..errors import NotIdentifiable
 from ..votes import Votes
+from .kernels import sum_by_vote
 from .moments import Moments
-from .readings import VOTER, Readings, read
+from .readings import VOTER, Readings, ignores_balance, read
 
 _ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
 
@@ -41,7 +42,7 @@ def learn_balance(
             found = _from_detectors(summary, readings, theta, triples)
         found = np.clip(found, 0.5 / (summary.n_rows + 1), None)
         found /= found.sum()
-        if np.abs(found - balance).max() < 1e-6:
+        if ignores_balance(summary) or np.abs(found - balance).max() < 1e-6:
             break
         balance = found
     return np.asarray(found)
@@ -72,11 +73,15 @@ class Detectors:
 def sum_of_triples(votes: Votes, of: Detectors) -> float:
     """Σ over rows of the products of every three centred detectors."""
     patterns = votes.patterns  # rows that vote alike have the same moments
-    matrix = votes.matrix if patterns is None else patterns.votes.T
+    columns = np.ascontiguousarray(votes.matrix.T) if patterns is None else patterns.votes
     times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    x = (matrix[:, of.source] == of.named) * 1.0
-    x = (x - of.share) * of.sign
-    return float(times @ _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)))
+    sums = []
+    for power in (1, 2, 3):
+        silent, fires = (((x - of.share) * of.sign) ** power for x in (0.0, 1.0))
+        tables = np.zeros((votes.n_sources, 1 + votes.n_classes))
+        tables[of.source, 1 + of.named] = fires - silent
+        sums.append(sum_by_vote(columns, tables, float(silent.sum())))
+    return float(times @ _triples(*sums))
 
 
 def _from_detectors(

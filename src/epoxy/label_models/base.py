@@ -20,7 +20,7 @@ from ..persistence import State
 from ..schema import Array
 from ..shares import checked_shares, counted_shares
 from ..votes import ABSTAIN, Split, Votes
-from .kernels import from_log_odds, sum_log_odds
+from .kernels import from_log_odds, sum_by_vote
 
 if TYPE_CHECKING:
     from .moments import Moments
@@ -225,7 +225,7 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     if n_classes == 2:  # one column of log-odds is half the work
         columns = np.ascontiguousarray(matrix.T)  # no copy for votes, which are column-contiguous
         tables = log_likelihood[:, :, 1] - log_likelihood[:, :, 0]
-        return from_log_odds(sum_log_odds(columns, tables, float(log_prior[1] - log_prior[0])))
+        return from_log_odds(sum_by_vote(columns, tables, float(log_prior[1] - log_prior[0])))
     score = np.tile(log_prior, (len(matrix), 1))
     for column, table in zip(matrix.T, log_likelihood):
         score += table.take(column.astype(np.intp) + 1, axis=0)

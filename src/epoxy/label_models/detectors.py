@@ -17,7 +17,7 @@ def compare(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """M of two detectors from all rows, its error, and the co-firing expected if they knew nothing."""
     found = np.empty_like(joint), np.empty_like(joint), np.empty_like(joint)
-    _compare(joint, n, balance[named], named, found)
+    _compare(joint, n, balance, named, found)
     return found
 
 
@@ -30,13 +30,14 @@ def warm() -> None:
 
 
 @compiled
-def _compare(joint: Any, n: int, share: Any, named: Any, found: Any) -> None:
+def _compare(joint: Any, n: int, balance: Any, named: Any, found: Any) -> None:
     moment, spread, expected = found
-    rate, sd = np.diag(joint) / n, np.sqrt(share * (1 - share))
+    rate, odds = np.diag(joint) / n, np.sqrt((1 - balance) / balance)
+    two = balance.shape[0] == 2  # what one class is the other is not, whatever their shares
     for i in range(joint.shape[0]):
         for j in range(joint.shape[0]):
             alike = named[i] == named[j]
-            scale = sd[i] * sd[j] / (share[i] * (1 - share[i]) if alike else -(share[i] * share[j]))
+            scale = 1.0 if alike else -1.0 if two else -(odds[named[i]] * odds[named[j]])
             chance, together = rate[i] * rate[j], joint[i, j] / n
             # with few co-firings the observed count is the better guess of its own variance
             variance = max(chance * ((1 - rate[i]) * (1 - rate[j])), together / n) / n

@@ -18,7 +18,7 @@ from ..compiling import compiled, select_largest
 from . import detectors
 
 
-def sum_log_odds(columns: np.ndarray, tables: np.ndarray, start: float) -> np.ndarray:
+def sum_by_vote(columns: np.ndarray, tables: np.ndarray, start: float) -> np.ndarray:
     """start + Σⱼ tables[j, columns[j, i] + 1] for every row i; columns is (n_sources, n_rows)."""
     odds = np.full(columns.shape[1], start)
     _add(columns, np.ascontiguousarray(tables), odds)
@@ -48,14 +48,15 @@ def warm() -> None:
     detectors.warm()
     columns = np.zeros((1, 1), dtype=np.int8)
     steps = np.ones(1, dtype=np.int32)
-    sum_log_odds(columns, np.zeros((1, 3)), 0.0)
+    sum_by_vote(columns, np.zeros((1, 3)), 0.0)
     codes, counts, _ = encode(columns, steps, 3)
     meet(counts, 1, 2)
     meet_one(columns, codes, 0, 2)
     look_up_pairs(np.zeros(3), codes)
     from_log_odds(np.zeros(1))
     swap(columns, 0, columns[0], np.zeros((1, 2, 2), dtype=np.int64), (codes, counts, 1))
-    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool))
+    three = np.arange(3)
+    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), three >= 0, three, 3)
 
 
 @compiled
@@ -198,21 +199,31 @@ def swap(columns: Any, at: int, column: Any, cross: Any, coded_as: Any) -> None:
 
 
 @compiled
-def median_of_triplets(moment: Any, allowed: Any, wanted: Any) -> Any:
-    """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none."""
+def median_of_triplets(moment: Any, allowed: Any, wanted: Any, order: Any, most: int) -> Any:
+    """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none.
+
+    Its partners are the first `most` in `order` that it is allowed to be compared with.
+    """
     n_units = moment.shape[0]
     found = np.full(n_units, np.nan)
-    values = np.empty(n_units * (n_units - 1) // 2)
+    values = np.empty(min(n_units, most) * (min(n_units, most) - 1) // 2)
     for unit in np.flatnonzero(wanted):
         partners = np.flatnonzero(allowed[unit])
+        many = partners.shape[0]
+        if many > most:
+            many = 0
+            for j in order:
+                if many < most and allowed[unit, j]:
+                    partners[many] = j
+                    many += 1
         count = 0
-        for first in range(partners.shape[0]):
+        for first in range(many):
             j = partners[first]
-            for second in range(first + 1, partners.shape[0]):
+            for second in range(first + 1, many):
                 k = partners[second]
                 below = moment[j, k]
                 if allowed[j, k] and below != 0.0:
-                    values[count] = np.sqrt(np.abs(moment[unit, j] * moment[unit, k] / below))
+                    values[count] = np.abs(moment[unit, j] * moment[unit, k] / below)
                     count += 1
         if count > 0:
             # from the middle one up, or from the higher of the middle two
@@ -223,5 +234,6 @@ def median_of_triplets(moment: Any, allowed: Any, wanted: Any) -> Any:
                 high = min(high, values[at])
             for at in range(upper, count):
                 low = max(low, values[at])
-            found[unit] = ((high if count % 2 == 1 else low) + high) / 2
+            # roots keep the order, so only those in the middle are taken
+            found[unit] = (np.sqrt(high if count % 2 == 1 else low) + np.sqrt(high)) / 2
     return found

@@ -41,12 +41,16 @@ class MajorityVote(SavedModel):
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return the share of votes for each class, ties settled; (n_rows, n_classes)."""
-        votes = votes_for(self, votes, "classes_")
-        counts = np.stack([(votes.matrix == k).sum(axis=1) for k in range(len(self.classes_))], 1)
-        said = counts.sum(axis=1, keepdims=True)
-        return np.asarray((counts + _TIE * self.class_balance_) / (said + _TIE))
+        return vote_shares(votes_for(self, votes, "classes_").matrix, self.class_balance_)
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the class with most votes, by name; ties go to the more frequent class."""
         best = self.predict_proba(votes).argmax(axis=1)
         return np.asarray(np.asarray(self.classes_)[best])
+
+
+def vote_shares(matrix: np.ndarray, balance: np.ndarray) -> np.ndarray:
+    """Each class's share of the votes on every row, ties settled by `balance`; (n_rows, n_classes)."""
+    counts = np.stack([(matrix == label).sum(axis=1) for label in range(len(balance))], axis=1)
+    said = counts.sum(axis=1, keepdims=True)
+    return np.asarray((counts + _TIE * balance) / (said + _TIE))

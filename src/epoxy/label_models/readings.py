@@ -99,6 +99,15 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
     return _observed(source, named, (M, spread, overlap), fires / n, fires)
 
 
+def ignores_balance(moments: Moments) -> bool:
+    """Whether readings are the same whatever the class balance is.
+
+    So they are where every source is a voter, and where there are two classes and no voter.
+    """
+    voter = _is_voter(moments)[moments.source]
+    return bool(voter.all() or (len(moments.classes) == 2 and not voter.any()))
+
+
 def _observed(
     source: np.ndarray,
     named: np.ndarray,
@@ -118,10 +127,7 @@ def _observed(
 
 def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sources and classes of the units, and which detectors of the moments make up each."""
-    counts = moments.counts
-    total = counts.sum(axis=1)
-    even = total / len(moments.classes)
-    is_voter = (total > 0) & (counts.min(axis=1) >= _RARE * even)
+    is_voter = _is_voter(moments)
     if not is_voter.any():
         return moments.source, moments.named, np.empty((0, 0))
     key = np.where(is_voter[moments.source], VOTER, moments.named)
@@ -132,6 +138,14 @@ def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         group[place[unit], column] = 1
     pairs = np.array(units, dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1], group
+
+
+def _is_voter(moments: Moments) -> np.ndarray:
+    """The sources that name every class often enough to have one accuracy; (n_sources,) bool."""
+    counts = moments.counts
+    total = counts.sum(axis=1)
+    even = total / len(moments.classes)
+    return np.asarray((total > 0) & (counts.min(axis=1) >= _RARE * even))
 
 
 def _agreement(

@@ -23,9 +23,22 @@ def candidates_of_first(moment: np.ndarray, allowed: np.ndarray) -> tuple[np.nda
     return np.where(below != 0, value, np.nan), np.stack([first, second], axis=1)
 
 
+MOST_PARTNERS = 128
+"""Units a unit is compared with at most for a median: those that vote most."""
+
+
 def by_median(readings: Readings, wanted: np.ndarray) -> np.ndarray:
-    """The median over all triplets: one near-zero denominator would dominate a mean."""
-    found: np.ndarray = kernels.median_of_triplets(readings.moment, readings.observed, wanted)
+    """The median over all triplets: one near-zero denominator would dominate a mean.
+
+    Of more than 128 partners those that vote most are heard: their triplets are the least noisy, and
+    a thousand units would have half a million triplets each. They are not chosen by how often they
+    meet the unit: the same rows would then choose them and be measured, and whoever met it by chance
+    would be chosen.
+    """
+    order = np.argsort(-readings.votes, kind="stable")
+    found: np.ndarray = kernels.median_of_triplets(
+        readings.moment, readings.observed, wanted, order, MOST_PARTNERS
+    )
     return found
 
 
@@ -59,18 +72,35 @@ def by_overlap(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     return theta
 
 
-def pooled(readings: Readings) -> np.ndarray:
+def pooled(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """√(ΣMᵢⱼMᵢₖ / ΣMⱼₖ) over all triplets, weighted by precision: the noise averages out first.
 
     The answer for units whose single triplets rest on too few rows each.
     """
-    seen = readings.observed.astype(float)
-    weight = np.where(readings.observed, 1 / readings.spread**2, 0.0)
-    weighted = weight * readings.moment
-    above = ((weighted @ seen) * weighted).sum(axis=1)
-    below = ((weight @ (seen * readings.moment)) * weight).sum(axis=1)
+    weight = np.where(readings.observed[wanted], 1 / readings.spread[wanted] ** 2, 0.0)
+    above = _sum_of_pairs(weight * readings.moment[wanted], readings.observed)
+    below = _quadratic(weight, readings.moment)
+    found = np.full(len(readings.source), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
+        found[wanted] = np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
+    return found
+
+
+def _sum_of_pairs(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Σⱼₖ values[i, j]·values[i, k] over the pairs that are seen: where few are not, all but these."""
+    first, second = np.nonzero(~(seen | np.eye(len(seen), dtype=bool)))
+    if len(first) > 4 * len(seen):
+        return np.asarray(((values @ seen.astype(float)) * values).sum(axis=1))
+    unseen = (values**2).sum(axis=1) + (values[:, first] * values[:, second]).sum(axis=1)
+    return np.asarray(values.sum(axis=1) ** 2 - unseen)
+
+
+def _quadratic(weight: np.ndarray, moment: np.ndarray) -> np.ndarray:
+    """Σⱼₖ weight[i, j]·moment[j, k]·weight[i, k]: twice the half above the diagonal, which is zero."""
+    from scipy.linalg.blas import dtrmm
+
+    half = dtrmm(1.0, moment.T, weight.T, lower=1).T  # what is turned round is read without a copy
+    return np.asarray(2 * (half * weight).sum(axis=1))
 
 
 Solver = Callable[[Readings, np.ndarray], np.ndarray]

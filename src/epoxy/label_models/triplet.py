@@ -16,7 +16,7 @@ from . import detectors, flyingsquid
 from .balance import Triples, learn_balance, sum_of_triples
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
-from .readings import VOTER, Readings, read
+from .readings import VOTER, Readings, ignores_balance, read
 from .solvers import SOLVERS, Solver, pooled
 
 _ENOUGH = 10  # rows a comparison must rest on before its triplets are trusted one by one
@@ -151,12 +151,26 @@ class Triplet(TableModel):
         if self.compat is not None:
             raise UnknownName.of("compat", self.compat, ["flyingsquid"])
         _check_identifiable(summary)
-        readings = read(summary, balance).without(self._linked(summary.sources))
-        theta, weak = solve_units(readings, self._solver())
-        theta = _with_signs(theta, readings)
+        readings, theta, weak = self._solved(summary, balance)
         self._tabulate(summary, readings, theta)
         self._note(summary, readings, theta, weak)
         return self
+
+    def _solved(
+        self, summary: Moments, balance: np.ndarray
+    ) -> tuple[Readings, np.ndarray, np.ndarray]:
+        """The readings, θ of each unit and who was pooled; once for every balance where none enters."""
+        linked = self._linked(summary.sources)
+        settings = "triplet", self.solve, frozenset(linked)
+        if settings in summary.solved:
+            found: tuple[Readings, np.ndarray, np.ndarray] = summary.solved[settings]
+            return found
+        readings = read(summary, balance).without(linked)
+        theta, weak = solve_units(readings, self._solver())
+        found = readings, _with_signs(theta, readings), weak
+        if ignores_balance(summary):
+            summary.solved[settings] = found
+        return found
 
     def _solver(self) -> Solver:
         if self.solve not in SOLVERS:
@@ -245,7 +259,7 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
     theta = solver(replace(readings, observed=enough), np.ones(len(enough), dtype=bool))
     weak = np.isnan(theta)
     if weak.any():
-        theta = np.where(weak, pooled(readings), theta)
+        theta = np.where(weak, pooled(readings, weak), theta)
         still = np.isnan(theta)
         if still.any():
             theta = np.where(still, solver(readings, still), theta)

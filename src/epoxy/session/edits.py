@@ -84,7 +84,7 @@ class Radii(Edit):
         for name, radius in self.radii.items():
             source, now = known(workspace, name), as_setting(radius, name)
             before[name], tuned[name] = source.radius, source.tuned
-            loans = workspace.near.reaching(source.loans, engine.certain(now, workspace))
+            loans = workspace.near.reaching(source.loans, engine.certain(now, workspace.near))
             made = replace(source, loans=loans, tuned=now)
             workspace = workspace.with_source(made if self.tuned else replace(made, radius=now))
         back = [] if self.tuned else [Radii(before, self.words)]
@@ -220,7 +220,7 @@ class SetVotes(Edit):
             votes = np.full(split.n_rows, ABSTAIN) if given is None else given
             own.append(checked_column(self.name, votes, split.n_rows, workspace.classes))
         settings = self.settings or ((AUTO, True, AUTO) if old is None else settings_of(old))
-        far = engine.certain(settings[2], workspace)  # the one that is read as a distance
+        far = engine.certain(settings[2], workspace.near)  # the one that is read as a distance
         loans = workspace.near.lend(own, far, None if old is None else old.loans)
         made = workspace.with_source(Source(self.name, loans, *settings))
         if old is None and self.place is not None:

@@ -82,7 +82,7 @@ class _Back(Edit):
         now, then = state.workspace, self.state.workspace
         sources = []
         for each in now.sources:
-            far = engine.certain(each.tuned, then)
+            far = engine.certain(each.tuned, then.near)
             loans = then.near.reaching(known(then, each.name).loans, far)
             sources.append(replace(each, loans=loans))
         records = state.records.resized(self.state.n_train)

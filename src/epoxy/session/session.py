@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -124,7 +125,9 @@ class Session(SessionVerbs):
             found=neighbours,
             progress=progress,
         )
-        workspace = Workspace.over(train, dev, near, self._engine.settings(train.votes.sources))
+        settings = self._engine.settings(train.votes.sources)
+        certain = partial(self._engine.certain, near=near)
+        workspace = Workspace.over(train, dev, near, settings, certain)
         if labels is not None:
             workspace = replace(workspace, labels=workspace.labels.with_train(labels))
         files = SPLITS[: len(splits)]

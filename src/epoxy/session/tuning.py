@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..engines import PaperEngine
 from ..errors import LabelError
@@ -12,7 +14,7 @@ from ..extension import Reach
 from ..model import Epoxy
 from ..progress import Progress, silent
 from ..tuning import Search, tune
-from ..workspace import TRAIN
+from ..workspace import TRAIN, Workspace
 from .edits import Balance, Edit, Radii, several
 from .state import Change
 
@@ -52,7 +54,7 @@ def tune_session(
         name = type(session.model_template).__name__
         text = f"nothing is left to choose: {name} weighs its parts on the hand labels by itself"
         return Tuned(text, facts={"model": name, "scores": dict(session.scores)})
-    workspace = session.state.workspace
+    workspace = _with_every_loan(session.state.workspace)
     dev = workspace.hand_labelled()
     if dev is None:
         raise LabelError("tuning needs hand labels, and there are none; label some rows first")
@@ -93,6 +95,13 @@ def tune_session(
         "class_balance": search.best.balance,
     }
     return Tuned(f"{search}{_whose(session)}", search, change, facts)
+
+
+def _with_every_loan(workspace: Workspace) -> Workspace:
+    """The same with loans certain for every radius: an edit looks no farther than a source lends."""
+    near = workspace.near
+    sources = (replace(each, loans=near.reaching(each.loans, np.inf)) for each in workspace.sources)
+    return replace(workspace, sources=tuple(sources))
 
 
 def _whose(session: Session) -> str:

@@ -17,9 +17,9 @@ from ..fusion import decision
 from ..fusion import evidence as ev
 from ..fusion.agreement import of_votes_alone
 from ..fusion.calibration import SCALES
-from ..fusion.choice import Crowd, looks_chosen
+from ..fusion.choice import Crowd, looks_chosen, margin
 from ..fusion.copies import distinct
-from ..fusion.engine import Corrections, FusionEngine, far, margin
+from ..fusion.engine import Corrections, FusionEngine, far
 from ..fusion.features import Features
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby

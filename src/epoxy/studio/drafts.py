@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -112,15 +113,21 @@ class Conflict(EpoxyError):
         self.theirs, self.hash = file.text, file.hash
 
 
-def described(room: Room, row: dict[str, Any]) -> dict[str, Any]:
-    """A line of the table of sources with what its file says of it, and what the doctor says."""
-    written = written_functions(room).get(row["name"])
-    told = (each["text"] for each in room.findings[1] if each["source"] == row["name"])
-    return row | {
-        "kind": "other" if written is None else written.kind,
-        "line": None if written is None else written.line,
-        "finding": next(told, None),
-    }
+def described(room: Room, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines of the table of sources with what the file says of each, what the doctor, and how it failed."""
+    home, known = room.session.folder, written_functions(room)
+    failed = {each.name: str(each) for each in (() if home is None else home.failures)}
+    told = {each["source"]: each["text"] for each in reversed(room.findings[1])}
+    lines = []
+    for row in rows:
+        name = row["name"]
+        written = known.get(name)
+        of_file = {
+            "kind": "other" if written is None else written.kind,
+            "line": None if written is None else written.line,
+        }
+        lines.append(row | of_file | {"failure": failed.get(name), "finding": told.get(name)})
+    return lines
 
 
 def detailed(room: Room, row: dict[str, Any]) -> dict[str, Any]:

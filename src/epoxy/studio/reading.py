@@ -17,7 +17,7 @@ from . import drafts, showing
 from .frames import Reply
 from .requests import Count, Name, Row, Within, Words
 from .room import Page, Room
-from .sources import SourceTable, ordered
+from .sources import ordered
 
 ColourBy = Literal["label", "source", "uncertain", "hand", "novote", "draft"]
 Filter = Literal[
@@ -123,7 +123,7 @@ def colour(room: Room, page: Page, body: Colour) -> Reply:
 
 def sources(room: Room, page: Page, body: Sources) -> Reply:
     """Lines of the table of sources."""
-    table = SourceTable(room.session, room.session.outcome)
+    table = room.table
     words = body.find.lower().split()
     found = [
         each
@@ -136,15 +136,14 @@ def sources(room: Room, page: Page, body: Sources) -> Reply:
         rows = [table.row(each) for each in chosen]
     else:
         rows = ordered(list(map(table.row, found)), body.sort, descending=body.descending)[part]
-    lines = [drafts.described(room, row) for row in rows]
-    return Reply({"total": len(found), "sources": lines})
+    return Reply({"total": len(found), "sources": drafts.described(room, rows)})
 
 
 def source(room: Room, page: Page, body: OneSource) -> Reply:
     """All about one source."""
     source = known(room.session.state.workspace, body.name)
-    row = SourceTable(room.session, room.session.outcome).row(source)
-    return Reply(drafts.detailed(room, drafts.described(room, row)))
+    (line,) = drafts.described(room, [room.table.row(source)])
+    return Reply(drafts.detailed(room, line))
 
 
 def rows(room: Room, page: Page, body: Rows) -> Reply:

@@ -25,6 +25,7 @@ from ..errors import EpoxyError
 from . import showing
 from .frames import Reply, as_json, packed
 from .marks import Scene, difference, paint
+from .sources import SourceTable
 
 if TYPE_CHECKING:
     from ..session import Change, Session
@@ -86,6 +87,7 @@ class Room:
         self.written: tuple[str, dict[str, Any]] = ("", {})  # hash of lfs.py, its functions
         self.jobs: dict[int, threading.Event] = {}
         self.seconds = 0.0
+        self._table: SourceTable | None = None
         self._version = self._told = session.version
         self._changes: deque[tuple[Change, str]] = deque()
         self._by = "studio"
@@ -238,6 +240,13 @@ class Room:
             self._by = before
 
     # what pages show
+
+    @property
+    def table(self) -> SourceTable:
+        """The sources as they are now; what was worked out of them is kept until something changes."""
+        if self._table is None or self._table.outcome is not self.session.outcome:
+            self._table = SourceTable(self.session.outcome)
+        return self._table
 
     def painted(self, page: Page) -> np.ndarray:
         """The marks a page should show now; a source that is gone shows nothing."""

@@ -2,61 +2,64 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..compiling import compiled
 from ..diagnostics import interval
 from ..label_models.base import learned_accuracy
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
-from .marks import labelled_rows
 
 if TYPE_CHECKING:
     from ..engines import Outcome
-    from ..session import Session
 
 SORTS = ("file", "name", "coverage", "extended", "own", "lent", "conflicts", "radius")
 
 
 class SourceTable:
-    """Numbers about every source of an outcome; what is costly is made when a line is asked for."""
+    """Numbers about every source of an outcome, each made when it is first asked for, and kept."""
 
-    def __init__(self, session: Session, outcome: Outcome) -> None:
-        self.session, self.outcome = session, outcome
-        self.workspace = outcome.workspace
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome, self.workspace = outcome, outcome.workspace
         self._at = {name: at for at, name in enumerate(self.workspace.names)}
-        self._named = _named_classes(outcome)
-        self._rows, self._y = labelled_rows(outcome), self.workspace.labels.labels
-        self._learned = _learned(outcome)
+        self._y = self.workspace.labels.labels
+        self._lines: dict[str, dict[str, Any]] = {}
 
     def row(self, source: Source) -> dict[str, Any]:
         """One line of the table."""
+        if source.name not in self._lines:
+            self._lines[source.name] = self._line(source)
+        return self._lines[source.name]
+
+    def _line(self, source: Source) -> dict[str, Any]:
         at = self._at.get(source.name)
-        own, column = source.own[TRAIN], self._column(source, TRAIN)
         reach = None if at is None else float(self.outcome.radii[at])
-        failed = () if self.session.folder is None else self.session.folder.failures
         learned = None if at is None or self._learned is None else float(self._learned[at])
-        cast = own != ABSTAIN
         return {
             "name": source.name,
-            "classes": [self.workspace.classes[each] for each in _distinct(source)],
+            "classes": [self.workspace.classes[each] for each in self._distinct(source)],
             "on": source.is_on,
             "radius": source.radius,
             "reach": None if reach is None or np.isnan(reach) else reach,
-            "coverage": float(cast.mean()),
-            "extended": float((column != ABSTAIN).mean()),
+            "coverage": _share(source.own[TRAIN]),
+            "extended": self.extended(source),
             **self.right(source),
             "conflicts": self.conflicts(source),
             "weight": learned,
-            "failure": next((str(each) for each in failed if each.name == source.name), None),
         }
+
+    def extended(self, source: Source) -> float:
+        """The share of train rows with a vote of its own or a lent one."""
+        return _share(self._column(source, TRAIN))
 
     def right(self, source: Source) -> dict[str, Any]:
         """How often own and lent votes are right on rows labelled by hand."""
-        own = np.concatenate(source.own)[self._rows]
-        both = np.concatenate([self._column(source, at) for at in range(len(source.loans))])
-        both, y = both[self._rows], self._y
+        labels, every = self.workspace.labels, range(len(source.loans))
+        own = labels.gather(source.own)
+        both, y = labels.gather([self._column(source, at) for at in every]), self._y
         mine, lent = own != ABSTAIN, (own == ABSTAIN) & (both != ABSTAIN)
         return {
             "own": interval(int((own[mine] == y[mine]).sum()), int(mine.sum())),
@@ -65,7 +68,7 @@ class SourceTable:
 
     def conflicts(self, source: Source) -> int:
         """Train rows it votes on itself on which sources name different classes."""
-        return int(((self._named > 1) & (source.own[TRAIN] != ABSTAIN)).sum())
+        return int(np.count_nonzero(self._quarrels & (source.own[TRAIN] != ABSTAIN)))
 
     def lent_rows(self, source: Source) -> np.ndarray:
         """Train rows that borrow its vote."""
@@ -77,28 +80,42 @@ class SourceTable:
         place = self._at.get(source.name)
         return source.own[at] if place is None else self.outcome.extended[at].columns[place]
 
+    def _distinct(self, source: Source) -> list[int]:
+        """The classes it names itself."""
+        n_classes = len(self.workspace.classes)
+        own = np.concatenate(source.own)
+        counts = np.bincount(own.astype(np.intp) + 1, minlength=n_classes + 1)
+        found: list[int] = np.flatnonzero(counts[1:]).tolist()
+        return found
 
-def _named_classes(outcome: Outcome) -> np.ndarray:
-    """How many classes the active sources name on each train row themselves; (n_rows,)."""
-    workspace = outcome.workspace
-    named = np.zeros((len(workspace.classes), workspace.splits[TRAIN].n_rows), dtype=bool)
-    for source in workspace.active:
-        own = source.own[TRAIN]
-        rows = np.flatnonzero(own != ABSTAIN)
-        named[own[rows], rows] = True
-    return np.asarray(named.sum(axis=0))
+    @cached_property
+    def _quarrels(self) -> np.ndarray:
+        """Train rows on which active sources name different classes themselves; (n_rows,) bool."""
+        n_rows = self.workspace.splits[TRAIN].n_rows
+        lowest, highest = np.full(n_rows, 2**15 - 1, np.int16), np.full(n_rows, ABSTAIN, np.int16)
+        for source in self.workspace.active:
+            _widen(source.own[TRAIN], lowest, highest)
+        return np.asarray(lowest < highest)
+
+    @cached_property
+    def _learned(self) -> np.ndarray | None:
+        """What a label model thinks of each active source; None where the model is of another kind."""
+        if self.outcome.problem:
+            return None
+        return learned_accuracy(getattr(self.outcome.model, "label_model_", None))
 
 
-def _distinct(source: Source) -> list[int]:
-    seen = np.unique(np.concatenate(source.own))
-    return [int(each) for each in seen if each != ABSTAIN]
+@compiled
+def _widen(own: Any, lowest: Any, highest: Any) -> None:
+    for row in range(own.shape[0]):
+        said = own[row]
+        if said >= 0:
+            lowest[row] = min(lowest[row], said)
+            highest[row] = max(highest[row], said)
 
 
-def _learned(outcome: Outcome) -> np.ndarray | None:
-    """What a label model thinks of each active source; None where the model is of another kind."""
-    if outcome.problem:
-        return None
-    return learned_accuracy(getattr(outcome.model, "label_model_", None))
+def _share(votes: np.ndarray) -> float:
+    return np.count_nonzero(votes != ABSTAIN) / max(1, len(votes))
 
 
 def ordered(

@@ -96,11 +96,12 @@ def _try_radius(room: Room, page: Page, body: TryRadius) -> Reply:
     page.trial, page.flipped, page.draft = trial.outcome, trial.change.flipped, None
     room.show(page, body.request)
     then = known(trial.outcome.workspace, body.source)
-    tables = SourceTable(session, session.outcome), SourceTable(session, trial.outcome)
-    pairs = list(zip(tables, (now, then)))
+    pairs = list(zip((room.table, SourceTable(trial.outcome)), (now, then)))
     lent = [table.lent_rows(source) for table, source in pairs]
-    rows = [table.row(source) for table, source in pairs]
-    facts = {name: [row[name] for row in rows] for name in ("extended", "lent", "conflicts")}
+    facts = {
+        "extended": [table.extended(source) for table, source in pairs],
+        "lent": [table.right(source)["lent"] for table, source in pairs],
+    }
     return Reply(
         {
             "request": body.request,
