@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ def modules() -> dict[str, Path]:
         parts = path.relative_to(HOME).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """What each module imports of the package."""
+    known = modules()
+    return {name: imported(name, path, known) for name, path in known.items()}
 
 
 def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
@@ -37,12 +45,10 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
 
 def reached(start: str) -> set[str]:
     """Every module that the modules of a package import, and those that these import."""
-    known = modules()
-    todo = [name for name in known if name == start or name.startswith(f"{start}.")]
+    todo = [name for name in graph() if name == start or name.startswith(f"{start}.")]
     found = set(todo)
     while todo:
-        name = todo.pop()
-        new = imported(name, known[name], known) - found
+        new = graph()[todo.pop()] - found
         found |= new
         todo += new
     return found
