@@ -48,8 +48,8 @@ Found = dict[str, Any]
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, float]]:
-    """The address of `epoxy studio` on a project, and the seconds until it was there."""
+def serving(folder: Path) -> Iterator[tuple[str, float, int]]:
+    """The address of `epoxy studio` on a project, the seconds until it was there, and its process."""
     command = [sys.executable, "-u", "-m", "epoxy", "studio", str(folder), "--no-open"]
     start = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -58,7 +58,7 @@ def serving(folder: Path) -> Iterator[tuple[str, float]]:
         line = next((each for each in process.stdout if "http://" in each), None)
         if line is None:
             raise SystemExit(f"epoxy studio {folder} ended with {process.wait()}")
-        yield line[line.index("http://") :].split()[0], time.monotonic() - start
+        yield line[line.index("http://") :].split()[0], time.monotonic() - start, process.pid
     finally:
         process.terminate()
         process.wait(30)
@@ -82,28 +82,50 @@ def summary(values: list[float]) -> Found:
         "p95": round(float(p95), 1),
         "min": round(float(low), 1),
         "n": len(values),
-        "load": round(os.getloadavg()[0], 1),
+        "load": _load(),
     }
 
 
-def browser_cpu() -> float:
-    """Milliseconds of processor time of every process of Chromium that this one started (Linux)."""
-    parents, spent = {}, {}
+def browser_processes() -> Iterator[list[str]]:
+    """What the system says of every process of Chromium that this one started (Linux)."""
+    parents, told = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
         except OSError:  # it has ended
             continue
-        told = fields.split()
-        parents[int(stat.parent.name)] = int(told[1])
-        spent[int(stat.parent.name)] = int(told[11]) + int(told[12]) if "chrom" in name else 0
-    total = 0
-    for process, ticks in spent.items():
+        process = int(stat.parent.name)
+        parents[process] = int(fields.split()[1])
+        if "chrom" in name:
+            told[process] = fields.split()
+    for process, fields in told.items():
         above = process
         while above in parents and above != os.getpid():
             above = parents[above]
-        total += ticks if above == os.getpid() else 0
-    return 1000 * total / os.sysconf("SC_CLK_TCK")
+        if above == os.getpid():
+            yield fields
+
+
+def browser_cpu() -> float:
+    """Milliseconds of processor time of the browser."""
+    ticks = sum(int(each[11]) + int(each[12]) for each in browser_processes())
+    return 1000 * ticks / os.sysconf("SC_CLK_TCK")
+
+
+def memory(server: int) -> Found:
+    """Gigabytes that the browser and the server hold, and the most the server ever held."""
+    pages = sum(int(each[21]) for each in browser_processes())
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{server}/status").read_text().splitlines()
+    )
+    now, most = (int(status[name].split()[0]) / 1e6 for name in ("VmRSS", "VmHWM"))
+    browser = pages * os.sysconf("SC_PAGE_SIZE") / 1e9
+    found = {"browser": browser, "server": now, "server_most": most}
+    return {name: round(each, 2) for name, each in found.items()} | {"load": _load()}
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)
 
 
 class Screen:
@@ -200,7 +222,51 @@ def listed(screen: Screen) -> Found:
     last = '[data-testid="source-list"] [aria-posinset="1000"] button'
     found["to_the_end"] = took(lambda: box.evaluate(bottom), lambda: page.locator(last).count())
     box.evaluate("e => { e.scrollTop = 0 }")
-    return found | {"load": round(os.getloadavg()[0], 1)}
+    return found | {"load": _load()}
+
+
+def moved(screen: Screen, steps: int) -> Found:
+    """Frames while the map is dragged and zoomed; very many rows are then drawn in part."""
+    page = screen.page
+    box = page.get_by_test_id("canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 5, y)
+    spent = browser_cpu()
+    dragged = [
+        _framed(screen, lambda at=at: page.mouse.move(x + 5 + 7 * at, y)) for at in range(steps)
+    ]
+    spent = (browser_cpu() - spent) / steps
+    page.mouse.up()
+    zoomed = [_framed(screen, lambda: page.mouse.wheel(0, -40)) for _ in range(steps)]
+    start = time.monotonic()
+    page.keyboard.press("f")
+    page.evaluate("__epoxy.repaint().then(() => null)")
+    whole = round(1000 * (time.monotonic() - start))
+    found = {"drag": summary(dragged), "zoom": summary(zoomed), "browser_cpu_ms": round(spent)}
+    return found | {"then_all_rows_ms": whole, "load": _load()}
+
+
+def _framed(screen: Screen, gesture: Callable[[], Any]) -> float:
+    """Milliseconds until the next frame of the map."""
+    before = screen.page.evaluate("__epoxy.frames")
+    start = time.monotonic()
+    gesture()
+    until(lambda: screen.page.evaluate("__epoxy.frames") > before)
+    return 1000 * (time.monotonic() - start)
+
+
+def recoloured(screen: Screen) -> Found:
+    """Another colouring, until its first rows are drawn and until all are."""
+    first, whole = [], []
+    for by in ("uncertain", "hand", "novote", "label"):
+        start = time.monotonic()
+        first.append(_framed(screen, screen.page.get_by_test_id(f"by-{by}").click))
+        screen.page.evaluate("__epoxy.painted.then(() => null)")
+        whole.append(1000 * (time.monotonic() - start))
+        time.sleep(0.5)
+    return {"first": summary(first), "all": summary(whole), "load": _load()}
 
 
 def lassoed(screen: Screen) -> Found:
@@ -219,14 +285,14 @@ def lassoed(screen: Screen) -> Found:
     took = 1000 * (time.monotonic() - start)
     rows = page.get_by_test_id("selection").inner_text().split(" row")[0]
     page.keyboard.press("x")
-    return {"ms": round(took), "rows": rows, "load": round(os.getloadavg()[0], 1)}
+    return {"ms": round(took), "rows": rows, "load": _load()}
 
 
 def better_picture(screen: Screen, started: float) -> Found:
     """Seconds from the server's first answer until UMAP is on the map."""
     note = screen.page.get_by_test_id("picture")
     until(lambda: note.inner_text().strip().endswith("UMAP"), PATIENCE)
-    return {"seconds": round(time.monotonic() - started, 1), "load": round(os.getloadavg()[0], 1)}
+    return {"seconds": round(time.monotonic() - started, 1), "load": _load()}
 
 
 def measure(name: str, home: Path, steps: int, *, cold: bool) -> Found:
@@ -236,17 +302,20 @@ def measure(name: str, home: Path, steps: int, *, cold: bool) -> Found:
     if cold:
         shutil.rmtree(folder / ".epoxy" / "pictures", ignore_errors=True)
     found: Found = {"case": case.label}
-    with serving(folder) as (address, seconds), sync_playwright() as run:
+    with serving(folder) as (address, seconds, server), sync_playwright() as run:
         started = time.monotonic()
-        found["server"] = {"seconds": round(seconds, 1), "load": round(os.getloadavg()[0], 1)}
+        found["server"] = {"seconds": round(seconds, 1), "load": _load()}
         browser = run.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         screen = Screen(browser, address)
         found["first_picture"] = {
             "seconds": round(screen.opened, 2),
-            "load": round(os.getloadavg()[0], 1),
+            "bytes": screen.bytes,
+            "load": _load(),
         }
         if cold:
             found["umap"] = better_picture(screen, started)
+        found["map_ms"] = moved(screen, min(steps, 20))
+        found["recolour_ms"] = recoloured(screen)
         box = screen.open_source(min(3, case.sources - 1))
         found["radius_by_source_ms"] = dragged(screen, box, steps)
         screen.page.get_by_test_id("by-label").click()
@@ -257,6 +326,7 @@ def measure(name: str, home: Path, steps: int, *, cold: bool) -> Found:
         if case.sources >= 1000:
             found["sources_ms"] = listed(screen)
         found["lasso"] = lassoed(screen)
+        found["memory_gb"] = memory(server)
         browser.close()
     return found
 

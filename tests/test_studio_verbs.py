@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from base64 import b64encode
 from pathlib import Path
 
 import numpy as np
@@ -475,6 +476,20 @@ def test_a_selection_is_kept_and_checked(call, tab, studio):
 
     assert studio.room.pages[-1].selection.tolist() == [3, 5]
     assert "numbered from 0" in call.error("select", rows=[100_000])["message"]
+
+
+def test_a_large_selection_is_told_once_as_bits_and_asked_for_by_name(call, tab, studio):
+    chosen = np.zeros(N_ROWS, dtype=bool)
+    chosen[[2, 9, 40, 159]] = True
+    bits = b64encode(np.packbits(chosen, bitorder="little")).decode()
+
+    tab("select", bits=bits)
+
+    assert studio.room.pages[-1].selection.tolist() == [2, 9, 40, 159]
+    found = tab("rows", selection="mine", sort="file")
+    assert [line["row"] for line in found["rows"]] == [2, 9, 40, 159]
+    assert "numbered from 0" in call.error("select", bits="/" * 400)["message"]
+    assert "no base64" in call.error("select", bits="é?")["message"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ export interface Change { version: number; what: string; source: string | null; 
 
 export interface RowLine { row: number; id: string; split: "train" | "dev"; text: string; label: string | null; p: number | null; hand: string | null; chosen: string | null; votes: { source: string; vote: string; own: boolean }[]; image: boolean }
 export type Filter = "all" | "uncertain" | "conflict" | "novote" | "wrong" | "hand" | "near" | "voted" | "flipped";
-// verb "rows" {find?: string, like?: number, filter?: Filter, source?: string, selection?: number[], sort?: "unsure"|"sure"|"file"|"like"|"distance", offset?: number, limit?: number}
+// verb "rows" {find?: string, like?: number, filter?: Filter, source?: string, selection?: number[]|"mine", sort?: "unsure"|"sure"|"file"|"like"|"distance", offset?: number, limit?: number}
 //   -> {total: number, rows: RowLine[], counts: Record<Filter, number>}   (near: within 5 % of `source`'s radius)
 // verb "all_rows" (same query) -> bytes: uint32 row numbers of everything that matches: a selection for the map
 // verb "row" {row} -> RowLine & {columns: Record<string, string>}
@@ -139,11 +139,12 @@ export interface SuggestedRow { row: number; id: string; text: string; label: st
 // verb "cancel" {job} -> {}
 // verb "export" {kind: "csv"|"jsonl"|"parquet"} -> {path: string, url: string}; GET url downloads the file
 // GET /api/image/ROW?size=64 -> the row's picture
-// verb "select" {rows: number[]} -> {}: what this page has selected, readable from Python in a notebook (widget.selection)
+// verb "select" {rows?: number[], bits?: string} -> {}: what this page has selected, readable from Python in a notebook
+// (widget.selection); many are told as one bit a row, lowest first, in base64, and named as "mine" from then on
 
 // The same table for the compiler: what each verb takes and gives. Replies that carry bytes are `Framed`.
 export interface Framed<Head = Record<string, unknown>> { head: Head; bytes: Uint8Array }
-export interface RowQuery { find?: string; like?: number; filter?: Filter; source?: string; selection?: number[]; sort?: "unsure" | "sure" | "file" | "like" | "distance"; offset?: number; limit?: number }
+export interface RowQuery { find?: string; like?: number; filter?: Filter; source?: string; selection?: number[] | "mine"; sort?: "unsure" | "sure" | "file" | "like" | "distance"; offset?: number; limit?: number }
 export interface SourceQuery { find?: string; sort?: "file" | "name" | "coverage" | "extended" | "own" | "lent" | "conflicts" | "radius"; descending?: boolean; offset?: number; limit?: number }
 export interface FoundRows { total: number; rows: RowLine[]; counts: Record<Filter, number> }
 export type Purpose = "mix" | "teach" | "score" | "cover" | "conflict" | "check";
@@ -172,7 +173,7 @@ export interface Verbs {
   why: [{ row: number }, Why];
   draft: [{ definition: Definition; name?: string; replaces?: string }, Draft];
   save_function: [{ definition: Definition; name: string; replaces?: string }, { change: Change | null; name: string }];
-  suggest: [{ n?: number; label?: string; rows?: number[]; conflict?: boolean }, { suggestions: Suggested[] }];
+  suggest: [{ n?: number; label?: string; rows?: number[] | "mine"; conflict?: boolean }, { suggestions: Suggested[] }];
   suggest_radius: [{ rows: number[] }, { radius: number; rows: number }];
   code: [Record<string, never>, Code];
   save_code: [{ text: string; hash: string }, { hash: string; error: CodeError | null; change: Change | null }];
@@ -181,7 +182,7 @@ export interface Verbs {
   tune: [Record<string, never>, { job: number }];
   cancel: [{ job: number }, Record<string, never>];
   export: [{ kind: "csv" | "jsonl" | "parquet" }, { path: string; url: string }];
-  select: [{ rows: number[] }, Record<string, never>];
+  select: [{ rows?: number[]; bits?: string }, Record<string, never>];
 }
 export interface Job { job: number; what: string; done: number; total: number | null; state: "running" | "done" | "failed" | "cancelled"; message: string }
 export interface Pushed {

@@ -4,7 +4,7 @@ import { chance, functionName, milliseconds, percent, radius, range, rate, signe
 import { KEYS, actionOf, classKeys, digitAction, skipKey } from "../src/logic/keys";
 import { Latest } from "../src/logic/latest";
 import { readPlace, writePlace } from "../src/logic/link";
-import { union } from "../src/logic/selection";
+import { asBits, spread, union } from "../src/logic/selection";
 import { scrollTo, visible } from "../src/logic/windowing";
 
 const press = (key: string, held: Partial<Record<"ctrlKey" | "metaKey" | "shiftKey" | "altKey", boolean>> = {}) =>
@@ -120,4 +120,17 @@ test("curves break where there is no value", () => {
 test("selections join without repeats", () => {
   expect([...union(Uint32Array.of(5, 1), Uint32Array.of(3, 5))]).toEqual([1, 3, 5]);
   expect([...union(null, Uint32Array.of(3))]).toEqual([3]);
+});
+
+test("many rows are told as one bit a row, and read back they are the same rows", () => {
+  const rows = Uint32Array.of(0, 7, 8, 100_000, 199_999);
+  const bytes = Uint8Array.from(atob(asBits(rows, 200_001)), (each) => each.charCodeAt(0));
+  expect(bytes.length).toBe(25_001);
+  const found = [...bytes].flatMap((byte, at) => [0, 1, 2, 3, 4, 5, 6, 7].filter((bit) => byte & (1 << bit)).map((bit) => 8 * at + bit));
+  expect(found).toEqual([...rows]);
+});
+
+test("of many rows some are taken from everywhere, of few all", () => {
+  expect(spread(Uint32Array.from({ length: 100 }, (_, i) => i), 4)).toEqual([0, 25, 50, 75]);
+  expect(spread([3, 5], 40)).toEqual([3, 5]);
 });

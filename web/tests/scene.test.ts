@@ -3,10 +3,12 @@ import { Scene } from "../src/map/scene";
 
 // a renderer that draws nothing and counts what it was asked to draw
 let drawn: string[] = [];
+let waited = () => {};
 const gl = new Proxy({} as Record<string, unknown>, {
   get: (_, name: string) => {
     if (name === name.toUpperCase()) return name;
     return (...given: unknown[]) => {
+      if (name === "readPixels") waited();
       if (name.startsWith("draw")) drawn.push(`${name} ${name === "drawArrays" ? given[2] : given[1]}`);
       return name === "isContextLost" ? false : {};
     };
@@ -23,13 +25,14 @@ beforeEach(() => {
   vi.stubGlobal("devicePixelRatio", 1);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   waiting = [];
+  waited = () => {};
 });
 
 function sceneOf(total: number): Scene {
-  const scene = new Scene(canvas, 2);
+  const scene = new Scene(canvas, 2, total);
   scene.resize(100, 100);
   scene.place(new Float32Array(2 * total).fill(0.5));
-  nextFrame();
+  for (let i = 0; i < 5; i++) nextFrame();
   drawn = [];
   return scene;
 }
@@ -52,11 +55,60 @@ test("of marks that come faster than frames only the last are drawn with the fra
   expect((await Promise.all(times)).length).toBe(3);
 });
 
-test("of very many rows a part is drawn while marks follow each other, and all when they rest", () => {
-  const scene = sceneOf(200_001);
+/** Lets the clock run on by so many milliseconds whenever something was drawn and waited for. */
+function drawingTakes(milliseconds: number): void {
+  let now = 1000;
+  vi.stubGlobal("performance", { now: () => now });
+  waited = () => (now += milliseconds);
+}
+
+test("of very many rows a part is drawn while marks follow each other, and the rest when they rest, step by step", async () => {
+  drawingTakes(130);
+  const scene = sceneOf(250_000);
   void scene.recolour(undefined, true);
   expect(drawn).toEqual(["drawElements 100000"]);
-  vi.advanceTimersByTime(600);
   nextFrame();
-  expect(drawn.at(-1)).toBe("drawArrays 200001");
+  expect(drawn.length).toBe(1); // nothing more while it moves
+  vi.advanceTimersByTime(600);
+  for (let i = 0; i < 5; i++) nextFrame();
+  expect(drawn.slice(1)).toEqual(["drawElements 100000", "drawElements 100000", "drawElements 50000"]);
+});
+
+test("a picture of very many rows is finished when its last step is, and is begun anew when something changes", async () => {
+  drawingTakes(130);
+  const scene = sceneOf(250_000);
+  let done = false;
+  void scene.recolour().then(() => (done = true));
+  nextFrame();
+  await Promise.resolve();
+  expect([drawn.length, done]).toEqual([2, false]);
+  scene.pan(5, 0);
+  nextFrame();
+  await Promise.resolve();
+  expect([drawn.length, done]).toEqual([3, true]); // while it moves the part is all there is to see
+  expect(drawn.every((each) => each === "drawElements 100000")).toBe(true);
+});
+
+test("where drawing is quick very many rows are drawn in one frame, also while they move", () => {
+  drawingTakes(1);
+  const scene = sceneOf(250_000);
+  void scene.recolour();
+  expect(drawn.length).toBe(3);
+  scene.pan(5, 0);
+  nextFrame();
+  expect(drawn.length).toBe(6);
+});
+
+test("while marks are waited for, the rest of very many rows is not begun", () => {
+  drawingTakes(130);
+  const scene = sceneOf(250_000);
+  void scene.recolour(undefined, true);
+  scene.expectMarks();
+  vi.advanceTimersByTime(2000);
+  nextFrame();
+  expect(drawn.length).toBe(1);
+  void scene.recolour(undefined, true);
+  vi.advanceTimersByTime(600);
+  for (let i = 0; i < 5; i++) nextFrame();
+  expect(drawn.at(-1)).toBe("drawElements 50000");
 });

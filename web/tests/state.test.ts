@@ -179,3 +179,22 @@ describe("the queue", () => {
     expect(studio.queue.answered).toEqual([]);
   });
 });
+
+describe("a selection", () => {
+  test("of few rows is told by number, of many in bits, and rows are asked of it by name", async () => {
+    studio.select(Uint32Array.of(1, 2));
+    studio.state = { ...STATE, rows: { total: 16_000, train: 16_000, dev: 0 } };
+    studio.select(Uint32Array.from({ length: 8000 }, (_, i) => 2 * i));
+    const [few, many] = carrier.bodies("select");
+    expect(few).toEqual({ rows: [1, 2] });
+    expect(many).toEqual({ bits: btoa("U".repeat(2000)) });
+    expect(studio.rows.query.selection).toBe("mine");
+  });
+  test("is told again when a lost connection opens, for the server has forgotten it", async () => {
+    studio.select(Uint32Array.of(1));
+    carrier.connection("lost");
+    carrier.connection("open");
+    await settle();
+    expect(carrier.bodies("select")).toEqual([{ rows: [1] }, { rows: [1] }]);
+  });
+});

@@ -87,13 +87,17 @@ class SomeRows:
     rows: tuple[Row, ...]
 
 
+Selected = tuple[Row, ...] | Literal["mine"] | None
+"""Rows by number, or those this page has selected: a lasso may hold a million, and they are told once."""
+
+
 @dataclass(frozen=True)
 class Suggest:
     """Functions that could be added: for a class, for some rows, or for rows on which sources quarrel."""
 
     n: Annotated[int, Within(1, 20)] = 5
     label: Name | None = None
-    rows: tuple[Row, ...] | None = None
+    rows: Selected = None
     conflict: bool = False
 
 
@@ -215,7 +219,8 @@ def save_function(room: Room, page: Page, body: SaveFunction) -> Reply:
 
 def suggest(room: Room, page: Page, body: Suggest) -> Reply:
     """Functions that could be added; nothing is kept."""
-    rows = None if body.rows is None else list(body.rows)
+    chosen = page.chosen(body.rows)
+    rows = None if chosen is None else chosen.tolist()
     found = room.session.suggest(body.n, label=body.label, rows=rows, conflict=body.conflict)
     return Reply({"suggestions": [each.to_dict() for each in found]})
 

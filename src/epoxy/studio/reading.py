@@ -68,7 +68,7 @@ class Rows:
     like: Row | None = None
     filter: Filter = "all"
     source: Name | None = None
-    selection: tuple[Row, ...] | None = None
+    selection: drafts.Selected = None
     sort: Literal["unsure", "sure", "file", "like", "distance"] | None = None
     offset: Count = 0
     limit: Annotated[int, Within(0, MOST_ROWS)] = 50
@@ -163,13 +163,12 @@ def all_rows(room: Room, page: Page, body: Rows) -> Reply:
 def _found(room: Room, page: Page, body: Rows) -> Any:
     from ..session.browsing import RowQuery
 
-    selection = None if body.selection is None else np.array(body.selection, dtype=np.int64)
     query = RowQuery(
         find=body.find,
         like=body.like,
         filter=body.filter,
         source=body.source,
-        selection=selection,
+        selection=page.chosen(body.selection),
         flipped=np.zeros(0, dtype=np.int64) if page.flipped is None else page.flipped,
         sort=body.sort,
     )

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,12 @@ class Page:
     def forget(self) -> None:
         """Try nothing any more."""
         self.trial = self.flipped = self.draft = None
+
+    def chosen(self, rows: Sequence[int] | None) -> np.ndarray | None:
+        """Rows that a request names: by number, by the word "mine", or None where it names none."""
+        if rows == "mine":
+            return self.selection
+        return None if rows is None else np.array(rows, dtype=np.int64)
 
 
 @dataclass(eq=False)

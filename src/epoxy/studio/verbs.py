@@ -7,6 +7,7 @@ There is no logic of labelling in this package: verbs read the session, or edit 
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from ..session.edits import known
 from . import drafts, reading, showing
 from .drafts import SomeRows
 from .frames import Reply
-from .requests import Count, Name, Row, Within, read
+from .requests import LONG_TEXT, Count, Name, Row, Within, read
 from .room import Busy, Page, Room, Superseded
 from .sources import SourceTable
 
@@ -70,6 +71,14 @@ class LabelRow:
     row: Row
     label: Name | None
     chosen: Name | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """What a page has selected: rows by number, or one bit a row, lowest first, in base64."""
+
+    rows: tuple[Row, ...] = ()
+    bits: Annotated[str, Within(0, LONG_TEXT)] | None = None
 
 
 @dataclass(frozen=True)
@@ -185,12 +194,23 @@ def _export(room: Room, page: Page, body: Export) -> Reply:
     return Reply({"path": str(path), "url": f"/api/export/{name}"})
 
 
-def _select(room: Room, page: Page, body: SomeRows) -> Reply:
-    rows = np.unique(np.array(body.rows, dtype=np.int64))
+def _select(room: Room, page: Page, body: Select) -> Reply:
+    rows = np.unique(np.array(body.rows, dtype=np.int64)) if body.bits is None else _set(body.bits)
     if len(rows) and rows[-1] >= room.session.n_rows:
         room.session.place(int(rows[-1]))  # says which rows there are
     page.selection = rows
     return Reply({})
+
+
+def _set(bits: str) -> np.ndarray:
+    """The numbers of the bits that are set."""
+    try:
+        found = np.frombuffer(b64decode(bits, validate=True), dtype=np.uint8)
+    except ValueError:
+        raise ParameterError(
+            "bits are no base64; send one bit a row in it, lowest first, or rows by number"
+        ) from None
+    return np.flatnonzero(np.unpackbits(found, bitorder="little"))
 
 
 @dataclass(frozen=True)
@@ -231,7 +251,7 @@ VERBS: dict[str, Verb] = {
     "tune": Verb(reading.Nothing, _tune, "Choose radii on the hand labels."),
     "cancel": Verb(Cancel, _cancel, "End a job."),
     "export": Verb(Export, _export, "Write the labels to a file."),
-    "select": Verb(SomeRows, _select, "What is selected."),
+    "select": Verb(Select, _select, "What is selected."),
     "draft": Verb(drafts.Draft, drafts.draft, "What a function would do.", newest=True),
     "save_function": Verb(drafts.SaveFunction, drafts.save_function, "Write a function."),
     "suggest": Verb(drafts.Suggest, drafts.suggest, "Functions that could be added."),

@@ -37,7 +37,10 @@ export class Grid {
     return best;
   }
 
-  /** The rows inside a closed shape given as x0, y0, x1, y1, …, by the even-odd rule, in order. */
+  /**
+   * The rows inside a closed shape given as x0, y0, x1, y1, …, by the even-odd rule, in order. Rows are asked one by
+   * one only in cells near the border; of the others whole stretches are inside or not.
+   */
   inside(shape: number[]): Uint32Array {
     let [left, bottom, right, top] = [Infinity, Infinity, -Infinity, -Infinity];
     for (let i = 0; i < shape.length; i += 2) {
@@ -46,12 +49,44 @@ export class Grid {
       bottom = Math.min(bottom, shape[i + 1]);
       top = Math.max(top, shape[i + 1]);
     }
-    const found: number[] = [];
-    this.within(left, bottom, right, top, (row) => {
-      const x = this.positions[2 * row], y = this.positions[2 * row + 1];
-      if (x >= left && x <= right && y >= bottom && y <= top && contains(shape, x, y)) found.push(row);
-    });
-    return Uint32Array.from(found).sort();
+    const found = new Uint32Array(this.rows.length);
+    const crossed = this.crossed(shape);
+    let n = 0;
+    for (let j = this.index(bottom); j <= this.index(top); j++) {
+      let inside: boolean | null = null; // of the cells since the last that the border crosses
+      for (let i = this.index(left); i <= this.index(right); i++) {
+        const cell = j * this.side + i;
+        const border = crossed[cell] || i === 0 || j === 0 || i === this.side - 1 || j === this.side - 1; // rows beyond [-1, 1] are kept at the edge
+        if (border) inside = null;
+        else inside ??= contains(shape, this.middle(i), this.middle(j));
+        if (inside === false) continue;
+        for (let k = this.start[cell]; k < this.start[cell + 1]; k++) {
+          const row = this.rows[k];
+          if (inside || contains(shape, this.positions[2 * row], this.positions[2 * row + 1])) found[n++] = row;
+        }
+      }
+    }
+    return found.slice(0, n).sort();
+  }
+
+  /** The cells that the border of a shape runs through, and those beside them. */
+  private crossed(shape: number[]): Uint8Array {
+    const cells = new Uint8Array(this.side * this.side);
+    const step = 1 / this.side; // half a cell
+    for (let i = 0, from = shape.length - 2; i < shape.length; from = i, i += 2) {
+      const [x, y, dx, dy] = [shape[from], shape[from + 1], shape[i] - shape[from], shape[i + 1] - shape[from + 1]];
+      const steps = Math.ceil(Math.max(Math.abs(dx), Math.abs(dy)) / step) || 1;
+      for (let at = 0; at <= steps; at++) {
+        const [column, row] = [this.index(x + (dx * at) / steps), this.index(y + (dy * at) / steps)];
+        for (let b = Math.max(0, row - 1); b <= Math.min(this.side - 1, row + 1); b++)
+          for (let a = Math.max(0, column - 1); a <= Math.min(this.side - 1, column + 1); a++) cells[b * this.side + a] = 1;
+      }
+    }
+    return cells;
+  }
+
+  private middle(index: number): number {
+    return (2 * index + 1) / this.side - 1;
   }
 
   private within(left: number, bottom: number, right: number, top: number, visit: (row: number) => void): void {

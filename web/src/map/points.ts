@@ -3,23 +3,31 @@ import { perPixel, type Camera } from "./camera";
 import { SURFACE, colours, rgb, type Theme } from "./palette";
 import { FRAGMENT, MODES, PALETTE, VERTEX } from "./shaders";
 
-const SUBSET_ABOVE = 200_000;
-const SUBSET = 100_000;
+const MANY = 200_000;
+/** Rows of very many that are drawn at a time. */
+export const STEP = 100_000;
 
-export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moving: boolean; moved: number; pixels: number }
+export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moved: number; pixels: number }
 
-/** All rows as points in WebGL2: positions once, two bytes a row for their marks, one byte for flags. */
+/**
+ * All rows as points in WebGL2: positions once, two bytes a row for their marks, one byte for flags.
+ * Very many are drawn in steps, in an order that is random and always the same: the first steps are a fair part of all.
+ */
 export class Points {
   private gl: WebGL2RenderingContext;
   private program!: WebGLProgram;
   private where!: Record<string, WebGLUniformLocation | null>;
-  private buffers!: Record<"before" | "after" | "mark" | "flag" | "subset", WebGLBuffer>;
-  private total = 0;
+  private buffers!: Record<"before" | "after" | "mark" | "flag" | "order", WebGLBuffer>;
+  /** Whether what was drawn stays on the canvas, so that more can be drawn onto it. */
+  readonly keeps: boolean;
+  total = 0;
   private dressed = "";
+  private ordered = false;
 
-  constructor(canvas: HTMLCanvasElement, private classes: number) {
+  constructor(canvas: HTMLCanvasElement, private classes: number, rows: number) {
+    this.keeps = rows > MANY;
     // opaque: what lies under the canvas need not be painted, nor blended with it
-    const gl = canvas.getContext("webgl2", { antialias: false, alpha: false });
+    const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: this.keeps });
     if (!gl) throw new Error("This browser has no WebGL2, so the map cannot be drawn. Everything else works.");
     this.gl = gl;
     this.build();
@@ -34,8 +42,9 @@ export class Points {
     const names = ["scale", "centre", "moved", "size", "mode", "selecting", "palette", "ink", "dim"];
     this.where = Object.fromEntries(names.map((name) => [name, gl.getUniformLocation(this.program, name)]));
     const made = () => gl.createBuffer()!;
-    this.buffers = { before: made(), after: made(), mark: made(), flag: made(), subset: made() };
+    this.buffers = { before: made(), after: made(), mark: made(), flag: made(), order: made() };
     this.dressed = "";
+    this.ordered = false;
     gl.depthFunc(gl.LEQUAL);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
@@ -46,16 +55,17 @@ export class Points {
     this.fill("before", before, 2);
     this.fill("after", after, 2);
     const total = after.length >> 1;
-    if (total !== this.total && total > SUBSET_ABOVE) {
-      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.buffers.subset);
-      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, fixedSubset(total, SUBSET), gl.STATIC_DRAW);
+    if (total > MANY && (total !== this.total || !this.ordered)) {
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.buffers.order);
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, fixedOrder(total), gl.STATIC_DRAW);
+      this.ordered = true;
     }
     this.total = total;
   }
 
-  /** Whether there are so many rows that a part stands for all while something moves. */
-  get hasSubset(): boolean {
-    return this.total > SUBSET_ABOVE;
+  /** Whether there are so many rows that they are drawn in steps. */
+  get inSteps(): boolean {
+    return this.total > MANY;
   }
 
   setMarks(marks: Uint8Array): void {
@@ -66,11 +76,14 @@ export class Points {
     this.fill("flag", flags, 1);
   }
 
-  draw(camera: Camera, look: Look): void {
+  /** Draw the rows of the order from one place up to another, onto what is there, or from the first on an empty canvas. */
+  draw(camera: Camera, look: Look, from = 0, to = this.total): void {
     const { gl, where } = this;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
-    gl.clearColor(...rgb(SURFACE[look.theme]), 1);
-    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    if (from === 0) {
+      gl.clearColor(...rgb(SURFACE[look.theme]), 1);
+      gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    }
     if (!this.total) return;
     this.dress(look.theme);
     const k = 1 / perPixel(camera);
@@ -82,7 +95,7 @@ export class Points {
     gl.uniform1i(where.selecting, look.selecting ? 1 : 0);
     if (look.by === "label" && !look.selecting) gl.disable(gl.DEPTH_TEST);
     else gl.enable(gl.DEPTH_TEST);
-    if (look.moving && this.hasSubset) gl.drawElements(gl.POINTS, SUBSET, gl.UNSIGNED_INT, 0);
+    if (this.inSteps) gl.drawElements(gl.POINTS, to - from, gl.UNSIGNED_INT, 4 * from);
     else gl.drawArrays(gl.POINTS, 0, this.total);
   }
 
@@ -118,9 +131,9 @@ export function pointSize(total: number, camera: Camera): number {
   return Math.min(14, Math.max(1.6, Math.min(7.5, fair)) * Math.max(1, camera.zoom / camera.home) ** 0.3);
 }
 
-/** The same random rows every time: a step through the numbers that never repeats. */
-export function fixedSubset(total: number, wanted: number): Uint32Array {
-  const rows = new Uint32Array(Math.min(wanted, total));
+/** All rows in an order that looks random and is the same every time: a step through the numbers that never repeats. */
+export function fixedOrder(total: number): Uint32Array {
+  const rows = new Uint32Array(total);
   let step = Math.floor(total * 0.6180339887) | 1;
   while (gcd(step, total) !== 1) step += 2;
   for (let i = 0, at = 0; i < rows.length; i++, at = (at + step) % total) rows[i] = at;

@@ -3,10 +3,11 @@ import { bounds, fit, pan, perPixel, toData, toScreen, zoomAt, type Camera } fro
 import { Grid } from "./grid";
 import { Lasso } from "./lasso";
 import type { Theme } from "./palette";
-import { Points } from "./points";
+import { Points, STEP, type Look } from "./points";
 
 const GLIDE = 700;
-const REST = { moved: 160, tried: 500 }; // milliseconds without another step after which all rows are drawn
+const REST = { moved: 160, tried: 500, asked: 5000 }; // milliseconds without another step after which all rows are drawn
+const BUDGET = 24; // milliseconds of a frame in which steps of very many rows are drawn
 
 /** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
 export class Scene {
@@ -29,11 +30,13 @@ export class Scene {
   private moving = 0;
   private asked = false;
   private stale = false; // something changed since the last drawing
+  private drawn = 0; // rows of the picture that are on the canvas
+  private fits = 1; // steps that a frame has time for, as measured when all rows were drawn last
   private fresh = false; // drawn out of turn; once between two animation frames
   private watching: (() => void)[] = [];
 
-  constructor(private canvas: HTMLCanvasElement, classes: number) {
-    this.points = new Points(canvas, classes);
+  constructor(private canvas: HTMLCanvasElement, classes: number, rows = 0) {
+    this.points = new Points(canvas, classes, rows);
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     canvas.addEventListener("webglcontextrestored", () => {
       this.points.build();
@@ -73,7 +76,7 @@ export class Scene {
   /**
    * Give the bytes of marks again to the screen; resolves when a frame with them is finished. They are drawn at once
    * and not when the next frame begins, because everything that is painted before waits for the same renderer.
-   * While something is tried, more marks will follow soon: of very many rows a part is drawn, and all when they rest.
+   * While something is tried, more marks will follow soon: of very many rows a part is drawn, and the rest when they rest.
    */
   recolour(marks?: Uint8Array, trying = false): Promise<number> {
     if (trying) this.hold(REST.tried);
@@ -83,6 +86,11 @@ export class Scene {
     if (!this.fresh) this.frame();
     this.fresh = true;
     return done;
+  }
+
+  /** Marks of something tried have been asked for: what is drawn until they come would be drawn in vain. */
+  expectMarks(): void {
+    this.hold(REST.asked);
   }
 
   flag(selection: Uint32Array | null, hand: Uint32Array): void {
@@ -96,15 +104,20 @@ export class Scene {
 
   draw(): void {
     this.stale = true;
+    this.ask();
+  }
+
+  private ask(): void {
     if (this.asked) return;
     this.asked = true;
     requestAnimationFrame(() => {
       this.asked = this.fresh = false;
       if (this.stale) this.frame();
+      else if (this.drawn < this.points.total && !this.moving) this.frame(this.drawn);
     });
   }
 
-  /** The time at which the next frame is finished. */
+  /** The time at which the next picture is finished: all rows, or the part that is drawn while something moves. */
   painted(): Promise<number> {
     return new Promise((resolve) => {
       this.watching.push(() => {
@@ -162,7 +175,7 @@ export class Scene {
   }
 
   private hold(milliseconds: number): void {
-    if (!this.points.hasSubset) return;
+    if (!this.points.inSteps) return;
     clearTimeout(this.moving);
     this.moving = window.setTimeout(() => {
       this.moving = 0;
@@ -177,18 +190,41 @@ export class Scene {
     this.draw();
   }
 
-  private frame(): void {
+  /** Draw the picture anew, or go on with it from where it was left. */
+  private frame(from = 0): void {
     this.stale = false;
     const part = Math.min(1, (performance.now() - this.glideFrom) / GLIDE);
     const moved = part < 1 ? part * part * (3 - 2 * part) : 1;
-    this.points.draw(this.camera, {
-      by: this.by, theme: this.theme, selecting: this.selecting && this.by !== "draft", moving: this.moving !== 0, moved,
+    const look = {
+      by: this.by, theme: this.theme, selecting: this.selecting && this.by !== "draft", moved,
       pixels: this.canvas.width / this.camera.width,
-    });
+    };
+    const rests = part === 1 && !this.moving;
+    if (!this.points.inSteps) this.points.draw(this.camera, look);
+    this.drawn = this.points.inSteps ? this.steps(look, from, rests) : this.points.total;
     this.frames++;
     this.onframe(this.camera);
-    for (const tell of this.watching.splice(0)) tell();
+    const whole = this.drawn === this.points.total;
+    if (whole || !rests) for (const tell of this.watching.splice(0)) tell();
     if (part < 1) this.draw();
+    else if (!whole && rests) this.ask();
+  }
+
+  /** Draw steps of very many rows; at rest as many as the frame has time for, else as many as it had time for then. */
+  private steps(look: Look, from: number, rests: boolean): number {
+    const { points } = this;
+    const goal = rests ? points.total : Math.min(points.total, this.fits * STEP);
+    const begun = performance.now();
+    let drawn = from;
+    let taken = 0;
+    do {
+      const to = Math.min(goal, drawn + STEP);
+      points.draw(this.camera, look, drawn, to);
+      drawn = to;
+      if (rests) points.finish();
+    } while (++taken && drawn < goal && (!rests || !points.keeps || performance.now() - begun < BUDGET));
+    if (rests) this.fits = Math.max(1, Math.floor((BUDGET * taken) / Math.max(0.1, performance.now() - begun)));
+    return drawn;
   }
 }
 

@@ -1,7 +1,10 @@
 import { functionName } from "../logic/formats";
 import { Latest } from "../logic/latest";
+import { spread } from "../logic/selection";
 import type { ColourBy, Definition, Draft, SourceDetail, Suggested } from "../protocol";
 import type { Studio } from "./studio.svelte";
+
+const MOST_EXEMPLARS = 40;
 
 type Kind = "keywords" | "regex" | "like";
 
@@ -17,6 +20,7 @@ export class FunctionDraft {
   wholeWords = $state(true);
   ignoreCase = $state(true);
   rows = $state.raw<{ row: number; id: string; text: string }[]>([]);
+  of = $state(0); // rows that the exemplars were taken from
   radius = $state(0.3);
   replaces = $state<string | null>(null);
   reply = $state.raw<Draft | null>(null);
@@ -63,7 +67,7 @@ export class FunctionDraft {
   start(kind: Kind, given: Partial<Pick<FunctionDraft, "words" | "label" | "name" | "rows" | "radius">> = {}): void {
     if (!this.open) this.before = this.studio.by === "draft" ? "label" : this.studio.by;
     Object.assign(this, {
-      open: true, kind, name: "", label: null, words: "", pattern: "", column: "", rows: [], replaces: null, reply: null,
+      open: true, kind, name: "", label: null, words: "", pattern: "", column: "", rows: [], of: 0, replaces: null, reply: null,
       wholeWords: true, ignoreCase: true, ...given,
     });
     this.studio.tab = "draft";
@@ -94,8 +98,8 @@ export class FunctionDraft {
   }
 
   /** "More like these": rows become exemplars, with the radius the server suggests. */
-  async moreLike(numbers: number[]): Promise<void> {
-    const some = numbers.slice(0, 40);
+  async moreLike(numbers: ArrayLike<number>): Promise<void> {
+    const some = spread(numbers, MOST_EXEMPLARS);
     const [suggested, ...lines] = await Promise.all([
       this.studio.call("suggest_radius", { rows: some }), ...some.map((row) => this.studio.rowText(row)),
     ]);
@@ -103,6 +107,7 @@ export class FunctionDraft {
     const said = (label: string) => lines.filter((line) => (line?.hand ?? line?.label) === label).length;
     const label = [...this.studio.classes].sort((a, b) => said(b) - said(a))[0]; // what most of them are
     this.start("like", { rows, label: said(label) ? label : null, radius: suggested?.radius ?? 0.3 });
+    this.of = numbers.length;
   }
 
   preview(): void {

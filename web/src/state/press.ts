@@ -65,7 +65,7 @@ const ACTIONS: Record<Action, (studio: Studio) => void> = {
   },
   why: (studio) => (studio.tab = "why"),
   like: (studio) => {
-    const rows = studio.selection ? Array.from(studio.selection) : studio.row !== null ? [studio.row] : [];
+    const rows = studio.selection ?? (studio.row !== null ? [studio.row] : []);
     if (rows.length) void studio.draft.moreLike(rows);
   },
   next: (studio) => {

@@ -22,7 +22,7 @@ export class RowList extends Paged<RowLine, Part<RowLine> & { counts: Counts }> 
     return {
       ...(this.find && { find: this.find }), ...(this.like && { like: this.like.row }),
       filter: this.filter, sort: this.like ? "like" : this.filter === "near" ? "distance" : this.sort,
-      ...(source && { source }), ...(selection && { selection: Array.from(selection) }),
+      ...(source && { source }), ...(selection && { selection: "mine" as const }),
       ...(about && !source && { filter: "all" as const, sort: this.like ? ("like" as const) : this.sort }),
     };
   }

@@ -1,5 +1,6 @@
 import { getContext, setContext } from "svelte";
 import { readPlace, writePlace } from "../logic/link";
+import { asBits } from "../logic/selection";
 import { applyMarks } from "../map/marks";
 import type { Theme } from "../map/palette";
 import { Scene } from "../map/scene";
@@ -13,6 +14,8 @@ import { RadiusTrial } from "./trial.svelte";
 
 export type Tab = "sources" | "rows" | "why" | "source" | "draft" | "label" | "code" | "history";
 type Edit = "radius" | "switch" | "label" | "undo" | "redo";
+const FEW = 1000; // rows of a selection that are told by number
+
 export interface Line { from: number; to: number; vote: string | null }
 
 /** What the page shows and what it knows; every part reads it, edits go through its verbs. */
@@ -143,7 +146,12 @@ export class Studio {
 
   select(rows: Uint32Array | null): void {
     this.selection = rows && rows.length ? rows : null;
-    void this.call("select", { rows: Array.from(this.selection ?? []) });
+    this.tellSelection();
+  }
+
+  private tellSelection(): void {
+    const rows = this.selection ?? new Uint32Array(0);
+    void this.call("select", rows.length > FEW ? { bits: asBits(rows, this.state!.rows.total) } : { rows: Array.from(rows) });
   }
 
   /** A row in words: its text, or its name where it is a picture without one. */
@@ -161,7 +169,7 @@ export class Studio {
   }
 
   attach(canvas: HTMLCanvasElement): Scene {
-    this.scene = new Scene(canvas, this.classes.length);
+    this.scene = new Scene(canvas, this.classes.length, this.state?.rows.total ?? 0);
     this.scene.theme = this.theme;
     if (this.positions) this.scene.place(this.positions);
     if (this.marks) this.show();
@@ -186,6 +194,7 @@ export class Studio {
     const [state, positions] = await Promise.all([this.call("state", {}), this.call("positions", {})]);
     if (!state) return;
     this.state = state;
+    if (this.selection) this.tellSelection(); // a connection that opens again knows nothing of it
     this.version++;
     if (this.linkedAt === state.number) this.linkedAt = null;
     if (positions) this.place(asFloat32(positions.bytes));

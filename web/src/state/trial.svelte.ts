@@ -15,6 +15,7 @@ export class RadiusTrial {
   private request = 0;
   private sender = new Latest<{ source: string; radius: Setting; request: number; begun: number }>(async (ask) => {
     const { begun, ...body } = ask;
+    this.studio.scene?.expectMarks();
     const reply = await this.studio.call("try_radius", body);
     if (this.source !== ask.source) return;
     this.radius = ask.radius;
