@@ -328,7 +328,7 @@ def test_another_label_starts_at_what_it_changes(tmp_path):
 
     agree(in_memory(home), pq.read_table(found.path), within=1e-6)
     kept = {each.name.rsplit("-", 1)[0] for each in (home / ".epoxy" / "shards").iterdir()}
-    assert {"features", "reach", "pupil"} <= kept
+    assert {"features", "nearest-0", "pupil"} <= kept
     assert again.done < len(kept)  # of three shards each
 
 

@@ -79,6 +79,11 @@ class Stage:
             yield next(made) if found is None else found
         tell(len(shards), len(shards))
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was done to every shard before."""
+        return all(_summary(self.kept, each) is not None for each in self.run.shards)
+
     def finish(self) -> Kept:
         """Do it for what it writes, when nothing is to be merged."""
         for _ in self:
