@@ -332,6 +332,25 @@ def test_another_label_starts_at_what_it_changes(tmp_path):
     assert again.done < len(kept)  # of three shards each
 
 
+@pytest.mark.skipif(os.name != "posix", reason="locks are the system's")
+def test_a_second_run_at_once_is_told_to_wait(tmp_path):
+    home, met = project(tmp_path / "project"), []
+
+    class Meets(Serial):
+        def each(self, do, shards, *constants):
+            with pytest.raises(
+                StoreError, match=rf"another run labels .*project in shards now \(process {os.getpid()}"
+            ):
+                label(home, rows_per_shard=30)
+            met.append(do)
+            yield from super().each(do, shards, *constants)
+
+    found = in_shards(home, 20, runner=Meets())
+
+    assert len(met) > 5
+    agree(found, in_shards(home, 20), within=0.0)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 def test_a_killed_driver_resumes(tmp_path):
