@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Found, Space, kernels, nearest, within
+from epoxy.neighbors import Found, Space, kernels, nearest, nearest_both, within
 from epoxy.neighbors.search import Query, search
 
 
@@ -81,6 +81,22 @@ def test_another_split_asks_the_train_split(metric):
     found = nearest(Space(vectors, metric), support, Space(queries, metric))
 
     assert_same(found, naive_nearest(metric, vectors, support, queries))
+
+
+@METRICS
+@pytest.mark.parametrize("votes", [0.0, 0.1, 0.9])
+def test_two_spaces_that_ask_each_other_are_told_what_each_would_be_told_alone(metric, votes):
+    rng = np.random.default_rng(3)
+    drawn = np.round(rng.normal(size=(70, 5)), 1).astype(np.float32)  # some are equal
+    one, two = drawn[:40], drawn[rng.integers(70, size=1100)]
+    support = rng.random((40, 3)) < 0.4, rng.random((1100, 3)) < votes
+    wanted = ~support[0], ~support[1]
+
+    spaces = Space(one, metric), Space(two, metric)
+    here, there = nearest_both(spaces[0], support[0], spaces[1], support[1], wanted=wanted)
+
+    assert_same(here, nearest(spaces[1], support[1], spaces[0], wanted=wanted[0]))
+    assert_same(there, nearest(spaces[0], support[0], spaces[1], wanted=wanted[1]))
 
 
 @METRICS

@@ -328,8 +328,27 @@ def test_another_label_starts_at_what_it_changes(tmp_path):
 
     agree(in_memory(home), pq.read_table(found.path), within=1e-6)
     kept = {each.name.rsplit("-", 1)[0] for each in (home / ".epoxy" / "shards").iterdir()}
-    assert {"features", "reach", "pupil"} <= kept
+    assert {"features", "nearest-0", "pupil"} <= kept
     assert again.done < len(kept)  # of three shards each
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are the system's")
+def test_a_second_run_at_once_is_told_to_wait(tmp_path):
+    home, met = project(tmp_path / "project"), []
+
+    class Meets(Serial):
+        def each(self, do, shards, *constants):
+            with pytest.raises(
+                StoreError, match=rf"another run labels .*project in shards now \(process {os.getpid()}"
+            ):
+                label(home, rows_per_shard=30)
+            met.append(do)
+            yield from super().each(do, shards, *constants)
+
+    found = in_shards(home, 20, runner=Meets())
+
+    assert len(met) > 5
+    agree(found, in_shards(home, 20), within=0.0)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .approximate import NeighbourLists, Recall, Settings, approximate_lists
 from .column import Column
-from .exact import nearest, warm, within
+from .exact import nearest, nearest_both, warm, within
 from .graph import Graph
 from .search import Found
 from .space import Space
@@ -19,6 +19,7 @@ __all__ = [
     "Space",
     "approximate_lists",
     "nearest",
+    "nearest_both",
     "warm",
     "within",
 ]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
-from .search import NONE, Found, Query, search
+from .search import NONE, Found, Query, search, search_both
 from .space import Space
 
 BUDGET = 64 << 20
@@ -52,27 +53,71 @@ def nearest(
     """
     asking = train if onto is None else onto
     train.check_same_dimension(asking)
-    mask = _checked_mask(support, len(train), "support", "train row")
-    asked = None if wanted is None else _checked_mask(wanted, len(asking), "wanted", "asking row")
-    if asked is not None and asked.shape[1] != mask.shape[1]:
-        raise AlignmentError(
-            f"wanted has {asked.shape[1]} columns and support {mask.shape[1]}; "
-            "give both one column per source"
+    question = _Question.of(train, support, asking, wanted)
+    return question.answered(search(train, asking, question.queries, progress))
+
+
+def nearest_both(
+    one: Space, support_one: Any, two: Space, support_two: Any, *, wanted: tuple[Any, Any]
+) -> tuple[Found, Found]:
+    """Each row's nearest supporting row of the other space, for the rows of one and of two.
+
+    `support_one` and `support_two` are as `nearest` takes them, `wanted` those of one and of two. It
+    gives what two searches would, and multiplies two supporting rows once.
+
+    Examples
+    --------
+    >>> one, two = Space([[1.0, 0.0], [0.0, 1.0]]), Space([[1.0, 0.1]])
+    >>> every = [[True], [True]], [[True]]
+    >>> here, there = nearest_both(one, every[0], two, every[1], wanted=every)
+    >>> here.row.ravel().tolist(), there.row.ravel().tolist()
+    ([0, 0], [0])
+    """
+    one.check_same_dimension(two)
+    there = _Question.of(one, support_one, two, wanted[1])
+    here = _Question.of(two, support_two, one, wanted[0])
+    found_there, found_here = search_both(one, two, there.queries, here.queries)
+    return here.answered(found_here), there.answered(found_there)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What the rows of a space ask, as a question of its nodes for every source."""
+
+    asking: Space
+    asked: np.ndarray | None  # (n_asking, n_sources) bool
+    queries: list[Query]
+
+    @classmethod
+    def of(cls, train: Space, support: Any, asking: Space, wanted: Any) -> _Question:
+        mask = _checked_mask(support, len(train), "support", "train row")
+        asked = (
+            None if wanted is None else _checked_mask(wanted, len(asking), "wanted", "asking row")
         )
-    queries = [
-        Query.of(train, column, _asking_nodes(asking, asked, number))
-        for number, column in enumerate(mask.T)
-    ]
-    row = np.full((len(asking), len(queries)), NONE, dtype=np.int32)
-    distance = np.full((len(asking), len(queries)), np.inf)
-    for number, found in enumerate(search(train, asking, queries, progress)):
-        answer = Found.nothing(asking.n_nodes)
-        answer.row[queries[number].asking] = found.row
-        answer.distance[queries[number].asking] = found.distance
-        row[:, number], distance[:, number] = answer.row[asking.node], answer.distance[asking.node]
-    if asked is not None:  # equal rows share a search, but not the wish for an answer
-        row[~asked], distance[~asked] = NONE, np.inf
-    return Found(row, distance)
+        if asked is not None and asked.shape[1] != mask.shape[1]:
+            raise AlignmentError(
+                f"wanted has {asked.shape[1]} columns and support {mask.shape[1]}; "
+                "give both one column per source"
+            )
+        queries = [
+            Query.of(train, column, _asking_nodes(asking, asked, number))
+            for number, column in enumerate(mask.T)
+        ]
+        return cls(asking, asked, queries)
+
+    def answered(self, answers: list[Found]) -> Found:
+        """What was found for nodes, for every row that asks."""
+        shape = len(self.asking), len(self.queries)
+        row, distance = np.full(shape, NONE, dtype=np.int32), np.full(shape, np.inf)
+        for number, found in enumerate(answers):
+            answer = Found.nothing(self.asking.n_nodes)
+            answer.row[self.queries[number].asking] = found.row
+            answer.distance[self.queries[number].asking] = found.distance
+            row[:, number] = answer.row[self.asking.node]
+            distance[:, number] = answer.distance[self.asking.node]
+        if self.asked is not None:  # equal rows share a search, but not the wish for an answer
+            row[~self.asked], distance[~self.asked] = NONE, np.inf
+        return Found(row, distance)
 
 
 def _asking_nodes(asking: Space, asked: np.ndarray | None, source: int) -> np.ndarray:

@@ -3,7 +3,8 @@
 The candidates are the union of all supports and lie along the rows of a tile; each source then
 takes the column-wise maximum over *its* rows of the tile, so the multiplication is done once,
 whatever the number of sources, and the rest costs 0.2 ns per supporting row and asking row. Where
-candidates ask too, a tile of two blocks of them is used twice, turned around the second time. Next
+candidates ask too, of their own space or of one that asks back, a tile of two blocks of them is used
+twice, turned around the second time. Next
 to the best score the second best is kept: where the two are farther apart than rounding can explain,
 the winner is proven and is measured in float64; the few others are searched again and decided there.
 """
@@ -109,81 +110,68 @@ def search(
     train: Space, onto: Space, queries: Sequence[Query], progress: Progress = silent
 ) -> list[Found]:
     """Answer all the queries exactly, ties to the lowest train row."""
-    answers = [Found.nothing(len(query.asking)) for query in queries]
-    live = [at for at, query in enumerate(queries) if len(query.candidates) and len(query.asking)]
-    if live:
-        sweep = _Sweep(train, onto, [queries[at] for at in live])
+    return _swept([(train, onto, queries)], progress)[0]
+
+
+def search_both(
+    one: Space, two: Space, from_one: Sequence[Query], from_two: Sequence[Query]
+) -> tuple[list[Found], list[Found]]:
+    """Answer what nodes of two ask of candidates in one, and the other way round.
+
+    A product of two nodes that are candidates both, each on its side, is used for both questions.
+    """
+    there, here = _swept([(one, two, from_one), (two, one, from_two)], silent)
+    return there, here
+
+
+def _swept(
+    asked: list[tuple[Space, Space, Sequence[Query]]], progress: Progress
+) -> list[list[Found]]:
+    """The answers to the questions of one direction, or of both between two spaces."""
+    answers = [[Found.nothing(len(query.asking)) for query in each[2]] for each in asked]
+    flows, owners = [], []
+    for (train, onto, queries), mine in zip(asked, answers):
+        live = [at for at, each in enumerate(queries) if len(each.candidates) and len(each.asking)]
+        if live:
+            flows.append(_Flow(train, onto, [queries[at] for at in live]))
+            owners.append((mine, live))
+    if flows:
+        sweep = _Sweep(flows)
         threads = 1 if sweep.multiplications < SMALL else n_threads()
         Work(sweep.tasks).run(sweep.worker, threads=threads, progress=progress)
-        found = decide(sweep.found, sweep.asking, (train, onto), sweep.queries, threads, settle)
-        for at, answer in zip(live, found, strict=True):
-            answers[at] = answer
+        for number, (flow, (mine, live)) in enumerate(zip(flows, owners)):
+            spaces = flow.train, flow.onto
+            best = sweep.found(number)
+            found = decide(best, flow.asking, spaces, flow.queries, threads, settle)
+            for at, answer in zip(live, found, strict=True):
+                mine[at] = answer
     return answers
 
 
-class _Sweep:
-    """All candidates against all asking nodes; threads keep their own best, merged at the end."""
+class _Flow:
+    """The candidates of one space on their way to the asking nodes of another, or of the same."""
 
     def __init__(self, train: Space, onto: Space, queries: list[Query]) -> None:
         self.train, self.onto, self.queries = train, onto, queries
         self.candidates = _union([query.candidates for query in queries], train.n_nodes)
-        asking = _union([query.asking for query in queries], onto.n_nodes)
+        self.asking = _union([query.asking for query in queries], onto.n_nodes)
         self.places = [np.searchsorted(self.candidates, query.candidates) for query in queries]
         self.right = _take(train.right, self.candidates)
         self.left = self.right if train.left is train.right else _take(train.left, self.candidates)
-        both = np.isin(self.candidates, asking, assume_unique=True) if onto is train else False
-        self.mirrors = bool(np.mean(both) > 0.5)
-        if self.mirrors:  # candidates first, in their order, so that a tile serves both its sides
-            others = np.setdiff1d(asking, self.candidates, assume_unique=True)
-            asking = np.concatenate([self.candidates, others])
-        self.asking = asking
         count = len(self.candidates)
         self.parts = [slice(a, min(a + TILE, count)) for a in range(0, count, TILE)]
-        self.tasks = self._tasks()
-        self._found: list[Top2] = []
 
-    def _tasks(self) -> list[int | slice]:
-        """Strips of the half matrix by number, the longest first, then blocks of other nodes."""
-        shift = len(self.candidates) if self.mirrors else 0
-        rest = blocks(len(self.asking) - shift, TILE)
-        moved = [slice(each.start + shift, each.stop + shift) for each in rest]
-        return [*(range(len(self.parts)) if self.mirrors else ()), *moved]
+    def ask_first(self, nodes: np.ndarray) -> None:
+        """Let these nodes be the first that ask, in their order."""
+        others = np.setdiff1d(self.asking, nodes, assume_unique=True)
+        self.asking = np.concatenate([nodes, others])
 
     @property
     def multiplications(self) -> float:
-        """How much work it is."""
+        """How much work it is, if no product is used twice."""
         return float(len(self.asking) * len(self.candidates) * self.train.left.shape[1])
 
-    @property
-    def found(self) -> Top2:
-        """The best over all threads."""
-        for other in self._found[1:]:
-            self._found[0].merge(other)
-        del self._found[1:]
-        return self._found[0]
-
-    def worker(self) -> Callable[[int | slice], None]:
-        """One thread's way to do a task."""
-        mine = Top2.none((len(self.places), len(self.asking)))
-        self._found.append(mine)
-        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
-
-        def sweep(task: int | slice) -> None:
-            if isinstance(task, slice):
-                asking = _take(self.onto.left, self.asking[task])
-                for part in self.parts:
-                    self._offer(multiply(self.right[part], asking, buffers[0]), part, mine, task)
-                return
-            rows = self.parts[task]
-            for columns in self.parts[task:]:
-                tile = multiply(self.right[rows], self.left[columns], buffers[0])
-                self._offer(tile, rows, mine, columns)
-                if columns is not rows:
-                    self._offer(turned(tile, buffers[1]), columns, mine, rows)
-
-        return sweep
-
-    def _offer(self, tile: np.ndarray, part: slice, mine: Top2, block: slice) -> None:
+    def offer(self, tile: np.ndarray, part: slice, mine: Top2, block: slice) -> None:
         """Let every source take the best of its own rows of the tile."""
         for number, places in enumerate(self.places):
             first, last = np.searchsorted(places, [part.start, part.stop])
@@ -191,6 +179,85 @@ class _Sweep:
                 names = np.arange(first, last, dtype=np.int32)
                 chosen = places[first:last] - part.start
                 kernels.best_two(tile, chosen, names, *mine.of(number, block))
+
+
+class _Sweep:
+    """All candidates against all asking nodes; threads keep their own best, merged at the end.
+
+    Where most candidates of one flow ask in the flow that comes back (in a search of a space in itself
+    that is the same flow), they are the first to ask there, and a tile of two blocks of candidates
+    serves both its sides.
+    """
+
+    def __init__(self, flows: list[_Flow]) -> None:
+        self.flows = flows
+        there, back = flows[0], flows[-1]
+        turns = there is not back or there.onto is there.train
+        self.mirrors = turns and _mostly(there.candidates, back) and _mostly(back.candidates, there)
+        if self.mirrors:
+            there.ask_first(back.candidates)
+            if back is not there:
+                back.ask_first(there.candidates)
+        self._found: list[list[Top2]] = []
+
+    @property
+    def tasks(self) -> list[tuple[int, int | slice]]:
+        """Strips of the matrix of candidates by number, the longest first, then blocks of other nodes."""
+        made: list[tuple[int, int | slice]] = []
+        if self.mirrors:
+            made += [(0, number) for number in range(len(self.flows[0].parts))]
+        for number, flow in enumerate(self.flows):
+            other = self.flows[len(self.flows) - 1 - number]
+            shift = len(other.candidates) if self.mirrors else 0
+            for each in blocks(len(flow.asking) - shift, TILE):
+                made.append((number, slice(each.start + shift, each.stop + shift)))
+        return made
+
+    @property
+    def multiplications(self) -> float:
+        """How much work it is."""
+        return sum(each.multiplications for each in self.flows)
+
+    def found(self, number: int) -> Top2:
+        """The best of one flow over all threads."""
+        first, *others = [each[number] for each in self._found]
+        for other in others:
+            first.merge(other)
+        return first
+
+    def worker(self) -> Callable[[tuple[int, int | slice]], None]:
+        """One thread's way to do a task."""
+        mine = [Top2.none((len(each.places), len(each.asking))) for each in self.flows]
+        self._found.append(mine)
+        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
+
+        def sweep(task: tuple[int, int | slice]) -> None:
+            number, what = task
+            if isinstance(what, slice):
+                flow = self.flows[number]
+                asking = _take(flow.onto.left, flow.asking[what])
+                for part in flow.parts:
+                    tile = multiply(flow.right[part], asking, buffers[0])
+                    flow.offer(tile, part, mine[number], what)
+            else:
+                self._strip(what, mine, buffers)
+
+        return sweep
+
+    def _strip(self, number: int, mine: list[Top2], buffers: np.ndarray) -> None:
+        """A block of candidates against those of the flow that comes back, both ways."""
+        there, back = self.flows[0], self.flows[-1]
+        rows = there.parts[number]
+        for columns in back.parts[number if back is there else 0 :]:
+            tile = multiply(there.right[rows], back.left[columns], buffers[0])
+            there.offer(tile, rows, mine[0], columns)
+            if back is not there or columns is not rows:
+                back.offer(turned(tile, buffers[1]), columns, mine[-1], rows)
+
+
+def _mostly(candidates: np.ndarray, back: _Flow) -> bool:
+    """Whether more than half of the candidates ask in the flow that comes back."""
+    return bool(np.isin(candidates, back.asking, assume_unique=True).mean() > 0.5)
 
 
 Settle = Callable[[Space, Space, Query], Found]

@@ -16,6 +16,7 @@ from ..fusion.engine import FusionEngine
 from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
 from ..session.export import label_columns
+from ..session.project import Project
 from ..session.view import noted_off
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
@@ -24,6 +25,7 @@ from .new_rows import label_rows
 from .opening import World, open_world
 from .paper import Concluded, Made, loans_of
 from .parts import table_of
+from .run import alone
 from .runner import Runner, Serial, Summary
 from .shard import Kept, Shard, cannot_write
 
@@ -90,24 +92,26 @@ def label(
         Where the labels are written; labels/labels.parquet of the project, and labels/NAME.parquet
         for a file NAME of new rows.
     """
-    world = open_world(
-        folder,
-        memory=memory,
-        model=model,
-        runner=Serial() if runner is None else runner,
-        most=rows_per_shard,
-        report=progress,
-    )
-    try:
-        found = conclude(world)
-        if new is None:
-            return _labelled(world, found, None if to is None else Path(to))
-        given = None if vectors is None else Path(vectors)
-        target = world.project.labels / f"{Path(new).stem}.parquet" if to is None else Path(to)
-        path, rows = label_rows(world, found, Path(new), given, target)
-        return replace(_told(world, found, path), rows=rows)
-    finally:
-        voting.close()
+    project = Project.read(folder)
+    with alone(project.cache):
+        try:
+            world = open_world(
+                project,
+                memory=memory,
+                model=model,
+                runner=Serial() if runner is None else runner,
+                most=rows_per_shard,
+                report=progress,
+            )
+            found = conclude(world)
+            if new is None:
+                return _labelled(world, found, None if to is None else Path(to))
+            given = None if vectors is None else Path(vectors)
+            target = project.labels / f"{Path(new).stem}.parquet" if to is None else Path(to)
+            path, rows = label_rows(world, found, Path(new), given, target)
+            return replace(_told(world, found, path), rows=rows)
+        finally:
+            voting.close()
 
 
 def conclude(world: World) -> Concluded:

@@ -1,13 +1,18 @@
 """Reach over shards: the nearest supporting row of every source, which is a minimum over shards.
 
-Every shard asks all shards' supporting rows. Where memory has room for them beside a shard, a worker
-reads them once and holds them: they are broadcast by the file system. Where it has not, it reads one
-shard of them at a time, again for every shard that asks. Each search is the exact one, and of two answers
-the nearer is taken, of equals the lower row: what a search over all rows at once would give, bit for bit.
+Two shards meet once: of the rows of each the nearest in the other are found together, because most of
+the products are the same. A shard meets itself and the half of all shards that follows it, around the
+circle, and keeps what it learns for its own rows and for theirs; afterwards each shard takes the nearest
+of what was found for it, of equals the lowest row. Each search is the exact one, so this is what a
+search over all rows at once would give, bit for bit.
+
+A shard's vectors are read for every shard it meets, or once where a worker has room for them: they are
+broadcast by the file system.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +28,9 @@ from .runner import Summary
 from .shard import Kept, Shard
 from .vectors import ShardVectors
 
+AT_ONCE = 8
+"""Shards that each meets before answers are merged: what waits on the disk until then is bounded."""
+
 
 @dataclass(frozen=True)
 class Lending:
@@ -34,61 +42,83 @@ class Lending:
     columns: np.ndarray  # which of the kept votes
     lends: np.ndarray  # (n_columns,) bool: it votes on some train rows and not on all
     metric: str
-    supports: Supports
+    held: Held
 
-    def support(self, shard: Shard) -> Support:
-        """The rows of a shard that lend; only those with a direction can be near somebody."""
-        votes = self.votes.load(shard, "votes")[self.columns]
-        backing = np.flatnonzero(((votes != ABSTAIN) & self.lends[:, None]).any(axis=0))
-        if not len(backing):
-            return Support(backing, votes[:, backing], None)
-        vectors = self.vectors.of(shard)[backing]
-        some = with_direction(vectors, self.metric)
-        backing, vectors = backing[some], vectors[some]
-        space = neighbors.Space(vectors, self.metric) if len(backing) else None
-        return Support(backing, votes[:, backing], space)
+    def own(self, shard: Shard) -> np.ndarray:
+        """Votes of a shard's train rows; (n_sources, n_rows)."""
+        return np.asarray(self.votes.load(shard, "votes")[self.columns])
+
+    def side(self, shard: Shard) -> Side:
+        """A shard's train rows, ready to lend and to ask."""
+        return Side.of(self.vectors.of(shard), self.own(shard), self.lends, self.metric)
+
+    def lenders(self, shard: Shard) -> tuple[np.ndarray, Side]:
+        """Of a shard's train rows those that lend, by their places."""
+        own = self.own(shard)
+        some = np.flatnonzero(((own != ABSTAIN) & self.lends[:, None]).any(axis=0))
+        vectors = self.vectors.of(shard) if len(some) else np.empty((0, self.vectors.dimension))
+        return some, Side.of(vectors[some], own[:, some], self.lends, self.metric)
 
 
 @dataclass(frozen=True, eq=False)
-class Support:
-    """Rows of one shard that lend, ready to be searched."""
+class Side:
+    """Rows that lend and ask; only those with a direction can be near somebody."""
 
-    rows: np.ndarray  # places among the shard's train rows
-    votes: np.ndarray  # (n_sources, n_rows)
-    space: neighbors.Space | None
+    own: np.ndarray  # (n_sources, n_rows) votes of all rows
+    places: np.ndarray  # the rows that have a direction
+    support: np.ndarray  # (n_places, n_sources) bool: they lend
+    wanted: np.ndarray  # (n_places, n_sources) bool: they ask
+    space: neighbors.Space | None  # of the places; None where there are none
+
+    @classmethod
+    def of(cls, vectors: np.ndarray, own: np.ndarray, lends: np.ndarray, metric: str) -> Side:
+        """From the vectors of rows, their votes, and which sources lend."""
+        places = with_direction(vectors, metric)
+        votes = own[:, places].T != ABSTAIN
+        some = vectors if len(places) == len(vectors) else vectors[places]
+        space = neighbors.Space(some, metric) if len(places) else None
+        return cls(own, places, votes & lends, ~votes & lends, space)
 
     @property
     def n_bytes(self) -> int:
         """What it holds; a space holds vectors twice, as they are and at length one."""
         space = 0 if self.space is None else 2 * self.space.vectors.nbytes + 16 * len(self.space)
-        return self.rows.nbytes + self.votes.nbytes + space
+        return self.own.nbytes + self.places.nbytes + 2 * self.support.nbytes + space
 
 
-class Supports:
-    """What a worker holds of the rows that lend, as much as fits; it is as old as the stage.
+class Held:
+    """What a worker holds of shards' rows, as much as fits; it is as old as the stage.
 
     The same to a stage's digest, however much fits, and it travels empty.
     """
 
     def __init__(self, most: int) -> None:
         self.most, self._bytes = most, 0
-        self._held: dict[int, Support] = {}
+        self._sides: dict[int, Side] = {}
 
     def __reduce__(self) -> Any:
-        return Supports, (self.most,)
+        return Held, (self.most,)
 
     def __repr__(self) -> str:
-        return "Supports()"
+        return "Held()"
 
-    def of(self, lending: Lending, shard: Shard) -> Support:
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self._sides.clear()
+        self._bytes = 0
+
+    def of(self, lending: Lending, shard: Shard) -> Side:
         """Held, or read."""
-        found = self._held.get(shard.number)
+        found = self._sides.get(shard.number)
         if found is None:
-            found = lending.support(shard)
+            found = lending.side(shard)
             if self._bytes + found.n_bytes <= self.most:
-                self._held[shard.number] = found
+                self._sides[shard.number] = found
                 self._bytes += found.n_bytes
         return found
+
+
+NAMES = ("lender", "distance", "vote")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,31 +134,114 @@ class Answers:
         """Nobody lends; what would be lent is then the row's own vote."""
         return cls(np.full(own.shape, NOBODY, np.int32), np.full(own.shape, np.inf), own.copy())
 
-    def nearer(
-        self, at: int, rows: np.ndarray, found: Found, start: np.ndarray, vote: np.ndarray
-    ) -> None:
-        """Take what is nearer for some rows of source `at`; later shards hold higher rows."""
-        close = found.distance < self.distance[at, rows]
-        mine, who = rows[close], found.row[close]
-        self.distance[at, mine] = found.distance[close]
-        self.lender[at, mine] = start[who]
-        self.vote[at, mine] = vote[who]
+    @classmethod
+    def of(cls, found: Found, asking: Side, start: np.ndarray, votes: np.ndarray) -> Answers:
+        """What was found for the places of a side, of lenders by their rows and votes."""
+        made = cls.none(asking.own)
+        for at, (row, distance) in enumerate(zip(found.row.T, found.distance.T)):
+            near = row >= 0
+            mine, who = asking.places[near], row[near]
+            made.distance[at, mine] = distance[near]
+            made.lender[at, mine], made.vote[at, mine] = start[who], votes[at, who]
+        return made
+
+    def nearer(self, other: Answers) -> None:
+        """Take what another knows better: who is nearer, and of equals the lower row."""
+        near = other.distance < self.distance
+        near |= (other.distance == self.distance) & (other.lender < self.lender)
+        for name in NAMES:
+            getattr(self, name)[near] = getattr(other, name)[near]
+
+    def keep(self, kept: Kept, shard: Shard, about: str = "") -> None:
+        """Write them down, those about another shard under its name."""
+        kept.save(shard, **{f"{name}{about}": getattr(self, name) for name in NAMES})
+
+    @classmethod
+    def kept(cls, kept: Kept, shard: Shard, about: str = "") -> Answers:
+        """Read them back."""
+        return cls(*(kept.load(shard, f"{name}{about}") for name in NAMES))
+
+
+def met_by(shard: Shard, count: int) -> list[tuple[int, int]]:
+    """Whom a shard meets, as (how far along the circle, who): every two of `count` shards once."""
+    half = [(far, (shard.number + far) % count) for far in range(1, count // 2 + 1)]
+    if count % 2 == 0 and shard.number >= count // 2:
+        half.pop()  # across the circle: the other one meets this
+    return half
 
 
 def lend(run: Run, lending: Lending) -> Kept:
     """Who lends to every train row; kept shard by shard as `lender`, `distance` and `vote`."""
-    return run.stage("reach", lend_shard, lending).finish()
+    found: Kept | None = None
+    for number, first in enumerate(range(1, max(2, len(run.shards) // 2 + 1), AT_ONCE)):
+        steps = (first, first + AT_ONCE)
+        meeting = run.stage(f"reach-{number}", meet_shards, lending, steps)
+        merging = run.stage(f"nearest-{number}", merge_shard, lending, meeting.kept, found, steps)
+        if not merging.is_finished:
+            meeting.finish()
+            merging.finish()
+        shutil.rmtree(meeting.kept.folder, ignore_errors=True)
+        found = merging.kept
+    lending.held.release()
+    assert found is not None
+    return found
 
 
-def lend_shard(shard: Shard, kept: Kept, lending: Lending) -> Summary:
-    """The nearest supporting rows of all shards, for the train rows of one."""
-    own = lending.votes.load(shard, "votes")[lending.columns]
+def meet_shards(shard: Shard, kept: Kept, lending: Lending, steps: tuple[int, int]) -> Summary:
+    """The nearest of some shards' rows for the train rows of one, and the other way round.
+
+    In the first steps a shard meets itself too.
+    """
+    own = lending.own(shard)
     found = Answers.none(own)
     if lending.lends.any():
-        asking = _Asking(lending.vectors.of(shard), own, lending)
-        for other in lending.shards:
-            asking.ask(other, found)
-    kept.save(shard, lender=found.lender, distance=found.distance, vote=found.vote)
+        here = lending.held.of(lending, shard)
+        if steps[0] == 1 and here.space is not None:
+            near = neighbors.nearest(here.space, here.support, wanted=here.wanted)
+            found.nearer(_answers(near, here, here, shard))
+        for far, number in met_by(shard, len(lending.shards)):
+            if far in range(*steps):
+                other = lending.shards[number]
+                mine, theirs = _met((shard, here), (other, lending.held.of(lending, other)))
+                found.nearer(mine)
+                theirs.keep(kept, shard, f"-{number}")
+    found.keep(kept, shard)
+    return {"n_rows": np.array(shard.n_train)}
+
+
+def _met(one: tuple[Shard, Side], two: tuple[Shard, Side]) -> tuple[Answers, Answers]:
+    """What the rows of two shards lend each other."""
+    (first, here), (second, there) = one, two
+    if here.space is None or there.space is None:
+        return Answers.none(here.own), Answers.none(there.own)
+    wanted = here.wanted, there.wanted
+    mine, theirs = neighbors.nearest_both(
+        here.space, here.support, there.space, there.support, wanted=wanted
+    )
+    return _answers(mine, here, there, second), _answers(theirs, there, here, first)
+
+
+def _answers(found: Found, asking: Side, lenders: Side, shard: Shard) -> Answers:
+    return Answers.of(found, asking, shard.train + lenders.places, lenders.own[:, lenders.places])
+
+
+def merge_shard(
+    shard: Shard,
+    kept: Kept,
+    lending: Lending,
+    meeting: Kept,
+    before: Kept | None,
+    steps: tuple[int, int],
+) -> Summary:
+    """The nearest of all that was found for the train rows of a shard."""
+    found = Answers.kept(meeting, shard)
+    if before is not None:
+        found.nearer(Answers.kept(before, shard))
+    for other in lending.shards if lending.lends.any() else ():
+        met = met_by(other, len(lending.shards))
+        if any(far in range(*steps) and number == shard.number for far, number in met):
+            found.nearer(Answers.kept(meeting, other, f"-{shard.number}"))
+    found.keep(kept, shard)
     return {"n_rows": np.array(shard.n_train)}
 
 
@@ -140,9 +253,7 @@ def lend_to_few(
     if not lending.lends.any() or not own.shape[1]:
         return found
     for each in run.stage(name, lend_out, lending, vectors, own):
-        near = each["distance"] < found.distance
-        found.distance[near] = each["distance"][near]
-        found.lender[near], found.vote[near] = each["lender"][near], each["vote"][near]
+        found.nearer(Answers(each["lender"], each["distance"], each["vote"]))
     return found
 
 
@@ -151,33 +262,13 @@ def lend_out(
 ) -> Summary:
     """What one shard's rows would lend to rows from elsewhere."""
     found = Answers.none(own)
-    _Asking(vectors, own, lending).ask(shard, found)
-    return {"lender": found.lender, "distance": found.distance, "vote": found.vote}
-
-
-class _Asking:
-    """Rows that ask, prepared once for all shards."""
-
-    def __init__(self, vectors: np.ndarray, own: np.ndarray, lending: Lending) -> None:
-        self.lending, self.own = lending, own
-        self.places = with_direction(vectors, lending.metric)
-        self.space = None
-        if len(self.places):
-            some = vectors if len(self.places) == len(vectors) else vectors[self.places]
-            self.space = neighbors.Space(some, lending.metric)
-
-    def ask(self, other: Shard, found: Answers) -> None:
-        """Look whether rows of another shard are nearer than what is known."""
-        lending = self.lending
-        there = lending.supports.of(lending, other)
-        if self.space is None or there.space is None:
-            return
-        support = ((there.votes != ABSTAIN) & lending.lends[:, None]).T
-        wanted = (self.own[:, self.places] == ABSTAIN) & lending.lends[:, None]
-        near = neighbors.nearest(there.space, support, self.space, wanted=wanted.T)
-        for at, votes in enumerate(there.votes):
-            answer = Found(near.row[:, at], near.distance[:, at])
-            found.nearer(at, self.places, answer, other.train + there.rows, votes)
+    asking = Side.of(vectors, own, lending.lends, lending.metric)
+    some, lenders = lending.lenders(shard)
+    if asking.space is not None and lenders.space is not None:
+        near = neighbors.nearest(lenders.space, lenders.support, asking.space, wanted=asking.wanted)
+        start = shard.train + some[lenders.places]
+        found.nearer(Answers.of(near, asking, start, lenders.own[:, lenders.places]))
+    return {name: getattr(found, name) for name in NAMES}
 
 
 def with_direction(vectors: np.ndarray, metric: str) -> np.ndarray:

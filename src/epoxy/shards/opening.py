@@ -93,7 +93,7 @@ def _loans(old: Loans, found: Any, number: int) -> Loans:
 
 
 def open_world(
-    folder: str | Path,
+    project: Project,
     *,
     memory: str | int | None,
     model: Any,
@@ -102,7 +102,6 @@ def open_world(
     report: Callable[[str], Progress] = lambda what: silent,
 ) -> World:
     """Read, vote and embed in shards that fit into memory, and take up what was decided."""
-    project = Project.read(folder)
     engine = engine_of(project.make_model() if model is None else model)
     _check(project)
     parts = parts_of(project.rows, "check the path under [rows]")

@@ -22,7 +22,7 @@ from ..votes import ABSTAIN, Votes
 from ..weighting import Nearest
 from .budget import FIXED
 from .labelled_rows import pick_answers
-from .lending import Lending, Supports, lend, lend_to_few, lends, typical_distance
+from .lending import Held, Lending, lend, lend_to_few, lends, typical_distance
 from .listing import are_asked, lend_by_lists
 from .opening import World
 from .runner import Summary
@@ -161,7 +161,7 @@ def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kep
         columns,
         lends(counts[at], world.n_train),
         world.engine.metric,
-        Supports(world.run.spare),
+        Held(world.run.spare),
     )
     if are_asked(world.project.neighbours, world.n_train):
         how, room = world.project.neighbours, world.memory - FIXED

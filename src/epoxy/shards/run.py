@@ -8,8 +8,12 @@ another setting gives another name, and whatever has the right name is right and
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +21,48 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..errors import StoreError
 from ..neighbors import store
 from ..progress import Progress, silent
 from .runner import Do, Runner, Summary
 from .shard import Kept, Shard, cannot_write
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover — Windows has no such locks: there nobody is kept out
+    fcntl = None  # type: ignore[assignment]
+
 SUMMARY = "summary.npz"
 """The file that says of a shard that a stage is finished with it."""
+LOCK = "shards.lock"
+
+
+@contextmanager
+def alone(cache: Path) -> Iterator[None]:
+    """Be the only run of a project: stages of other inputs are forgotten while one goes on.
+
+    The lock is the system's, so it ends with the process, however that ends.
+    """
+    place = cache / LOCK
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file = place.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(place, error) from error
+    with file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise StoreError(
+                    f"another run labels {cache.parent} in shards now ({file.read().strip()}); wait "
+                    "until it is done, or end it and run again: what is finished is not done again"
+                ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}, since {time.strftime('%H:%M')}\n")
+        file.flush()
+        yield
 
 
 @dataclass
@@ -78,6 +117,11 @@ class Stage:
             found = None if shard.number in numbers else _summary(self.kept, shard)
             yield next(made) if found is None else found
         tell(len(shards), len(shards))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was done to every shard before."""
+        return all(_summary(self.kept, each) is not None for each in self.run.shards)
 
     def finish(self) -> Kept:
         """Do it for what it writes, when nothing is to be merged."""
