@@ -118,8 +118,9 @@ def _measured(
     model = Fusion(scoring=task.scoring.name, positive=task.positive)
     session = Session(task.train, pool, model, graph=False)
     found = []
+    by_hand: dict[tuple[int, ...], dict[str, Any]] = {}
     for case in _cases(dev, seeds):
-        ours = _fused(session, task, judge, case)
+        ours = _fused(session, task, judge, case, by_hand)
         known = earlier.get(_key(ours))
         score = _classified(task, judge, case) if known is None else known
         found.append(ours | {"classifier": score})
@@ -154,13 +155,22 @@ def simulated(truth: np.ndarray, right: float, n_classes: int, seed: int) -> np.
     return np.where(draw.random(len(truth)) < rates[truth], truth, wrong)
 
 
-def _fused(session: Session, task: Task, judge: Judge, case: Case) -> dict[str, Any]:
-    """Fusion taught by hand labels, and by these and the answers."""
+def _fused(
+    session: Session,
+    task: Task,
+    judge: Judge,
+    case: Case,
+    by_hand: dict[tuple[int, ...], dict[str, Any]],
+) -> dict[str, Any]:
+    """Fusion taught by hand labels, which is kept for other answers, and by these and the answers."""
     dev = task.dev
     assert dev is not None
     own = [_label(task, int(row), int(dev.truth[row]), None) for row in case.hand]
     said = [_label(task, int(row), int(each), BY) for row, each in zip(case.asked, case.said)]
-    without = _taught(session, task, judge, own)
+    hand = tuple(case.hand.tolist())
+    if hand not in by_hand:
+        by_hand[hand] = _taught(session, task, judge, own)
+    without = by_hand[hand]
     taught = _taught(session, task, judge, [*own, *said])
     both = np.isin(case.asked, case.hand)
     agreed = interval(int((case.said == dev.truth[case.asked])[both].sum()), int(both.sum()))

@@ -212,6 +212,7 @@ def _draw(found: list[Row], arms: list[str], path: str) -> None:
         axis.set_xticks([10, 50, 200], ["10", "50", "200"])
         axis.minorticks_off()
         axis.set_title(name, fontsize=9)
+        axis.tick_params(labelsize=8)
         axis.grid(alpha=0.3)
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.supxlabel("hand labels", fontsize=9)
