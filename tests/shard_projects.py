@@ -68,7 +68,7 @@ def drawn(
 
 def agree(one: Any, two: Any, *, within: float) -> None:
     """Two tables of labels: the same rows, labels and provenance, probabilities up to `within`."""
-    assert one.column_names == two.column_names
+    assert one.schema.remove_metadata() == two.schema.remove_metadata()
     for name in one.column_names:
         first, second = one.column(name).to_pylist(), two.column(name).to_pylist()
         if name == "probability" or name.startswith("p_"):

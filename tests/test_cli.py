@@ -681,6 +681,25 @@ def test_watching_sees_edits_of_every_kind(project):
     assert "song" not in session.sources
 
 
+def test_watching_says_that_a_broken_file_was_mended(project):
+    session = epoxy.Session.open(project)
+    heard: list[str] = []
+    (project / "lfs.py").write_text(LFS + "\nmoney =")
+    with pytest.raises(epoxy.errors.CodeError, match=r"lfs\.py"):
+        refresh(session, heard.append)
+    refresh(session, heard.append)  # still broken: nothing is said of it being mended
+    assert heard == ["  nothing changed"]
+
+    (project / "lfs.py").write_text(LFS)
+    heard.clear()
+    refresh(session, heard.append)
+
+    assert heard == ["  lfs.py runs again", "  nothing changed"]
+    heard.clear()
+    refresh(session, heard.append)
+    assert heard == ["  nothing changed"]
+
+
 def test_a_save_is_told_as_often_as_it_is_not_taken_up():
     answers = iter([False, True, True, False, True])
     slept = []
@@ -701,7 +720,7 @@ def test_watch_runs_in_a_terminal_and_ends_with_ctrl_c(project):
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    lines = [process.stdout.readline() for _ in range(3)]
+    lines = [process.stdout.readline() for _ in range(4)]
     (project / "lfs.py").write_text(LFS.replace('"song"', '"song", "oh"', 1))
     lines.append(process.stdout.readline())
     time.sleep(0.3)
@@ -711,7 +730,8 @@ def test_watch_runs_in_a_terminal_and_ends_with_ctrl_c(project):
     assert (process.returncode, errors.count("Traceback")) == (130, 0), (lines, errors)
     assert "voting, embedding, finding neighbours" in lines[0]
     assert "watching" in lines[1]
-    assert "votes of song" in lines[3]
+    assert "how the labelled rows were chosen is not known" in lines[2]
+    assert "votes of song" in lines[4]
     assert "Traceback" not in errors
 
 

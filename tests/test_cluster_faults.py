@@ -262,7 +262,7 @@ def test_the_command_labels_on_a_scheduler_and_tells_the_dashboard(
 
     said = capfd.readouterr()
     assert code == 0, said.err
-    assert "labelled 600 rows with epoxy" in said.out
+    assert "labelled 600 rows with Epoxy" in said.out
     assert "1 workers, dashboard: http://" in said.err
 
 

@@ -614,6 +614,34 @@ def test_without_vectors_only_votes_speak(train: Split, dev: Split, test: Split)
     assert "no vectors" in str(model.report(bare[2]))
 
 
+def test_a_model_of_vectors_refuses_rows_without_them(
+    train: Split, dev: Split, test: Split
+) -> None:
+    bare = Split(test.votes)
+    model = Fusion().fit(train, dev)
+    of_votes = Fusion().fit(Split(train.votes), Split(dev.votes, y=dev.y))
+
+    for ask in (model.predict_proba, model.predict, model.report, model.extend, model.evidence):
+        with pytest.raises(
+            VectorError, match=r"fitted with vectors, and this split has none; embed"
+        ):
+            ask(bare)
+    with pytest.raises(VectorError, match="fitted with vectors"):
+        model.explain(bare, 0)
+    # a model that never saw any does not read them
+    np.testing.assert_array_equal(of_votes.predict_proba(test), of_votes.predict_proba(bare))
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_vectors_of_train_or_dev_alone_are_refused(train: Split, dev: Split, without: int) -> None:
+    given = [train, dev]
+    given[without] = Split(given[without].votes, y=given[without].y)
+
+    for made in (lambda: Fusion().fit(*given), lambda: epoxy.Session(*given, epoxy.Epoxy())):
+        with pytest.raises(VectorError, match=r"other has none.*; embed the rows of both"):
+            made()
+
+
 def test_rows_nobody_knows_have_the_prior(train: Split) -> None:
     nobody = Split(Votes([[-1] * 6, [1] + [-1] * 5], classes=CLASSES))
 

@@ -20,7 +20,6 @@ import pytest
 
 import epoxy
 from epoxy.cli.demo import write_project
-from epoxy.cli.project import shown
 from epoxy.session.export import label_table
 from epoxy.session.making import new_project
 
@@ -203,7 +202,10 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     said = json.loads((tmp_path / "report.json").read_text())
     assert said["summary"].get("scores", {}) == session["scores"]
     line = watched(folder)
-    assert line.endswith(f"dev {shown(session['scores'])}") or not session["scores"]
+    scored = [
+        f"{n} {session['scores'][n]:.3f}" for n in ("accuracy", "f1") if n in session["scores"]
+    ]
+    assert line.endswith(f"held-out {', '.join(scored)}") or not scored
     for name in (table["id"][3], table["id"][-1]):
         found = run(
             "-m", "epoxy", "explain", str(folder), name, "--json", str(tmp_path / "why.json")

@@ -330,8 +330,8 @@ def test_a_change_names_the_rows_where_its_two_scores_are_of_different_ones(sess
     labelled = str(session.label(4, "c1"))
     chosen = str(session.label(5, "c1", chosen="least sure"))
 
-    assert re.search(r"dev accuracy 0\.\d+ on 60 rows → 0\.\d+ on 61 rows", labelled)
-    assert re.search(r"dev accuracy 0\.\d+ → 0\.\d+, ", chosen)
+    assert re.search(r"held-out accuracy 0\.\d+ on 60 rows → 0\.\d+ on 61 rows", labelled)
+    assert re.search(r"held-out accuracy 0\.\d+ → 0\.\d+, ", chosen)
 
 
 def test_sources_switched_off_are_named_among_the_notes(session):
@@ -449,6 +449,31 @@ def test_comparison_scores_every_model_on_the_same_rows(session):
     assert beside["epoxy"] == session.scores
     counts = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
     assert beside["majority"]["accuracy"] == (counts.argmax(axis=1) == DEV.y).mean()
+
+
+def test_a_comparison_is_a_mapping_that_prints_as_a_table(session):
+    beside = session.comparison()
+
+    assert dict(beside) == {"majority": beside["majority"], "epoxy": session.scores}
+    head, _, *rows, why = str(beside).splitlines()
+    assert head.split() == [
+        "model",
+        "rows",
+        "accuracy",
+        "f1",
+        "log",
+        "loss",
+        "calibration",
+        "error",
+    ]
+    for (name, scored), row in zip(beside.items(), rows, strict=True):
+        shown = [name, "60", *(f"{scored[each]:.3g}" for each in ("accuracy", "f1", "log_loss"))]
+        assert row.split()[:5] == shown
+    assert why == f"({session.scores.why})"
+    assert beside._repr_html_().count("<tr>") == 3
+    assert str(epoxy.Session(TRAIN, model=epoxy.Epoxy()).comparison()).startswith(
+        "no scores: no row is labelled"
+    )
 
 
 def test_votes_may_be_given_as_names(session):

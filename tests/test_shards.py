@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -168,12 +169,62 @@ def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, cap
     epoxy.Session.open(home, graph=False).switch("c", False)
     capsys.readouterr()
 
+    said, facts = [], []
     for more in ([], ["--memory", "2GB"]):
-        assert main(["label", str(home), *more]) == 2
+        place = tmp_path / "told.json"
+        assert main(["label", str(home), *more, "--json", str(place)]) == 2
         out, err = capsys.readouterr()
         assert "! switched off, and so without a say: c" in out
         assert "after extension (a lent vote counts" in out
         assert "without 1 labeling functions that failed and have no vote: boom" in err
+        said.append([out.split(" in ", 1)[0], *out.splitlines()[1:]])
+        facts.append(json.loads(place.read_text()))
+
+    assert said[0] == said[1]
+    assert said[0][0] == "labelled 70 rows with Fusion"
+    for one in facts:
+        del one["seconds"]
+    scores = [one.pop("scores") for one in facts]
+    assert facts[0] == facts[1]
+    assert scores[0] == pytest.approx(scores[1])
+
+
+def test_what_the_rows_file_and_a_dev_file_share_is_told_as_in_memory(tmp_path):
+    home = of_words(tmp_path / "project")
+    rows = pq.read_table(home / "rows.parquet")
+    rows = rows.append_column("id", pa.array([f"r{at}" for at in range(len(rows))]))
+    known = rows.filter(rows.column("label").is_valid())
+    other = pa.array([f"d{at}" if at else "r0" for at in range(len(known))])
+    known = known.set_column(known.schema.get_field_index("id"), "id", other)
+    said = pa.array(["", "nobody else says it", *known.column("text").to_pylist()[2:]])
+    known = known.set_column(known.schema.get_field_index("text"), "text", said)
+    pq.write_table(known, home / "dev.parquet")
+    pq.write_table(rows.drop_columns("label"), home / "rows.parquet")
+    config = (home / "epoxy.toml").read_text()
+    config = config.replace("[rows]\n", '[rows]\nid = "id"\ndev = "dev.parquet"\n')
+    (home / "epoxy.toml").write_text(config)
+
+    notes = epoxy.Session.open(home, graph=False).notes
+
+    assert [each.split(" (")[0] for each in notes] == [
+        "1 ids are in the rows file and in the dev file",
+        f"{len(known) - 2} dev rows say what a row of the rows file says",
+    ]
+    assert label(home, rows_per_shard=30).notes == notes
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int32(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_ids_are_written_as_in_memory_whatever_their_type(tmp_path, kind):
+    home = of_words(tmp_path / "project")
+    rows = pq.read_table(home / "rows.parquet")
+    names = pa.array([f"{at}" for at in range(len(rows))]).cast(kind)
+    pq.write_table(rows.append_column("name", names), home / "rows.parquet")
+    config = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(config.replace("[rows]\n", '[rows]\nid = "name"\n'))
+
+    agree(in_memory(home), in_shards(home, 30), within=1e-6)
 
 
 def with_encoder(home: Path, encoder: str) -> None:
@@ -339,7 +390,8 @@ def test_a_second_run_at_once_is_told_to_wait(tmp_path):
     class Meets(Serial):
         def each(self, do, shards, *constants):
             with pytest.raises(
-                StoreError, match=rf"another run labels .*project in shards now \(process {os.getpid()}"
+                StoreError,
+                match=rf"another run labels .*project in shards now \(process {os.getpid()}",
             ):
                 label(home, rows_per_shard=30)
             met.append(do)
@@ -574,7 +626,7 @@ def test_a_project_of_the_command_line_is_labelled_within_memory(tmp_path, capsy
     home = project(tmp_path / "project")
 
     assert main(["label", str(home), "--memory", "2GB"]) == 0
-    assert "labelled 60 rows with fusion" in capsys.readouterr().out
+    assert "labelled 60 rows with Fusion" in capsys.readouterr().out
     assert main(["label", str(home), "--memory", "1MB"]) == 2
     assert "are too little" in capsys.readouterr().err
 

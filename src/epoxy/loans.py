@@ -18,7 +18,7 @@ import numpy as np
 
 from . import neighbors
 from .compiling import compiled
-from .errors import UnknownName
+from .errors import UnknownName, VectorError
 from .neighbors.column import Support
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
@@ -144,6 +144,11 @@ class Neighbourhood:
         neighbours are found with or without `graph`: a direct search would find other ones.
         """
         check_neighbours(found)
+        if len({split.vectors is None for split in splits}) > 1:
+            raise VectorError(
+                "one of train and dev has vectors and the other has none, so nothing could be lent; "
+                "embed the rows of both, or give neither vectors"
+            )
         sizes = tuple(split.n_rows for split in splits)
         vectors = [split.vectors for split in splits]
         made = cls.of_vectors(sizes, vectors, metric, apart=apart, cache=cache)

@@ -8,6 +8,7 @@ person who started the server allowed it. Answers are cut to a size, and say so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,7 +43,6 @@ class Tools:
         self.by = "agent"
         self._process = self.home.store.who
         self._chosen: dict[int, str | None] = {}  # how rows came that `next` gave
-        self._unread = ""  # why lfs.py as it is now could not be run
 
     def named(self, client: str) -> None:
         """Say who asks: it stands in the log, and is the labeller of labels given."""
@@ -80,7 +80,7 @@ class Tools:
             "comparison": showing.comparison(session),
             "scored_on": session.scores.basis,
             "why": session.scores.why,
-            "notes": [*session.notes, *([self._unread] if self._unread else [])],
+            "notes": [*session.notes, *([self.home.unread] if self.home.unread else [])],
             "may_write": self.write,
         }
 
@@ -280,11 +280,8 @@ class Tools:
         """Take up what others decided, and lfs.py as it is now; the last one that ran stays otherwise."""
         self.session.catch_up()
         if self.home.runner.changed():
-            try:
+            with suppress(EpoxyError):  # said in the report
                 self.session.reload(record=False)
-                self._unread = ""
-            except EpoxyError as error:
-                self._unread = str(error)
 
 
 def _most(limit: int) -> int:

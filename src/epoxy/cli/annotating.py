@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import EpoxyError, ParameterError
 from .choosing import purpose_argument
 from .output import draw, say
-from .project import folder_argument, model_argument, open_project, say_notes, shown
+from .project import folder_argument, model_argument, open_project, say_notes
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -144,7 +144,7 @@ def _screen(session: Session, row: Suggestion, told: str, why: list[str]) -> lis
 
 def _scored(session: Session) -> str:
     scores = session.scores
-    found = shown(scores)
+    found = scores.line()
     return f"{found} on {scores['rows']:.0f} rows" if found else f"no scores: {scores.why}"
 
 

@@ -13,8 +13,9 @@ from . import clustering
 from .output import say, write_json
 
 if TYPE_CHECKING:
-    from ..session import Scores, Session
+    from ..session import Session
     from ..session.folder import Folder
+    from ..session.labelled import Labelled
     from ..shards import Runner
 
 
@@ -105,6 +106,8 @@ def label(options: argparse.Namespace) -> None:
 
 
 def _label_in_memory(options: argparse.Namespace) -> None:
+    from ..session.labelled import Labelled
+
     start = time.perf_counter()
     session = open_project(options)
     opened = time.perf_counter()
@@ -113,32 +116,16 @@ def _label_in_memory(options: argparse.Namespace) -> None:
     target = folder_of(session).project.labels / "labels.parquet"
     path = session.export(target if options.to is None else options.to)
     done = time.perf_counter()
-    train = session.split("train")
-    data = {
-        "rows": sum(session.split(name).n_rows for name in _exported(session)),
-        "file": str(path),
-        "model": type(session.model_template).__name__,
-        "covered_before": float(train.votes.covered.mean()),
-        "covered_after": float(session.votes.covered.mean()),
-        "lent_votes": session.engine.lends,
-        "sequences": _sequences(session),
-        "scores": dict(session.scores),
-        "seconds": done - start,
-    }
-    say(
-        f"labelled {data['rows']} rows with {data['model']} in {data['seconds']:.1f} s "
-        f"({opened - start:.1f} s to vote, embed and fit, {done - opened:.1f} s to write): {path}"
-    )
-    say(
-        f"  rows with a vote: {data['covered_before']:.1%}, {data['covered_after']:.1%} after extension"
-        + (f" ({data['lent_votes']})" if data["lent_votes"] else "")
-    )
-    if data["sequences"]:
-        say(f"  rows are read in order, in {data['sequences']} sequences")
-    _say_scores(session.scores)
-    say_notes(session)
-    write_json(data | {"failed": list(session.failed)}, options.json)
-    _check_functions(session, options)
+    how = f"({opened - start:.1f} s to vote, embed and fit, {done - opened:.1f} s to write)"
+    _say_labelled(Labelled.of(session, path), done - start, how, options)
+
+
+def _say_labelled(found: Labelled, seconds: float, how: str, options: argparse.Namespace) -> None:
+    say(f"labelled {found.rows} rows with {found.model} in {seconds:.1f} s {how}: {found.path}")
+    for line in found.lines():
+        say(line)
+    write_json(found.to_dict() | {"seconds": seconds}, options.json)
+    _check_failed(found.failed, options)
 
 
 def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -> None:
@@ -160,24 +147,8 @@ def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -
         vectors=options.vectors,
         to=options.to,
     )
-    seconds = time.perf_counter() - start
-    say(
-        f"labelled {found.rows} rows with {found.model} in {seconds:.1f} s, "
-        f"over {found.shards} shard{'s' * (found.shards > 1)}: {found.path}"
-    )
-    if found.covered is not None:
-        before, after = found.covered
-        say(
-            f"  rows with a vote: {before:.1%}, {after:.1%} after extension"
-            + (f" ({found.lends})" if found.lends else "")
-        )
-    if found.recall is not None:
-        say(f"  neighbours are approximate: {found.recall}")
-    _say_scores(found.scores)
-    for note in found.notes:
-        say(f"! {note}")
-    write_json(found.to_dict() | {"seconds": seconds}, options.json)
-    _check_failed(found.failed, options)
+    how = f"over {found.shards} shard{'s' * (found.shards > 1)}"
+    _say_labelled(found, time.perf_counter() - start, how, options)
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -194,9 +165,7 @@ def report(options: argparse.Namespace) -> None:
     found = session.report(options.split)
     say(found)
     beside = session.comparison()
-    for name, scored in beside.items():
-        if scored:
-            say(f"  {name}: {shown(scored)} on {scored['rows']:.0f} rows held out")
+    say(f"\nBeside other models, on rows held out\n{beside}" if any(beside.values()) else "")
     say_notes(session)
     if options.html is not None:
         Path(options.html).write_text(_page(found), "utf-8")
@@ -243,24 +212,20 @@ def export(options: argparse.Namespace) -> None:
     """Write labels in another format."""
     from ..session.export import export as write
     from ..session.export import format_of
+    from ..session.labelled import Labelled
 
     kind = format_of(options.to, options.format)
     session = open_project(options)
     columns = () if options.columns is None else _listed(options.columns)
     path = write(session, options.to, kind, columns=columns, raw=options.raw)
-    rows = sum(session.split(name).n_rows for name in _exported(session))
-    say(f"wrote {rows} rows to {path}")
+    say(f"wrote {Labelled.of(session, path).rows} rows to {path}")
     say_notes(session)
     write_json({"file": str(path), "format": kind}, options.json)
-    _check_functions(session, options)
-
-
-def _check_functions(session: Session, options: argparse.Namespace) -> None:
-    """Labels are written without functions that failed whole, and the exit code says so."""
     _check_failed(session.failed, options)
 
 
 def _check_failed(failed: Sequence[str], options: argparse.Namespace) -> None:
+    """Labels are written without functions that failed whole, and the exit code says so."""
     if failed and not options.allow_errors:
         raise VoteError(
             f"labels were written without {len(failed)} labeling functions that failed and have "
@@ -294,35 +259,6 @@ def say_notes(session: Session) -> None:
         say(f"! {note}")
     if session.problem:
         say(f"! {session.problem}")
-
-
-def shown(scored: Scores, names: tuple[str, ...] = ("accuracy", "f1")) -> str:
-    """Scores in a line."""
-    return ", ".join(f"{name} {scored[name]:.3f}" for name in names if name in scored)
-
-
-def _exported(session: Session) -> tuple[str, ...]:
-    return session.names if session.rows_of_one_file else session.names[:1]
-
-
-def _sequences(session: Session) -> int:
-    """How many sequences the model reads rows in; 0 where it reads each on its own."""
-    from ..sequences.layout import layout_of
-    from ..sequences.model import SequenceModel
-
-    votes, model = session.split("train").votes, session.model_template
-    in_order = session.engine.name == "fusion" or isinstance(model.label_model, SequenceModel)
-    return len(layout_of(votes, None).starts) if in_order and votes.sequences is not None else 0
-
-
-def _say_scores(scored: Scores) -> None:
-    if not scored:
-        say(f"  no scores: {scored.why}")
-        return
-    found = shown(scored, ("accuracy", "f1", "calibration_error"))
-    say(f"  on {scored['rows']:.0f} labelled rows, held out: {found}")
-    if scored.why:
-        say(f"  ({scored.why})")
 
 
 def _page(found: Any) -> str:

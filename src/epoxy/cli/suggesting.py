@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ParameterError
 from .output import say, write_json
-from .project import folder_argument, model_argument, open_project, say_notes, shown
+from .project import folder_argument, model_argument, open_project, say_notes
 
 if TYPE_CHECKING:
     from ..session import FunctionSuggestion, Session
@@ -91,5 +91,5 @@ def _tell(number: int, each: FunctionSuggestion) -> None:
 def _accept(session: Session, each: FunctionSuggestion) -> None:
     change = session.save_function(each.definition, each.name)
     said = "no vote changed" if change is None else str(change)
-    scores = shown(session.scores)
+    scores = session.scores.line()
     say(f"wrote {each.name} to lfs.py: {said}{f'; {scores}' if scores else ''}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import EpoxyError
 from .output import draw, say
-from .project import folder_argument, folder_of, model_argument, open_project, shown
+from .project import folder_argument, folder_of, model_argument, open_project
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> None:
     session = open_project(options, graph=True)
     watched = f"watching {path}; Ctrl-C ends"
     problem = [session.problem] if session.problem else []
-    draw([watched, *(f"! {note}" for note in (*session.notes, *problem)), _state(session)])
+    why = [] if session.problem or not session.scores.why else [f"({session.scores.why})"]
+    told = [f"! {note}" for note in (*session.notes, *problem)]
+    draw([watched, *told, *why, _state(session)])
     sys.stdout.flush()
     for done, _ in enumerate(saves(folder_of(session).changed, options.every, time.sleep), 1):
         lines: list[object] = [watched] if sys.stdout.isatty() else []
@@ -62,16 +64,18 @@ def saves(
 
 def refresh(session: Session, tell: Callable[[object], None]) -> None:
     """Take up what other sessions decided, run lfs.py again, and tell the difference."""
-    start = time.perf_counter()
-    before = None if session.problem else session.labels
+    start, home = time.perf_counter(), folder_of(session)
+    before, broken = None if session.problem else session.labels, home.unread
     others = session.catch_up()
     if others:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
         tell(f"  another session: {', '.join(others[:5])}{more}")
-    change = session.reload() if folder_of(session).runner.changed() else None
+    change = session.reload() if home.runner.changed() else None
+    if broken and not home.unread:
+        tell("  lfs.py runs again")
     if change is not None:
         tell(f"  {change}")
-    for failure in folder_of(session).failures:
+    for failure in home.failures:
         tell(f"! {failure}")
     if change is None and not others:
         tell("  nothing changed")
@@ -108,7 +112,7 @@ def _state(session: Session) -> str:
     if session.problem:
         return f"{len(session.sources)} functions; {session.problem}"
     covered = session.votes.covered.mean()
-    found = shown(session.scores)
+    found = session.scores.line()
     return f"{len(session.sources)} functions, {covered:.1%} of rows with a vote, own or lent" + (
-        f", dev {found}" if found else ""
+        f", held-out {found}" if found else ""
     )

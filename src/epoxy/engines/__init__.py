@@ -6,9 +6,10 @@ from .base import Engine, Outcome, Updatable
 from .paper import PaperEngine
 from .refit import RefitEngine, engine_of
 from .reporting import Details, held_out_reliability, report_of
-from .scores import Scores, majority_scores, scores_of
+from .scores import Comparison, Scores, majority_scores, scores_of
 
 __all__ = [
+    "Comparison",
     "Details",
     "Engine",
     "Outcome",

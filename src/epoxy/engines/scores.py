@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
+
 import numpy as np
 
-from ..diagnostics import scores
-from ..label_models.majority import vote_shares
+from ..diagnostics import Column, Table, scores
+from ..label_models.majority import majority_shares
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
@@ -21,6 +24,35 @@ class Scores(dict[str, float]):
     def __init__(self, values: dict[str, float], basis: str, why: str = "") -> None:
         super().__init__(values)
         self.basis, self.why = basis, why
+
+    def line(self, names: Sequence[str] = ("accuracy", "f1")) -> str:
+        """Those of these scores that there are, in a line."""
+        return ", ".join(f"{name} {self[name]:.3f}" for name in names if name in self)
+
+
+class Comparison(dict[str, Scores]):
+    """Scores of models on the same rows, by name; it prints as a table."""
+
+    def _table(self) -> Table:
+        every = {"rows": "count", "accuracy": "number", "f1": "number", "log_loss": "number"}
+        every |= {"calibration_error": "number"}
+        found = [name for name in every if any(name in each for each in self.values())]
+        columns = [Column(name, name.replace("_", " "), every[name]) for name in found]
+        rows = tuple({"model": name, **scored} for name, scored in self.items())
+        return Table("", (Column("model", "model"), *columns), rows)
+
+    def _why(self) -> str:
+        return next((each.why for each in reversed(self.values()) if each.why), "")
+
+    def __str__(self) -> str:
+        if not any(self.values()):
+            return f"no scores: {self._why()}"
+        return "\n".join([*self._table().lines(), *([f"({self._why()})"] if self._why() else [])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{self._table()._repr_html_()}<p>{html.escape(self._why())}</p>"
 
 
 def scores_of(outcome: Outcome, positive: str | None) -> Scores:
@@ -39,7 +71,7 @@ def majority_scores(outcome: Outcome, positive: str | None) -> Scores:
         return Scores({}, "none", "no source votes on any train row; check the labeling functions")
     own = [[source.own[at] for source in active] for at in range(len(workspace.splits))]
     matrix = workspace.labels.gather_columns(own).T
-    held = vote_shares(matrix, np.full(len(workspace.classes), 1 / len(workspace.classes)))
+    held = majority_shares(matrix, np.full(len(workspace.classes), 1 / len(workspace.classes)))
     held[np.isnan(outcome.held_out).any(axis=1)] = np.nan
     return _scores(outcome, held, None, positive)
 

@@ -12,7 +12,7 @@ import numpy as np
 from .. import persistence
 from ..diagnostics import Report
 from ..engines import Engine, Updatable
-from ..errors import NotFitted, ParameterError, UnknownName
+from ..errors import NotFitted, ParameterError, UnknownName, VectorError
 from ..estimators import Estimator
 from ..extension import AUTO, Radius, as_setting
 from ..loans import Neighbourhood
@@ -290,13 +290,19 @@ class Fusion(Estimator, Updatable):
         """A split as the experts see it: who lends to its rows is searched."""
         train, split = self._train(), _as_split(split)
         check_alike(train, split)
+        if train.vectors is not None and split.vectors is None:
+            raise VectorError(
+                "Fusion was fitted with vectors, and this split has none; embed its rows and pass "
+                "Split(votes, vectors), or fit without vectors"
+            )
         fitted = self.fitted_
         same = split is train or (
             split.votes is train.votes
             and split.vectors is train.vectors
             and len(split) == len(train)
         )
-        bare = Split.of_checked(split.votes, split.vectors, None, split.ids)
+        vectors = None if train.vectors is None else split.vectors  # it learned from none
+        bare = Split.of_checked(split.votes, vectors, None, split.ids)
         splits = (train,) if same else (train, bare)
         near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
         sources = Workspace.over(train, None if same else bare, near).sources

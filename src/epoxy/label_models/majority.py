@@ -41,7 +41,7 @@ class MajorityVote(SavedModel):
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return the share of votes for each class, ties settled; (n_rows, n_classes)."""
-        return vote_shares(votes_for(self, votes, "classes_").matrix, self.class_balance_)
+        return majority_shares(votes_for(self, votes, "classes_").matrix, self.class_balance_)
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the class with most votes, by name; ties go to the more frequent class."""
@@ -49,7 +49,7 @@ class MajorityVote(SavedModel):
         return np.asarray(np.asarray(self.classes_)[best])
 
 
-def vote_shares(matrix: np.ndarray, balance: np.ndarray) -> np.ndarray:
+def majority_shares(matrix: np.ndarray, balance: np.ndarray) -> np.ndarray:
     """Each class's share of the votes on every row, ties settled by `balance`; (n_rows, n_classes)."""
     counts = np.stack([(matrix == label).sum(axis=1) for label in range(len(balance))], axis=1)
     said = counts.sum(axis=1, keepdims=True)

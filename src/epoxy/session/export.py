@@ -113,6 +113,16 @@ def label_columns(
     return columns
 
 
+def written_ids(column: Any) -> Any:
+    """A column of ids in the type in which it is written, whichever type the rows file holds it in."""
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind) and kind != pa.uint64():  # whose ids may be larger
+        return column.cast(pa.int64())
+    return column.cast(pa.string()) if "string" in str(kind) else column
+
+
 def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray) -> Any:
     """A column of the rows file, null for rows appended since."""
     import pyarrow as pa

@@ -56,6 +56,7 @@ class Folder:
     report: Callable[[str], Progress] = lambda what: silent  # a callback from what is being done
     touched: dict[tuple[str, ...], int] = field(default_factory=dict)  # by others, and when
     drafts: Runner | None = None  # runs functions that are not in lfs.py yet
+    unread: str = ""  # why lfs.py could not be run when it was last looked at
     _followed: set[Place] = field(default_factory=set)  # rows that labels of the log were given to
     _unused: dict[str, dict[str, None]] = field(default_factory=dict)  # labels, by why, in order
 
@@ -180,11 +181,20 @@ class Folder:
             )
         made = file.write(wanted, file.hash, checked=False)
         try:
-            self.loaded = self.runner.load()
+            self.loaded = self._load()
         except EpoxyError:
             made.write(now, made.hash, checked=False)
             raise
         self.failures = tuple(each for each in self.failures if each.name in self.loaded.names)
+
+    def _load(self) -> Loaded:
+        try:
+            loaded = self.runner.load()
+        except EpoxyError as error:
+            self.unread = str(error)
+            raise
+        self.unread = ""
+        return loaded
 
     def reload(
         self, session: Session, written: Written | None = None, *, record: bool = True
@@ -193,7 +203,7 @@ class Folder:
 
         `written` says that this session wrote it, so that undo may put it back.
         """
-        loaded = self.runner.load()
+        loaded = self._load()
         before, now = self.loaded.fingerprints, loaded.fingerprints
         changed = [
             name for name in loaded.names if now[name] is None or now[name] != before.get(name, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,21 +176,26 @@ def twice(project: Project, rows: ProjectRows) -> list[str]:
     """Rows that a rows file and a dev file of its own have in common, by id or by text, in words."""
     if project.dev is None:
         return []
-    found = []
     known, asked = (set(each.astype(str).tolist()) for each in rows.ids)
     both = [] if project.id is None else sorted(known & asked)
+    column = project.column
+    if column is None:
+        return in_both_files(both, [])
+    texts = set(rows.tables[0].column(column).to_pylist()) - {None, ""}
+    said = rows.tables[1].column(column).to_pylist()
+    names = zip(rows.ids[1].astype(str).tolist(), said)
+    return in_both_files(both, [name for name, text in names if text in texts])
+
+
+def in_both_files(both: list[str], same: list[str]) -> list[str]:
+    """What is said of ids that are in the rows file and the dev file, and of dev rows that are alike one."""
+    found = []
     if both:
         found.append(
             f"{len(both)} ids are in the rows file and in the dev file ({_some(both)}); they name two "
             "rows each, and a label of one is not the other's: take them out of one file if they are "
             "the same"
         )
-    column = project.column
-    if column is None:
-        return found
-    texts = set(rows.tables[0].column(column).to_pylist()) - {None, ""}
-    said = rows.tables[1].column(column).to_pylist()
-    same = [str(name) for name, text in zip(rows.ids[1].tolist(), said) if text in texts]
     if same:
         found.append(
             f"{len(same)} dev rows say what a row of the rows file says ({_some(same)}); a model trained "
@@ -272,13 +277,18 @@ def labels_in(table: Any, project: Project, file: Path) -> np.ndarray:
     """The class of each row by name, None where it is not known."""
     if project.label is None or project.label not in table.column_names:
         return np.full(table.num_rows, None, dtype=object)
-    values = [label_of(value) for value in table.column(project.label).to_pylist()]
-    known = set(project.classes)
-    for at, value in enumerate(values):
+    return checked_labels(table.column(project.label), project.classes, file)
+
+
+def checked_labels(column: Any, classes: Sequence[str], file: Any, start: int = 0) -> np.ndarray:
+    """Labels of a file's rows from `start` on by name, None where there is none."""
+    values = [label_of(value) for value in column.to_pylist()]
+    known = set(classes)
+    for at, value in enumerate(values, start):
         if value is not None and value not in known:
             raise LabelError(
                 f"{file} has the label {value!r} on row {at}; "
-                f"expected one of {list(project.classes)} or nothing; see [classes] in epoxy.toml"
+                f"expected one of {list(classes)} or nothing; see [classes] in epoxy.toml"
             )
     return np.array(values, dtype=object)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import Outcome, Scores, majority_scores, scores_of
+from ..engines import Comparison, Outcome, Scores, majority_scores, scores_of
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
 from .edits import Edit
@@ -17,7 +17,7 @@ from .state import Change
 
 def comparison(
     name: str, outcome: Outcome, beside: Outcome, own: Scores, positive: str | None
-) -> dict[str, Scores]:
+) -> Comparison:
     """Majority vote, the paper's pipeline (`beside`) and a model, scored on the same rows."""
     found = {"majority": majority_scores(outcome, positive)}
     if name != "epoxy":
@@ -26,7 +26,7 @@ def comparison(
             missing = np.isnan(outcome.held_out).any(axis=1)
             beside = replace(beside, held_out=np.where(missing[:, None], np.nan, held))
         found["epoxy"] = scores_of(beside, positive)
-    return {**found, name: own}
+    return Comparison(found | {name: own})
 
 
 def change_between(

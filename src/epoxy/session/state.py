@@ -136,6 +136,6 @@ class Change:
         for name in ("accuracy", "f1"):
             if name in self.after:
                 old = self.before.get(name, float("nan"))
-                parts.append(f"dev {name} {old:.3f}{before} → {self.after[name]:.3f}{after}")
+                parts.append(f"held-out {name} {old:.3f}{before} → {self.after[name]:.3f}{after}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")

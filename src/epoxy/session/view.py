@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..diagnostics import Explanation, Report
-from ..engines import Engine, Outcome, PaperEngine, Scores
+from ..engines import Comparison, Engine, Outcome, PaperEngine, Scores
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
 from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import DEV, TRAIN
 from . import scoring
+from .labelled import notes_of
 from .labellers import with_answers, with_labellers
 from .state import SPLITS, State
 
@@ -126,10 +126,7 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
-        notes = noted_off(self.switched_off)
-        recall = self._state.workspace.near.recall
-        if recall is not None:
-            notes.append(f"neighbours are approximate: {recall}")
+        notes = notes_of(self.switched_off, self._state.workspace.near.recall)
         if self.folder is None:
             return tuple(notes)
         failures = self.folder.failures
@@ -188,8 +185,8 @@ class SessionView:
             self._beside = self._paper.update(found.workspace)
         return self._beside
 
-    def comparison(self, trial: Trial | None = None) -> dict[str, Scores]:
-        """Scores of majority vote, the paper's pipeline and this model on the same rows.
+    def comparison(self, trial: Trial | None = None) -> Comparison:
+        """Scores of majority vote, the paper's pipeline and this model on the same rows, as a table.
 
         Of a trial, where one is given.
         """
@@ -249,8 +246,3 @@ class SessionView:
         if not isinstance(name, str) or name not in self.names:
             raise UnknownName.of("split", name, self.names)
         return self.names.index(name)
-
-
-def noted_off(sources: Sequence[str]) -> list[str]:
-    """What is said of sources that are switched off."""
-    return [f"switched off, and so without a say: {', '.join(sources)}"] if sources else []

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..engines import Outcome, PaperEngine, Scores, scores_of
+from ..engines import Outcome, PaperEngine, scores_of
 from ..errors import NotIdentifiable, ParameterError
 from ..files import write_whole
 from ..fusion.engine import FusionEngine
-from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
-from ..session.export import label_columns
+from ..session.export import label_columns, written_ids
+from ..session.labelled import Labelled, notes_of
 from ..session.project import Project
-from ..session.view import noted_off
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting
@@ -30,29 +29,6 @@ from .runner import Runner, Serial, Summary
 from .shard import Kept, Shard, cannot_write
 
 PART = "labels.parquet"
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """What a run wrote."""
-
-    path: Path
-    rows: int
-    model: str
-    shards: int
-    covered: tuple[float, float] | None  # train rows with a vote: before extension, and after
-    scores: Scores
-    notes: list[str] = field(default_factory=list)
-    failed: tuple[str, ...] = ()  # functions without a vote
-    recall: Recall | None = None  # of approximate neighbours; None where they are exact
-    lends: str = ""  # what a lent vote counts, in words
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, strings and lists."""
-        plain = {name: getattr(self, name) for name in ("rows", "model", "shards", "covered")}
-        recall = None if self.recall is None else self.recall.value
-        plain |= {"file": str(self.path), "recall": recall, "scores": dict(self.scores)}
-        return plain | {"notes": list(self.notes), "failed": list(self.failed)}
 
 
 def label(
@@ -134,17 +110,18 @@ def _labelled(world: World, found: Concluded, target: Path | None) -> Labelled:
 
 
 def _told(world: World, found: Concluded, path: Path) -> Labelled:
+    off = [each.name for each in world.few.sources if not each.is_on]
     return Labelled(
         path,
         sum(map(len, world.run.shards)),
-        world.engine.name,
-        len(world.run.shards),
+        world.model,
         None,
         scores_of(found.outcome, world.project.positive),
-        [*noted_off([each.name for each in world.few.sources if not each.is_on]), *world.notes],
+        (*world.notes, *notes_of(off, world.recall), *map(str, world.voted.failures)),
         _without_a_vote(world.voted),
-        world.recall,
         world.engine.lends,
+        world.recall,
+        shards=len(world.run.shards),
     )
 
 
@@ -244,7 +221,7 @@ def label_shard(
     label = np.where(truth == ABSTAIN, label, truth)
     ids = np.arange(shard.start, shard.stop)
     if column is not None:
-        ids = table_of(shard, [column]).column(0)
+        ids = written_ids(table_of(shard, [column]).column(0))
     table = pa.table(label_columns(classes, ids, proba, label, (votes[0], votes[1]), given, truth))
     place = kept.place(shard, PART)
     try:

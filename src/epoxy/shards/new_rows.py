@@ -15,7 +15,7 @@ from ..errors import ParameterError, UnknownName
 from ..inputs import as_float32
 from ..loans import Loans
 from ..session.by_id import list_column, vectors_in, votes_in
-from ..session.export import label_columns, write_table
+from ..session.export import label_columns, write_table, written_ids
 from ..session.rows_files import read_rows
 from ..votes import ABSTAIN
 from .lending import lend_to_few
@@ -61,7 +61,7 @@ def _labelled(
         votes[1] += lent_by.lent(far)
     ids: Any = np.arange(start, start + rows.num_rows)
     if world.project.id is not None and world.project.id in rows.column_names:
-        ids = rows.column(world.project.id)
+        ids = written_ids(rows.column(world.project.id))
     nothing: np.ndarray = np.full(rows.num_rows, ABSTAIN)
     label = found.made.rule(proba).astype(np.int64)
     classes = world.project.classes

@@ -8,7 +8,7 @@ here what they mean in a session, by the same code.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from .parts import Parts, parts_of
 from .run import Run
 from .runner import Runner
 from .scanning import Scanned
+from .shard import Shard
 from .vectors import Encoding, JoinedVectors, ShardVectors, VectorColumn, VectorFile
 
 LEARNED = 100_000
@@ -53,6 +54,7 @@ class World:
     """A project in shards, voted on, with its labelled rows at hand."""
 
     project: Project
+    model: str  # its name
     engine: Engine
     run: Run
     scanned: Scanned
@@ -64,7 +66,7 @@ class World:
     functions: Any  # what votes were made of
     fits: int  # rows that fit into memory at a time
     memory: int  # bytes
-    notes: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()  # of the log, the labels and the files
     recall: Recall | None = None  # of neighbours that are approximate
 
     @property
@@ -102,7 +104,8 @@ def open_world(
     report: Callable[[str], Progress] = lambda what: silent,
 ) -> World:
     """Read, vote and embed in shards that fit into memory, and take up what was decided."""
-    engine = engine_of(project.make_model() if model is None else model)
+    model = project.make_model() if model is None else model
+    engine = engine_of(model)
     _check(project)
     parts = parts_of(project.rows, "check the path under [rows]")
     apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
@@ -114,27 +117,32 @@ def open_world(
     each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
     within = budget.bytes_of(runner.memory(memory))
     fits = budget.rows_within(within, each, str(project.folder))
-    most = runner.rows_per_shard(parts.n_rows) if most is None else most
-    shards = parts.cut(fits if most is None else min(most, fits))
-    spare = max(0, int(within - budget.FIXED - each * len(shards[0])))
-    run = Run(project.cache / "shards", runner, shards, parts.key, report, spare)
+    run = Run(project.cache / "shards", runner, _cut(parts, fits, most, runner), parts.key, report)
+    longest = len(run.shards[0])
+    run.spare = max(0, int(within - budget.FIXED - each * longest))
     store = Store(project.cache / "state.sqlite")
     scanned = scanning.scan(run, project, labelled_in(store))
     run = replace(run, shards=scanned.shards)
     functions: Any = voting.Functions.of(project, loaded, asked.limits)
     if table is not None:
-        functions = index(run, table, "votes", str(project.id), len(shards[0]))
+        functions = index(run, table, "votes", str(project.id), longest)
     voted = voting.vote(run, scanned.kept, functions, project.classes, sources)
-    where, given = _where(run, project, given, scanned, len(shards[0]))
+    where, given = _where(run, project, given, scanned, longest)
     rows = few_rows(project, scanned, apart, parts.schema)
     few = workspace_of(project, run, scanned, voted, rows, functions, engine)
     voting.close()  # the functions' process is memory that shards need now
     home = Folder(project, rows, asked, store, loaded, voted.failures, store.notes)
+    home.notes.extend(scanning.twice(run, project, rows))
     state = decided(project, run, scanned, home, few, rows, engine)
     raw = _raw(run, project, scanned, where, rows, given)
-    notes = [*map(str, voted.failures), *home.notes]
-    made = (project, engine, run, scanned, voted, where, state.workspace, raw)
-    return World(*made, given, functions, fits, within, notes)
+    made = (project, type(model).__name__, engine, run, scanned, voted, where, state.workspace)
+    return World(*made, raw, given, functions, fits, within, tuple(home.notes))
+
+
+def _cut(parts: Parts, fits: int, most: int | None, runner: Runner) -> tuple[Shard, ...]:
+    """Shards that fit into memory, of as many rows as were asked for, or as suits who works on them."""
+    wanted = runner.rows_per_shard(parts.n_rows) if most is None else most
+    return parts.cut(fits if wanted is None else min(wanted, fits))
 
 
 def _loaded(project: Project, runner: FunctionRunner) -> Loaded:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AlignmentError, EpoxyError, LabelError
+from ..errors import AlignmentError, EpoxyError
 from ..session.drawing import drawing_digest
 from ..session.project import Project
-from ..session.reading import ROWS_FILE
-from ..session.rows_files import label_of
+from ..session.reading import ROWS_FILE, ProjectRows, checked_labels, in_both_files
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
@@ -126,15 +125,37 @@ def find_shard(shard: Shard, kept: Kept, rows: Kept, named: Named, wanted: np.nd
 def _labelled(batch: Any, named: Named, at: int) -> np.ndarray:
     if named.label is None:
         return np.zeros(len(batch), dtype=bool)
-    values = [label_of(each) for each in batch.column(named.label).to_pylist()]
-    known = set(named.classes)
-    for row, value in enumerate(values):
-        if value is not None and value not in known:
-            raise LabelError(
-                f"{named.file} has the label {value!r} on row {at + row}; expected one of "
-                f"{list(named.classes)} or nothing; see [classes] in epoxy.toml"
-            )
-    return np.array([value is not None for value in values], dtype=bool)
+    found = checked_labels(batch.column(named.label), named.classes, named.file, at)
+    return np.array([value is not None for value in found.tolist()], dtype=bool)
+
+
+def twice(run: Run, project: Project, rows: ProjectRows) -> list[str]:
+    """Rows that the rows file and a dev file of its own have in common, as a session says it."""
+    if project.dev is None:
+        return []
+    ids, texts = rows.ids[1].astype(str), np.empty(0, dtype=str)
+    if project.column is not None:
+        said = rows.tables[1].column(project.column).to_pylist()
+        texts = np.array(["" if each is None else str(each) for each in said])
+    stage = run.stage("twice", twice_shard, (project.id, project.column), (ids, texts))
+    named, same = stage.total("named", "same")
+    return in_both_files(sorted(ids[named].tolist()), ids[same].tolist())
+
+
+def twice_shard(
+    shard: Shard, kept: Kept, columns: tuple[str | None, ...], wanted: tuple[np.ndarray, ...]
+) -> Summary:
+    """Which of some ids and texts the rows of a shard hold in their columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = [np.zeros(len(wanted[0]), dtype=bool) for _ in wanted]
+    for at, (name, values) in enumerate(zip(columns, wanted)):
+        if name is not None:
+            cells = table_of(shard, [name]).column(0).cast(pa.string())
+            hits = pc.is_in(pa.array(values.tolist(), pa.string()), value_set=cells)
+            found[at] = hits.to_numpy(zero_copy_only=False) & (values != "")
+    return {"named": found[0], "same": found[1]}
 
 
 def hashes_of(names: Any) -> np.ndarray:

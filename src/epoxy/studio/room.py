@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Page:
         """Try nothing any more."""
         self.trial = self.flipped = self.draft = None
 
-    def chosen(self, rows: Sequence[int] | None) -> np.ndarray | None:
+    def chosen(self, rows: Sequence[int] | Literal["mine"] | None) -> np.ndarray | None:
         """Rows that a request names: by number, by the word "mine", or None where it names none."""
         if rows == "mine":
             return self.selection
