@@ -76,7 +76,7 @@ def sum_of_triples(votes: Votes, of: Detectors) -> float:
     times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
     x = (matrix[:, of.source] == of.named) * 1.0
     x = (x - of.share) * of.sign
-    return float(times @ _triples(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)))
+    return float(times @ every_three(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1)))
 
 
 def _from_detectors(
@@ -109,13 +109,13 @@ def _from_detectors(
 
 
 def _share_from_skewness(observed: float, theta: np.ndarray) -> float:
-    unit = _triples(theta.sum(), (theta**2).sum(), (theta**3).sum())
+    unit = every_three(theta.sum(), (theta**2).sum(), (theta**3).sum())
     if unit <= 0:
         return float("nan")
     skewness = observed / unit
     return float(0.5 * (1 - skewness / np.sqrt(4 + skewness**2)))
 
 
-def _triples(first: Any, second: Any, third: Any) -> Any:
+def every_three(first: Any, second: Any, third: Any) -> Any:
     """Σ over i<j<k of xᵢxⱼxₖ from the power sums (Newton's identity)."""
     return (first**3 - 3 * first * second + 2 * third) / 6
