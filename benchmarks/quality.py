@@ -9,7 +9,8 @@
 
 Train gold is never read, dev gold fits, test gold only scores. A number means five random dev subsets of
 so many rows (all of them where there are few more); `none` and `0` mean no hand label at all. F1 sets are
-scored at the model's own threshold.
+scored at the model's own threshold. One engine follows all labels of a set, with the answers of a fit
+from nothing; its rows are train and, behind dev, test without labels.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epoxy import Split
+from epoxy import Split, Votes
 from epoxy.datasets import Dataset, read_folder
 from epoxy.diagnostics import calibration_error
 from epoxy.fusion import EXPERTS, Fusion
+from epoxy.fusion.engine import FusionEngine
 from epoxy.fusion.fitted import WEIGHTS
+from epoxy.loans import Neighbourhood
 from epoxy.scoring import precision_recall_f1
+from epoxy.workspace import DEV, HandLabels, Workspace
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -50,8 +55,9 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for name in options.sets or _sets():
         data = _load(name, vectors.get(name))
+        known: dict[str | None, Labelled] = {}
         for amount in amounts:
-            found = [_score(data, amount, without) for without in left_out]
+            found = [_score(data, known, amount, without) for without in left_out]
             _show(found[0], baselines)
             results += found
     _summary(results, amounts, baselines)
@@ -112,18 +118,48 @@ def _silenced(expert: str) -> Iterator[None]:
         WEIGHTS[expert] = before
 
 
-def _score(data: Dataset, amount: str, without: str | None) -> dict[str, Any]:
+class Labelled:
+    """One data set under one engine: train, dev and test rows, and whatever dev rows are labelled."""
+
+    def __init__(self, data: Dataset) -> None:
+        self.data, self.n_dev = data, data.dev.n_rows
+        others = (data.dev, data.test)
+        votes = data.dev.votes
+        matrix = np.concatenate([each.votes.matrix for each in others])
+        vectors = np.concatenate([np.asarray(each.vectors) for each in others])
+        rows = Split(Votes(matrix, votes.sources, votes.classes), vectors)
+        model = Fusion(scoring=data.scoring, positive=data.positive)
+        self.engine = FusionEngine(model)
+        near = Neighbourhood.over((data.train, rows), model.metric, apart=True, graph=False)
+        settings = self.engine.settings(votes.sources)
+        self.bare = Workspace.over(data.train, rows, near, settings)
+
+    def answer(self, rows: np.ndarray | None, word: str | None = None) -> tuple[Any, Any]:
+        """Probabilities and class indices of dev and test rows, with these dev rows labelled."""
+        before = self.bare.labels
+        y, chosen = before.y[DEV].copy(), before.chosen[DEV].copy()
+        if rows is not None:
+            y[rows], chosen[rows] = self.data.dev.truth[rows], word
+        labels = HandLabels((before.y[0], y), (before.chosen[0], chosen), before.wrong)
+        found = self.engine.update(replace(self.bare, labels=labels))
+        return found.proba[DEV], found.decided[DEV]
+
+
+def _score(
+    data: Dataset, known: dict[str | None, Labelled], amount: str, without: str | None
+) -> dict[str, Any]:
     scores, errors, seconds = [], [], []
     truth = data.truth["test"]
     with nullcontext() if without is None else _silenced(without):
-        for dev in _devs(data, amount):
-            model = Fusion(scoring=data.scoring, positive=data.positive)
+        if without not in known:
+            known[without] = Labelled(data)
+        labelled = known[without]
+        for rows, word in _devs(data, labelled, amount):
             started = time.perf_counter()
-            model.fit(data.train, dev)
+            proba, guess = labelled.answer(rows, word)
             seconds.append(time.perf_counter() - started)
-            proba = model.predict_proba(data.test)
-            scores.append(100 * _points(data, model.decide(proba), truth))
-            errors.append(calibration_error(proba, truth))
+            scores.append(100 * _points(data, guess[labelled.n_dev :], truth))
+            errors.append(calibration_error(proba[labelled.n_dev :], truth))
     return {
         "data": data.name,
         "method": "Fusion" if without is None else f"Fusion without {without}",
@@ -138,26 +174,29 @@ def _score(data: Dataset, amount: str, without: str | None) -> dict[str, Any]:
     }
 
 
-def _devs(data: Dataset, amount: str) -> Iterator[Split | None]:
-    dev = data.dev
+def _devs(
+    data: Dataset, labelled: Labelled, amount: str
+) -> Iterator[tuple[np.ndarray | None, str | None]]:
+    """Dev rows to label, and how they were chosen; None for no label."""
+    n_rows = data.dev.n_rows
     if amount in ("none", "0"):
-        yield None
+        yield None, None
     elif amount in CHOSEN:
-        yield from _chosen(data, amount)
-    elif amount == "full" or dev.n_rows <= 1.2 * int(amount):
-        yield dev
+        yield from ((rows, amount) for rows in _chosen(data, labelled, amount))
+    elif amount == "full" or n_rows <= 1.2 * int(amount):
+        yield np.arange(n_rows), None
     else:
         for seed in range(SEEDS):
-            drawn = np.random.default_rng(seed).permutation(dev.n_rows)[: int(amount)]
-            yield dev.rows(np.sort(drawn))
+            drawn = np.random.default_rng(seed).permutation(n_rows)[: int(amount)]
+            yield np.sort(drawn), None
 
 
-def _chosen(data: Dataset, how: str) -> Iterator[Split]:
+def _chosen(data: Dataset, labelled: Labelled, how: str) -> Iterator[np.ndarray]:
     """Dev rows as a tool would show them: by the model without labels, by votes, from one region."""
     dev = data.dev
     pool = np.arange(dev.n_rows)
     if how in ("least sure", "surest"):
-        top = np.sort(Fusion().fit(data.train).predict_proba(dev), axis=1)
+        top = np.sort(labelled.answer(None)[0][: dev.n_rows], axis=1)
         order = np.argsort(top[:, -1] - top[:, -2], kind="stable")
         pool = order[:N_CHOSEN] if how == "least sure" else order[-N_CHOSEN:]
     elif how == "covered":
@@ -168,8 +207,7 @@ def _chosen(data: Dataset, how: str) -> Iterator[Split]:
     for seed in range(1 if how in ("least sure", "surest") else SEEDS):
         draw = np.random.default_rng(seed)
         rows = _cell(dev, draw) if how == "one cell" else draw.permutation(pool)[:N_CHOSEN]
-        picked = dev.rows(np.sort(rows))
-        yield Split(picked.votes, picked.vectors, picked.y, picked.ids, chosen=how)
+        yield np.sort(rows)
 
 
 def _cell(dev: Split, draw: np.random.Generator) -> np.ndarray:

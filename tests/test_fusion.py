@@ -402,6 +402,47 @@ def test_more_labels_than_features_follow_the_formulas(monkeypatch) -> None:
 WORDS = np.array(["random", None, "least sure"], dtype=object)
 
 
+def voting(n_rows: int, seed: int, n_classes: int, n_sources: int = 6) -> Split:
+    """Rows of which sources name every class, the first one twice as often by mistake."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n_rows)
+    vectors = 1.2 * np.eye(8)[y] + rng.normal(size=(n_rows, 8))
+    wrong = np.where(
+        rng.random((n_rows, n_sources)) < 0.5, 0, rng.integers(n_classes, size=(n_rows, n_sources))
+    )
+    said = np.where(rng.random((n_rows, n_sources)) < 0.6, y[:, None], wrong)
+    votes = np.where(rng.random((n_rows, n_sources)) < 0.4, said, -1)
+    votes[rng.random(n_rows) < 0.1] = -1
+    classes = CLASSES if n_classes == 2 else [f"class_{k}" for k in range(n_classes)]
+    return Split(Votes(votes, classes=classes), vectors, y)
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("n_labels", [0, 3, 30])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sources_that_name_every_class_follow_the_formulas(
+    n_classes: int, n_labels: int, vectors: bool
+) -> None:
+    make = [(400, 1), (max(1, n_labels), 2), (90, 3)]
+    train, hand, other = (voting(*each, n_classes) for each in make)
+    if not vectors:
+        train, hand, other = (with_vectors(each, None) for each in (train, hand, other))
+    hand = hand if n_labels else None
+
+    model, oracle = assert_follows_the_formulas((unlabelled(train), hand, other))
+
+    assert oracle.trust > 0.1
+    np.testing.assert_allclose(model.fitted_.lean, oracle.lean, atol=1e-6)
+
+
+def test_f1_without_labels_follows_the_formulas() -> None:
+    for train, _, other in (three(0), (voting(300, 1, 2), None, voting(90, 3, 2))):
+        splits = (unlabelled(train), None, other)
+        model, oracle = assert_follows_the_formulas(splits, scoring="f1", positive="spam")
+
+        assert model.fitted_.rule.threshold == pytest.approx(oracle.cut, abs=1e-6)
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("words", ["unknown", "mixed", "chosen"])
 @pytest.mark.parametrize("n_labels", [20, pytest.param(240, marks=pytest.mark.slow)])
@@ -569,7 +610,7 @@ def test_rows_without_a_label_teach_nothing(train: Split, dev: Split, test: Spli
 
 
 def test_chosen_labels_teach_and_move_no_threshold() -> None:
-    """With labels that were chosen the threshold follows from the probabilities alone."""
+    """With labels that were chosen as many rows are positive as without labels."""
     train, hand, _ = three(240)
     chosen = Split(hand.votes, hand.vectors, hand.y, chosen="least sure")
 
@@ -578,9 +619,9 @@ def test_chosen_labels_teach_and_move_no_threshold() -> None:
 
     np.testing.assert_array_equal(random.predict_proba(train), told.predict_proba(train))
     assert random.fitted_.rule.threshold != told.fitted_.rule.threshold
-    proba, before = told.predict_proba(train), Fusion().fit(train).predict_proba(train)
-    called = [(each.argmax(axis=1) == 1).sum() for each in (proba, before)]
-    assert (told.decide(proba) == 1).sum() == round(np.sqrt(called[0] * called[1]))
+    bare = Fusion(scoring="f1").fit(train)
+    calls = [(each.decide(each.predict_proba(train)) == 1).sum() for each in (told, bare)]
+    assert calls[0] == calls[1]
 
 
 # when something is missing

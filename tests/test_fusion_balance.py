@@ -40,7 +40,70 @@ def test_a_skew_that_errors_explain_is_no_skew_of_the_classes():
 
 
 def test_voters_that_hardly_err_are_believed():
-    assert guessed(voters(4000, 0.9, 0.02, 0.02)).shares[1] == pytest.approx(0.88, abs=0.02)
+    assert guessed(voters(4000, 0.9, 0.02, 0.02)).shares[1] == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+@pytest.mark.parametrize(("false_spam", "false_ham"), [(0.2, 0.2), (0.4, 0.05), (0.05, 0.4)])
+def test_third_moments_tell_a_rare_class_from_errors_that_lean(share, false_spam, false_ham):
+    found = guessed(voters(8000, share, false_spam, false_ham))
+
+    assert found.shares[1] == pytest.approx(share, abs=0.05)
+    assert found.trust > 0.8
+
+
+def test_few_rows_tell_little():
+    few, many = (guessed(voters(n_rows, 0.8, 0.3, 0.3)) for n_rows in (100, 8000))
+
+    assert few.trust < 0.4 < 0.8 < many.trust
+    assert few.high[1] - few.low[1] > many.high[1] - many.low[1]
+
+
+def test_rows_together_have_the_class_balance_that_votes_tell():
+    """Sources lean to spam, and half of the rows are: without a lean far more would be called so."""
+    train = Split(voters(4000, 0.5, 0.4, 0.05))
+
+    model = Fusion().fit(train)
+    balance = model.fitted_.balance
+    together = model.predict_proba(train)[train.votes.covered].mean(axis=0)
+    bare = Fusion(class_balance=balance.shares).fit(train).predict_proba(train)
+
+    assert balance.trust > 0.9
+    assert together[1] == pytest.approx(balance.shares[1], abs=0.02)
+    assert bare[train.votes.covered].mean(axis=0)[1] > balance.shares[1] + 0.05
+
+
+def test_an_explanation_says_what_keeps_the_class_balance():
+    train = Split(voters(2000, 0.5, 0.4, 0.05))
+    model = Fusion().fit(train)
+    row = int(np.flatnonzero(train.votes.covered)[0])
+
+    said = model.explain(train, row)
+
+    assert "so that all rows together have it" in str(said)
+    total = said.start + sum(voice.weight for voice in said.voices)
+    assert total == pytest.approx(said.log_odds, abs=1e-8)
+    pair = [CLASSES.index(each) for each in (said.label, said.against)]
+    start = np.log(model.class_balance_[pair])
+    assert said.start == pytest.approx(model.fitted_.scales[2] * (start[0] - start[1]), abs=1e-6)
+
+
+def test_without_labels_how_sources_agree_sets_the_threshold_of_f1():
+    """Of a rare class the model without labels calls another share than there is; agreement knows more."""
+    draw = np.random.default_rng(0)
+    y = draw.random(6000) < 0.06
+    names = np.arange(8) % 2
+    speaks = draw.random((6000, 8)) < np.where(y[:, None] == names, 0.15, 0.02)
+    vectors = np.random.default_rng(1).normal(size=(6000, 16)) + 1.5 * y[:, None] * np.eye(16)[0]
+    train = Split(Votes(np.where(speaks, names, -1), classes=CLASSES), vectors)
+
+    plain, f1 = Fusion().fit(train), Fusion(scoring="f1").fit(train)
+    called = [each.decide(each.predict_proba(train)) == 1 for each in (plain, f1)]
+
+    np.testing.assert_array_equal(plain.predict_proba(train), f1.predict_proba(train))
+    scores = [2 * (each & y).sum() / (each.sum() + y.sum()) for each in called]
+    assert abs(called[1].mean() - 0.06) < abs(called[0].mean() - 0.06)
+    assert scores[1] > scores[0] + 0.02
 
 
 def test_of_one_sided_sources_three_witnesses_are_heard():

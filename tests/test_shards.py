@@ -93,6 +93,21 @@ def test_the_rule_of_decision_is_that_of_memory(tmp_path, scoring):
     agree(in_memory(home), in_shards(home, 90), within=1e-6)
 
 
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_lean_in_shards_is_that_of_memory(tmp_path, vectors):
+    rng = np.random.default_rng(3)
+    _, given, y = drawn(300, 3)
+    said = np.where(
+        rng.random((300, 5)) < np.where(y, 0.1, 0.4)[:, None], 1 - y[:, None], y[:, None]
+    )
+    votes = np.where(rng.random((300, 5)) < 0.6, said, -1).astype(np.int8)
+    truth = np.where(np.arange(300) % 20 == 3, y, -1)
+    home = write_project(tmp_path / "project", votes, given if vectors else None, truth, CLASSES)
+
+    assert epoxy.Session.open(home, graph=False).model().fitted_.lean is not None
+    agree(in_memory(home), in_shards(home, 70), within=1e-6)
+
+
 @pytest.mark.slow
 def test_several_classes_are_labelled_as_in_memory(tmp_path):
     home = project(tmp_path / "project", 80, 16, classes=["a", "b", "c"])
@@ -456,7 +471,7 @@ def test_ranked_shards_say_what_ranked_rows_say(tmp_path, monkeypatch):
     proba = np.stack([1 - own, own], axis=1)
     run, kept = sharded(tmp_path, [own[:40], own[40:41], own[41:]])
     rows = RankedRows(proba, proba, 1)
-    called = np.array([(own > 0.5).sum()] * 2)
+    called = np.array((own > 0.5).sum())
     shards = Ranked(run, kept, 90, called, 1)
     right = rng.random(120) < 0.4
     shown = np.clip(0.4 * right + 0.7 * rng.random(120), 0, 1)

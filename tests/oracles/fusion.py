@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class Oracle:
         self.votes, self.vectors = matrix[:, self.columns].astype(int), train.vectors
         names = [train.votes.sources[at] for at in self.columns]
         given = None if class_balance is None else np.asarray(class_balance, float)
-        self.prior = balance(self.votes, names, train.classes) if given is None else given
+        known = (given, 0.0, given) if given is not None else None
+        self.prior, self.trust, self.agreed = known or balance(self.votes, names, train.classes)
         self.vote_mean = one_hot(self.votes, self.n_classes).mean(axis=0)
         self.view = self.corrected = self.held = self.cut = self.divisors = None
         if train.vectors is not None:
@@ -75,9 +77,16 @@ class Oracle:
         far = self.loans(self.votes, self.vectors)[1]
         far = far[(self.votes < 0) & np.isfinite(far)]
         self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
-        if hand is not None and hand.labelled.any():
-            self._learn_from_labels(hand.rows(hand.labelled))
-            self._choose_rule(train, hand.rows(hand.labelled), scoring, positive)
+        self.lean = np.zeros(self.n_classes)
+        if self.trust:
+            self.lean = self.trust * self._lean(train)
+        labelled = None if hand is None else hand.rows(hand.labelled)
+        if labelled is not None and labelled.n_rows:
+            self._learn_from_labels(labelled)
+            self._choose_rule(train, labelled, scoring, positive)
+        elif scoring == "f1":
+            none = np.empty(0), np.empty(0, bool)
+            self._cut(self.parts(train), self.proba(train), positive, *none)
 
     # experts without labels
 
@@ -152,13 +161,35 @@ class Oracle:
             phi = np.hstack([1.1 * x, phi])
         return {"votes": votes, "said": said, "x": x, "phi": phi}
 
-    def before(self, said: dict[str, np.ndarray]) -> np.ndarray:
-        """Logits of the model without labels, at scale 1."""
-        return np.log(self.prior) + sum(WEIGHT[name] * each for name, each in said.items())
+    def _lean(self, train: Split) -> np.ndarray:
+        """What makes the mean posterior of rows of which something is known the class balance."""
+        parts = self.parts(train)
+        known = np.any(kinds(parts), axis=0)
+        if not known.any():
+            return self.lean
+        logits = self.before(parts)[known]
+        scale = self.scaled(np.ones_like(logits), parts, self.first, known)
 
-    def scaled(self, logits: np.ndarray, parts: dict[str, Any], scales: Any) -> np.ndarray:
+        def excess(free: np.ndarray) -> np.ndarray:
+            lean = np.append(free, -free.sum())
+            return (softmax(scale * (logits + lean)).mean(axis=0) - self.prior)[:-1]
+
+        found = optimize.root(excess, np.zeros(self.n_classes - 1), tol=1e-13).x
+        return np.append(found, -found.sum())
+
+    def before(self, parts: dict[str, Any]) -> np.ndarray:
+        """Logits of the model without labels, at scale 1."""
+        said = sum(WEIGHT[name] * each for name, each in parts["said"].items())
+        return np.log(self.prior) + said + self.leaning(parts)
+
+    def leaning(self, parts: dict[str, Any]) -> np.ndarray:
+        return np.any(kinds(parts), axis=0)[:, None] * self.lean
+
+    def scaled(
+        self, logits: np.ndarray, parts: dict[str, Any], scales: Any, some: Any = slice(None)
+    ) -> np.ndarray:
         """Logits as loud as rows with votes, and rows known by their vector alone, are to be."""
-        with_votes, without = (each[:, None] for each in kinds(parts))
+        with_votes, without = (each[some, None] for each in kinds(parts))
         return logits * np.where(with_votes, scales[0], np.where(without, scales[1], 1.0))
 
     # hand labels
@@ -166,7 +197,7 @@ class Oracle:
     def _learn_from_labels(self, hand: Split) -> None:
         parts = self.parts(hand)
         self.y, m = hand.y, hand.n_rows
-        offset, said = self.before(parts["said"]), dict(parts["said"])
+        offset, said = self.before(parts), dict(parts["said"])
         groups = np.arange(m)
         self.asked = None
         if parts["x"] is not None:
@@ -192,7 +223,7 @@ class Oracle:
             if "neighbours" not in said or WEIGHT["neighbours"] + off[-1] >= 0:
                 break
             del said["neighbours"]
-            self.asked, offset = None, self.before(parts["said"])
+            self.asked, offset = None, self.before(parts)
         self.corrected = (dict(zip(said, off)), bias, right.T @ learned)
         held = left_out(logits, q, experts, parts["phi"], groups, weight, ridges)
         q = believed(softmax(held), self.y, self.told)
@@ -220,12 +251,12 @@ class Oracle:
         parts = self.parts(split)
         said = parts["said"]
         if self.corrected is None:
-            return softmax(self.scaled(self.before(said), parts, self.scales))
+            return softmax(self.scaled(self.before(parts), parts, self.scales))
         off, bias, theta = self.corrected
         if self.asked is not None:
             silent = np.zeros((split.n_rows, self.n_classes))
             said["neighbours"] = silent if split.vectors is None else self.neighbours(parts["x"])
-        logits = np.log(self.prior) + bias + parts["phi"] @ theta
+        logits = np.log(self.prior) + bias + parts["phi"] @ theta + self.leaning(parts)
         logits = logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items())
         return softmax(self.scaled(logits, parts, self.scales))
 
@@ -234,9 +265,7 @@ class Oracle:
         words = [None] * hand.n_rows if hand.chosen is None else hand.chosen.tolist()
         unknown = np.array([word is None for word in words])
         drawn = np.array([word == "random" for word in words])
-        margins = [
-            ahead(self.scaled(self.before(each["said"]), each, self.first)) for each in (mine, rows)
-        ]
+        margins = [ahead(self.scaled(self.before(each), each, self.first)) for each in (mine, rows)]
         if unknown.any() and not looks_chosen(
             margins[0][unknown], margins[1], mine["votes"][unknown], rows["votes"],
             None if mine["x"] is None else mine["x"][unknown], rows["x"],
@@ -247,10 +276,15 @@ class Oracle:
         if scoring == "f1_macro" and drawn.sum() >= 50:
             self.divisors = proba.mean(axis=0) ** 0.25
         if scoring == "f1":
-            before = softmax(self.before(rows["said"]))
-            self.cut = f1_cut(
-                proba, before, positive, self.held[drawn, positive], self.y[drawn] == positive
-            )
+            shown, right = self.held[drawn, positive], self.y[drawn] == positive
+            self._cut(rows, proba, positive, shown, right)
+
+    def _cut(
+        self, rows: dict[str, Any], proba: np.ndarray, positive: int, shown: Any, right: Any
+    ) -> None:
+        two = self.n_classes == 2 and self.agreed is not None
+        agreed = self.agreed[positive] if two else None
+        self.cut = f1_cut(proba, softmax(self.before(rows)), positive, agreed, shown, right)
 
     def labels(self, proba: np.ndarray, positive: int = 1) -> np.ndarray:
         """Class indices by the rule."""
@@ -345,26 +379,67 @@ def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
     return np.sort(np.array(kept, dtype=int))
 
 
-def balance(votes: np.ndarray, names: Any, classes: Any) -> np.ndarray:
-    """Voters: the shares nearest to equal that their errors allow. Others: the mean of three witnesses."""
+def balance(votes: np.ndarray, names: Any, classes: Any) -> tuple[np.ndarray, float, Any]:
+    """Shares, how far third moments tell them, and what how sources agree says of them.
+
+    Voters: the shares nearest to equal that their errors allow, corrected by third moments. Others:
+    three witnesses, their logarithms averaged.
+    """
     n_classes = len(classes)
     equal = np.full(n_classes, 1 / n_classes)
     counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1)
     spoken = counts.sum(axis=1) > 0
     if not spoken.any():
-        return equal
+        return equal, 0.0, None
     shares = counts[spoken] / counts[spoken].sum(axis=1, keepdims=True)
     cast = shares.mean(axis=0)
     errors = errors_of_voters(votes, names, classes)
     if errors is not None:
         apart = np.abs(cast - equal).sum() / 2
-        return equal if apart <= errors else cast + errors / apart * (equal - cast)
-    witnesses = [equal, cast]
+        guess = equal if apart <= errors else cast + errors / apart * (equal - cast)
+        found = np.array([third_moments(votes, k, n_classes) for k in range(n_classes)])
+        told = share(found[:, 0]) / share(found[:, 0]).sum()
+        precision = np.stack([1 / found[:, 1] ** 2, np.full(n_classes, 1 / 0.5**2)])
+        both = np.average(np.stack([skew(told), skew(guess)]), axis=0, weights=precision)
+        pi = share(both) / share(both).sum()
+        return pi, float(pi @ (precision[0] / precision.sum(axis=0))), pi
+    witnesses, learned = [equal, cast], None
     with warnings.catch_warnings(), suppress(NotIdentifiable):
         warnings.simplefilter("ignore")
         fitted = Triplet(class_balance="learn").fit(Votes(votes, names, classes))
-        witnesses.append(fitted.class_balance_)
-    return np.mean(witnesses, axis=0)
+        learned = fitted.class_balance_
+        witnesses.append(learned)
+    together = np.prod(np.maximum(witnesses, 0.2 / n_classes), axis=0) ** (1 / len(witnesses))
+    return together / together.sum(), 0.0, learned
+
+
+def share(skewness: Any) -> Any:
+    return (1 - skewness / np.hypot(2, skewness)) / 2
+
+
+def skew(shares: np.ndarray) -> np.ndarray:
+    shares = np.clip(shares, 1e-4, 1 - 1e-4)
+    return (1 - 2 * shares) / np.sqrt(shares * (1 - shares))
+
+
+def third_moments(votes: np.ndarray, named: int, n_classes: int) -> tuple[float, float]:
+    """Skewness of a class and its standard error, triple by triple."""
+    x = np.where(votes == named, 1.0, np.where(votes < 0, 0.0, -1 / (n_classes - 1)))
+    spread = x.std(axis=0)
+    z = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
+    pairs = list(combinations(range(z.shape[1]), 2))
+    met = np.array([(z[:, i] * z[:, j]).mean() for i, j in pairs])
+    first = np.full(z.shape[1], np.sqrt(max(np.abs(met).mean(), 1e-6)))
+    b = optimize.least_squares(
+        lambda b: [b[i] * b[j] - m for (i, j), m in zip(pairs, met)],
+        first, bounds=(-1, 1), xtol=1e-14, ftol=1e-14, gtol=1e-14,
+    ).x  # fmt: skip
+    triples = [list(each) for each in combinations(range(z.shape[1]), 3)]
+    rows = sum(b[t].prod() * z[:, t].prod(axis=1) for t in triples)
+    whole = sum(b[t].prod() ** 2 for t in triples)
+    if whole <= 1e-9:
+        return 0.0, np.inf
+    return rows.mean() / whole, rows.std() / np.sqrt(len(rows)) / whole
 
 
 def errors_of_voters(votes: np.ndarray, names: Any, classes: Any) -> float | None:
@@ -548,13 +623,21 @@ def looks_chosen(
 
 
 def f1_cut(
-    proba: np.ndarray, before: np.ndarray, positive: int, shown: np.ndarray, right: np.ndarray
-) -> float | None:
+    proba: np.ndarray, before: np.ndarray, positive: int, agreed: float | None, shown: np.ndarray,
+    right: np.ndarray,
+) -> float | None:  # fmt: skip
     """The probability from which rows are called positive; None for the most probable class."""
     own, n = proba[:, positive], len(proba)
-    calls = [(each.argmax(axis=1) == positive).mean() for each in (before, proba)]
-    share = np.sqrt(calls[0] * calls[1])
-    if len(right) >= 100 and right.any():
+
+    def odds(share: float) -> float:
+        inside = min(max(share, 0.5 / n), 1 - 0.5 / n)
+        return inside / (1 - inside)
+
+    share = float((before.argmax(axis=1) == positive).mean())
+    if agreed is not None:
+        both = np.sqrt(odds(share) * odds(agreed))
+        share = both / (1 + both)
+    if right.any():
         places = np.unique(np.r_[own, shown])
         places = (np.r_[0.0, places[:-1]] + places) / 2
         known = right.sum() / (right.sum() + 100)
@@ -564,8 +647,9 @@ def f1_cut(
             for t in places
         ]
         cut = places[int(np.argmax(curve))]
-        trust = right.sum() / (right.sum() + 10)
-        share = max(share, 1 / n) ** (1 - trust) * max((own >= cut).mean(), 1 / n) ** trust
+        trust = right.sum() / (right.sum() + 20)
+        both = odds(share) ** (1 - trust) * odds((own >= cut).mean()) ** trust
+        share = both / (1 + both)
     called = round(share * n)
     if called == 0:
         return None

@@ -27,10 +27,8 @@ PLAIN = tuple(
 SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
-ENOUGH_RANDOM = 100
-"""Random labels from which held-out rows take part in the F1 threshold."""
-HALF = 10.0
-"""Random positives that weigh as much as the square-root rule."""
+HALF = 20.0
+"""Random positives that weigh as much, in how many rows are called positive, as what is known without."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
 EVEN, BALANCE = 0.25, 0.75
@@ -75,9 +73,7 @@ class Ranking(Protocol):
     """Probabilities of one class on all train rows, as far as a rule asks for them."""
 
     n_rows: int
-    called: tuple[
-        float, float
-    ]  # shares most probable in it, without what labels taught and with it
+    called: float  # the share most probable in it, without what labels taught
 
     def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
         """Where F1 is best; see `f1_threshold`."""
@@ -95,7 +91,7 @@ class RankedRows:
     def __init__(self, proba: np.ndarray, before: np.ndarray, positive: int) -> None:
         self.own = proba[:, positive]
         self.n_rows = len(proba)
-        self.called = (_called(before, positive), _called(proba, positive))
+        self.called = n_called(before, positive) / max(1, len(before))
         self._order: np.ndarray | None = None
 
     def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
@@ -113,19 +109,24 @@ class RankedRows:
         return float(self._order[rank])
 
 
-def f1_rule(rows: Ranking, positive: int, shown: np.ndarray, right: np.ndarray) -> Rule:
-    """Call as many train rows positive as the geometric mean of two models at one half does.
+def f1_rule(
+    rows: Ranking, positive: int, agreed: float | None, shown: np.ndarray, right: np.ndarray
+) -> Rule:
+    """Call so many train rows positive as the model without labels, source agreement and labels say.
 
-    Labels correct the class balance, and then few rows of a rare class reach one half: the model
-    without labels calls too many and the one with them too few. From a hundred random labels on their
-    held-out probabilities (`shown`, and whether each is `right`) take part.
+    The class balance a posterior starts from is drawn to equal shares, so the model without labels calls
+    too many rows of a rare class; how sources agree (`agreed`) says too few. Midway, in log-odds, is the
+    share called without labels. Random labels correct it in proportion to the positive ones among them,
+    by the threshold that their held-out probabilities (`shown`, and whether each is `right`) and the
+    probabilities of train rows find best. Labels that were chosen move no share.
     """
-    least = 1 / max(1, rows.n_rows)
-    share = float(np.sqrt(rows.called[0] * rows.called[1]))
-    if len(right) >= ENOUGH_RANDOM and right.any():
+    if not rows.n_rows:
+        return Rule()
+    share = rows.called if agreed is None else _between(rows.called, agreed, 0.5, rows.n_rows)
+    if right.any():
         beyond = rows.from_on(rows.threshold(shown, right))
-        trust = right.sum() / (right.sum() + HALF)
-        share = max(share, least) ** (1 - trust) * max(beyond, least) ** trust
+        trust = float(right.sum() / (right.sum() + HALF))
+        share = _between(share, beyond, trust, rows.n_rows)
     called = round(share * rows.n_rows)
     if not called:
         return Rule()
@@ -133,8 +134,11 @@ def f1_rule(rows: Ranking, positive: int, shown: np.ndarray, right: np.ndarray) 
     return Rule(positive, float(both.mean()))  # halfway to the next row
 
 
-def _called(proba: np.ndarray, positive: int) -> float:
-    return float(n_called(proba, positive) / max(1, len(proba)))
+def _between(first: float, second: float, weight: float, n_rows: int) -> float:
+    """The mean of two shares in log-odds, neither below half a row nor above all but half a row."""
+    inside = np.clip([first, second], 0.5 / n_rows, 1 - 0.5 / n_rows)
+    odds = np.log(inside / (1 - inside))
+    return float(1 / (1 + np.exp(-((1 - weight) * odds[0] + weight * odds[1]))))
 
 
 def n_called(proba: np.ndarray, positive: int) -> int:

@@ -36,6 +36,7 @@ from .calibration import SCALES
 from .choice import Crowd, looks_chosen, margin
 from .copies import distinct
 from .fitted import Fitted, Rows, read
+from .matching import known_logits, matched, some_of
 from .stacked import Stacked
 from .teaching import Said, Seen, Teaching, surely_better, vote_mean
 from .vectors import Vectors
@@ -124,7 +125,7 @@ class FusionEngine:
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return of_votes_alone(base, summary), rows, []
+            return _keeps_balance(of_votes_alone(base, summary), rows[TRAIN]), rows, []
         said = [base.of_votes(each) for each in rows]
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
@@ -132,7 +133,7 @@ class FusionEngine:
             each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
         echo = vectors.echo(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
         heard = replace(base, view=vectors.view, pupil=readout, echo=echo, scales=SCALES)
-        return heard, rows, said
+        return _keeps_balance(heard, rows[TRAIN]), rows, said
 
     def corrected(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], spoken: Said
@@ -306,13 +307,13 @@ class FusionEngine:
         def ranked(positive: int) -> decision.Ranking:
             return decision.RankedRows(proba[TRAIN], softmax(self._before()[TRAIN]), positive)
 
-        return self.rule(workspace, drawn, held, mean, ranked)
+        return self.rule(workspace, self._last[3].balance, drawn, held, mean, ranked)
 
     def needs_rule(self, workspace: Workspace) -> bool:
         """Whether anything else than the most probable class may be decided for."""
         scoring = self.parameters.scoring
-        by_labels = scoring not in decision.PLAIN and bool(workspace.labels.count)
-        return scoring in decision.BALANCED or by_labels
+        by_labels = scoring in decision.EVENED and bool(workspace.labels.count)
+        return scoring in (*decision.BALANCED, *decision.OF_POSITIVE) or by_labels
 
     def positive(self, classes: tuple[str, ...]) -> int | None:
         """The class whose score counts; None where that of none does."""
@@ -323,6 +324,7 @@ class FusionEngine:
     def rule(
         self,
         workspace: Workspace,
+        balance: Balance,
         drawn: np.ndarray,
         held: np.ndarray,
         mean: np.ndarray,
@@ -338,7 +340,10 @@ class FusionEngine:
         labels = workspace.labels
         drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
         right = labels.labels[drawn] == positive
-        return decision.f1_rule(ranked(positive), positive, held[drawn, positive], right)
+        shown = held[drawn, positive]
+        two = len(workspace.classes) == 2 and balance.agreed is not None
+        agreed = float(balance.agreed[positive]) if two and balance.agreed is not None else None
+        return decision.f1_rule(ranked(positive), positive, agreed, shown, right)
 
     def _before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
@@ -384,6 +389,13 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
+
+
+def _keeps_balance(base: Fitted, train: Rows) -> Fitted:
+    """The model without labels with a lean, where votes tell the class balance."""
+    if not base.balance.trust:
+        return base
+    return matched(base, *known_logits(base, train.take(some_of(len(train)))))
 
 
 def _refuse(problem: str) -> Any:

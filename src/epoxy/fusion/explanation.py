@@ -24,6 +24,7 @@ _REST = {
 }
 _TOGETHER = "what these say together, beyond each alone"
 _EVERYWHERE = "what they add to every row, whatever it says"
+_KEPT = "so that all rows together have it, where sources lean to one class"
 SHOWN = 5
 """Rows named behind what was learned from many."""
 
@@ -78,6 +79,11 @@ def explain_one(
     said = {name: each[0] for name, each in fitted.evidence(row).items()}
     scale = float(fitted.scale(row, {name: each[None] for name, each in said.items()})[0])
     parts, voices = _by_experts(model, row, said, scale, (label, other))
+    if fitted.lean is not None:
+        known = bool(fitted.known(row, {name: each[None] for name, each in said.items()})[0])
+        part = known * scale * float(fitted.lean[label] - fitted.lean[other])
+        parts["class balance"] = part
+        voices.append(Voice("class balance", None, "rest", weight=part, detail=_KEPT))
     voices += _copied(model, split, at)
     if fitted.corrected is not None:
         parts["hand labels"], taught = _by_hand_labels(model, row, scale, (label, other))

@@ -105,6 +105,7 @@ class Fitted:
     scales: np.ndarray  # (3,) how loud the whole is, by kind of row; see `calibration`
     corrected: Corrected | None
     rule: Rule
+    lean: np.ndarray | None = None  # (n_classes,) keeps the class balance; see `matching`
 
     @property
     def prior(self) -> np.ndarray:
@@ -209,6 +210,10 @@ class Fitted:
         middle = VOTE_SCALE * (self.vote_mean @ taught.of_votes)
         return np.asarray(votes_times(votes, taught.of_votes) - middle)
 
+    def known(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Rows of which votes or vectors say anything; (n_rows,) bool."""
+        return np.asarray(kinds_of(rows.votes, said.get("pupil")) > 0)
+
     def scale(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
         """How loud the whole is about each row, of which the experts say so much; (n_rows,)."""
         return np.asarray(self.scales[kinds_of(rows.votes, said.get("pupil"))])
@@ -221,6 +226,8 @@ class Fitted:
         np.add(self.start, learned, out=found)
         for weight, name in zip(self.weights, self.experts):
             found += weight * said[name]
+        if self.lean is not None:
+            found += self.known(rows, said)[:, None] * self.lean
         found *= self.scale(rows, said)[:, None]
         return found
 

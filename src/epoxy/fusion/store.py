@@ -62,6 +62,7 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
         "vote_mean": Array("f", "classes*columns", low=0, high=1),
         "scales": Array("f", f"{len(SCALES)}", low=LOWEST, high=HIGHEST),
         "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
+        "lean": Array("f", "classes", optional=True),
     }
     for name in splits:
         found |= _schema_of_split(name, n_classes)
@@ -145,8 +146,9 @@ def to_state(model: Fusion) -> State:
         "scales": fitted.scales,
     }
     arrays |= {f"balance/{name}": getattr(fitted.balance, name) for name in BALANCE}
-    if fitted.agreement is not None:
-        arrays["agreement"] = fitted.agreement
+    for name in ("agreement", "lean"):
+        if getattr(fitted, name) is not None:
+            arrays[name] = getattr(fitted, name)
     if fitted.view is not None:
         arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
     for name, readout in (("pupil", fitted.pupil), ("echo", fitted.echo)):
@@ -211,7 +213,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         view = View(**parts, apart=bool(values["apart"]))
     rule = Rule(**values["rule"], divisors=arrays.get("rule/divisors"))
     model.fitted_ = Fitted(
-        Balance(**{name: arrays[f"balance/{name}"] for name in BALANCE}),
+        Balance(arrays["balance/shares"], arrays["balance/low"], arrays["balance/high"]),
         arrays["columns"],
         arrays["radii"],
         arrays["edges"],
@@ -223,6 +225,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         arrays["scales"],
         _corrected(model, view, values, arrays),
         rule,
+        arrays.get("lean"),
     )
     _check_parts(model, model.fitted_, values)
     return model

@@ -297,7 +297,8 @@ class Teaching:
 
 def _offset(base: Fitted, lesson: _Lesson) -> np.ndarray:
     """Logits before labels move anything; (m, K)."""
-    return np.asarray(base.start + sum(WEIGHTS[name] * each for name, each in lesson.heard.items()))
+    found = base.start + sum(WEIGHTS[name] * each for name, each in lesson.heard.items())
+    return found if base.lean is None else found + (lesson.kinds > 0)[:, None] * base.lean
 
 
 def surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:

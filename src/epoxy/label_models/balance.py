@@ -81,7 +81,7 @@ def sum_of_triples(votes: Votes, of: Detectors) -> float:
         tables = np.zeros((votes.n_sources, 1 + votes.n_classes))
         tables[of.source, 1 + of.named] = fires - silent
         sums.append(sum_by_vote(columns, tables, float(silent.sum())))
-    return float(times @ _triples(*sums))
+    return float(times @ every_three(*sums))
 
 
 def _from_detectors(
@@ -114,13 +114,13 @@ def _from_detectors(
 
 
 def _share_from_skewness(observed: float, theta: np.ndarray) -> float:
-    unit = _triples(theta.sum(), (theta**2).sum(), (theta**3).sum())
+    unit = every_three(theta.sum(), (theta**2).sum(), (theta**3).sum())
     if unit <= 0:
         return float("nan")
     skewness = observed / unit
     return float(0.5 * (1 - skewness / np.sqrt(4 + skewness**2)))
 
 
-def _triples(first: Any, second: Any, third: Any) -> Any:
+def every_three(first: Any, second: Any, third: Any) -> Any:
     """Σ over i<j<k of xᵢxⱼxₖ from the power sums (Newton's identity)."""
     return (first**3 - 3 * first * second + 2 * third) / 6

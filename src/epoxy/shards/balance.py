@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..fusion.balance import Balance, from_sums, shares_voted
+from ..fusion.skewness import Signed, sums_of_triples
 from ..label_models.balance import Detectors, sum_of_triples
 from ..label_models.moments import Moments
 from .run import Run
@@ -30,7 +31,11 @@ def balance_voted(run: Run, kept: Kept, columns: np.ndarray, summary: Moments) -
             known[key] = float(stage.total("triples")[0])
         return known[key]
 
-    return from_sums(summary, shares, triples)
+    def cubes(of: Signed) -> np.ndarray:
+        given = (kept, columns, names, summary.classes, of)
+        return np.asarray(run.stage("cubes", add_cubes, *given).total("cubes")[0])
+
+    return from_sums(summary, shares, triples, cubes)
 
 
 def add_shares(
@@ -58,3 +63,17 @@ def add_triples(
     """Third moments of some detectors, summed over a shard's rows."""
     own = as_votes(votes.load(shard, "votes")[columns], names, classes)
     return {"triples": np.array(sum_of_triples(own, of))}
+
+
+def add_cubes(
+    shard: Shard,
+    kept: Kept,
+    votes: Kept,
+    columns: np.ndarray,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+    of: Signed,
+) -> Summary:
+    """Third moments of votes as numbers, summed over a shard's rows."""
+    own = as_votes(votes.load(shard, "votes")[columns], names, classes)
+    return {"cubes": sums_of_triples(own, of)}

@@ -23,6 +23,7 @@ from ..fusion.engine import Corrections, FusionEngine, far
 from ..fusion.features import Features
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
+from ..fusion.matching import known_logits, matched, some_of
 from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
 from ..loans import Loans
 from ..numerics import softmax
@@ -83,6 +84,8 @@ def conclude(world: World) -> Concluded:
     base = _taught(world, heard, base, over, bool(summary.counts.any()))
     if base.pupil is None:
         base = of_votes_alone(base, summary)
+    if base.balance.trust:
+        base = _keeps_balance(world, heard, base, over)
     made, rows = _corrected(world, engine, base, over)
     return _concluded(world, engine, heard, made, rows, over, lending)
 
@@ -204,6 +207,25 @@ def teach_echo(
     return {"right": right_side(matrix, taught)}
 
 
+def _keeps_balance(world: World, heard: Heard, base: Fitted, over: ShardFeatures | None) -> Fitted:
+    """The model without labels with a lean, where votes tell the class balance."""
+    features = None if over is None or base.view is None else over.kept
+    some = some_of(world.n_train)
+    stage = world.run.stage("lean", known_in_shard, heard, base, features, some)
+    logits, scale = zip(*((each["logits"], each["scale"]) for each in stage))
+    return matched(base, np.concatenate(logits), np.concatenate(scale))
+
+
+def known_in_shard(
+    shard: Shard, kept: Kept, heard: Heard, base: Fitted, features: Kept | None, some: np.ndarray
+) -> Summary:
+    """What the model without labels says of some rows of a shard."""
+    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
+    matrix = None if features is None else features.load(shard, "features")
+    logits, scale = known_logits(base, heard.rows(shard, matrix).take(mine))
+    return {"logits": logits, "scale": scale}
+
+
 # labelled rows
 
 
@@ -296,7 +318,8 @@ def _concluded(
             if not looks_chosen(mine, votes, crowd, seen, gram):
                 drawn = drawn | unknown
         rankings = partial(Ranked, world.run, stage.kept, world.n_train, called)
-        rule = engine.rule(world.few, drawn, made.held, total / world.n_train, rankings)
+        mean = total / world.n_train
+        rule = engine.rule(world.few, made.base.balance, drawn, made.held, mean, rankings)
     fitted = replace(made.fitted, rule=rule)
     spoken, outcome = _made(world, engine, heard, made, fitted, both, stage.kept)
     return Concluded(spoken, outcome, lending, partial(answer_others, fitted))
@@ -324,13 +347,13 @@ def answer_shard(
     proba, before = answering.probabilities(rows)
     kept.save(shard, proba=proba)
     crowd = Crowd.of(mine, margin(before), rows.votes)
-    called = np.zeros(2, dtype=np.int64)
+    called = 0
     if positive is not None:
         rank_rows(kept, shard, proba[:, positive])
-        called[:] = [decision.n_called(each, positive) for each in (softmax(before), proba)]
+        called = decision.n_called(softmax(before), positive)
     return {
         "total": proba.sum(axis=0),
-        "called": called,
+        "called": np.array(called),
         "below": crowd.below,
         "up_to": crowd.up_to,
         "cast": crowd.cast,

@@ -23,7 +23,7 @@ class Ranked:
         self, run: Run, kept: Kept, n_rows: int, called: np.ndarray, positive: int
     ) -> None:
         self.run, self.kept, self.n_rows = run, kept, n_rows
-        self.called = (float(called[0] / n_rows), float(called[1] / n_rows))
+        self.called = float(called / n_rows)
 
     def falling(self, rank: int) -> float:
         """The probability of that rank, the highest first; 0 behind the last."""
