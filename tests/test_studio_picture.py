@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -107,6 +109,29 @@ def test_the_better_picture_comes_from_a_process_and_is_kept(session, tmp_path, 
     assert (group[near] == group[:, None]).mean() > (0.9 if real else 0.5)
     first.close()
     again.close()
+
+
+def test_a_picture_that_nobody_waits_for_ends_and_leaves_nothing(tmp_path):
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    points = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    lists = np.tile(np.arange(16), (200, 1))
+    given = {"neighbour": lists, "distance": lists.astype(np.float32), "node": np.arange(200)}
+    np.savez(folder / "in.npz", start=points, rows=points, seed=0, **given)
+    endless = "import time\nreal = sys.modules['umap'].UMAP\n"
+    endless += "real.fit_transform = lambda *given: time.sleep(600)\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", STAND_IN + endless + picture.PROGRAM, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert b"pca" in process.stdout.readline()
+
+        process.stdin.close()  # as the system does for a studio that was killed
+
+        assert process.wait(60) == 1
+    assert not folder.exists()
 
 
 def test_a_picture_that_cannot_be_made_leaves_the_first_and_says_why(session, monkeypatch):

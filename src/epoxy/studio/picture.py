@@ -155,12 +155,13 @@ class Pictures:
         command = [sys.executable, "-c", PROGRAM, str(folder)]
         with (folder / "said").open("w+") as said:
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True
+                command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.PIPE, text=True
             )
             if self._closed:
                 self._process.kill()
+            assert self._process.stdin is not None
             assert self._process.stdout is not None
-            with self._process.stdout as lines:
+            with self._process.stdin, self._process.stdout as lines:
                 for line in lines:
                     yield json.loads(line)
             if self._process.wait() and not self._closed:
