@@ -18,11 +18,15 @@ from shard_projects import agree, write_project
 pytestmark = pytest.mark.slow
 
 
-def decided(home: Path, data: Path, kind: str) -> Path:
-    """A project of all train and dev rows, with radii and labels on train rows (not the true ones)."""
+def decided(home: Path, data: Path, kind: str, most: int | None = None) -> Path:
+    """A project of all train and dev rows, with radii and labels on train rows (not the true ones).
+
+    `most` takes so many train rows only.
+    """
     told = json.loads((data / "meta.json").read_text("utf-8"))
+    sizes = (("train", most), ("dev", None))
     votes, vectors = (
-        np.concatenate([np.load(data / f"{what}-{part}.npy") for part in ("train", "dev")])
+        np.concatenate([np.load(data / f"{what}-{part}.npy")[:count] for part, count in sizes])
         for what in ("votes", "vectors")
     )
     truth = pq.read_table(data / "dev.parquet").column("label").to_pylist()
@@ -66,3 +70,19 @@ def test_memory_disk_and_cluster_agree_on_real_data(tmp_path, shared_data, name,
     agree(disk, memory, within=within)
     agree(labels(spread.path), memory, within=within)
     assert spread.shards > 5
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_approximate_neighbours_of_real_data_are_those_of_memory(tmp_path, shared_data, kind):
+    home = decided(tmp_path / "project", shared_data / "agnews", kind, most=6000)
+    text = (home / "epoxy.toml").read_text("utf-8")
+    asked = text.replace('"vectors.npy"\n', '"vectors.npy"\nneighbours = "approximate"\n')
+    (home / "epoxy.toml").write_text(asked, "utf-8")
+
+    session = epoxy.Session.open(home, graph=False)
+    memory = labels(session.export(tmp_path / "memory.parquet"))
+    disk = label(home, rows_per_shard=1500, to=tmp_path / "disk.parquet")
+
+    agree(labels(disk.path), memory, within=0.0 if kind == "epoxy" else 1e-6)
+    assert disk.recall is not None
+    assert disk.recall.value < 1

@@ -299,6 +299,38 @@ def test_lists_that_hold_every_row_lend_as_the_exact_search_does(tmp_path, kind)
     assert found.recall.value == 1.0
 
 
+def approximate(home: Path, recall: float = 0.5) -> Path:
+    """The same project with neighbours that are approximate, and far from all of them."""
+    text = (home / "epoxy.toml").read_text()
+    asked = f'"vectors.npy"\nneighbours = "approximate"\nrecall = {recall}\n'
+    (home / "epoxy.toml").write_text(text.replace('"vectors.npy"\n', asked))
+    return home
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_approximate_neighbours_are_those_of_memory(tmp_path, kind, zeros):
+    votes, vectors, y = drawn(900, 3, dimension=12)
+    votes[np.random.default_rng(3).random(votes.shape) < 0.9] = -1  # few lend, so lists miss many
+    if zeros and kind == "fusion":  # the paper's model refuses them
+        vectors[[5, 300]] = 0
+    truth = np.where(np.arange(900) % 15 == 3, y, -1)
+    home = approximate(
+        write_project(tmp_path / "p", votes, vectors, truth, CLASSES, model=f'kind = "{kind}"')
+    )
+    session = epoxy.Session.open(home, graph=False)
+    session.label("r11", "spam")
+
+    found = label(home, rows_per_shard=200)
+
+    memory = pq.read_table(session.export(tmp_path / "memory.parquet"))
+    agree(pq.read_table(found.path), memory, within=1e-6 if kind == "fusion" else 0.0)
+    assert found.recall == session.state.workspace.near.recall
+    assert found.recall.value < 0.9
+    lent = np.isfinite(session.state.workspace.sources[0].loans[0].distance)
+    assert 0.2 < lent.mean() < 0.9
+
+
 # new rows
 
 

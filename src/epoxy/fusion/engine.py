@@ -21,7 +21,7 @@ from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
 from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
-from ..loans import Loans, Neighbourhood
+from ..loans import Neighbourhood
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
@@ -37,7 +37,7 @@ from .choice import Crowd, looks_chosen, margin
 from .copies import distinct
 from .fitted import Fitted, Rows, read
 from .matching import known_logits, matched, some_of
-from .stacked import Stacked
+from .stacked import Grading, Stacked
 from .teaching import Said, Seen, Teaching, surely_better, vote_mean
 from .vectors import Vectors
 
@@ -71,7 +71,7 @@ class FusionEngine:
         self._stacked: list[Stacked] = []
         self._counts: PairCounts | None = None
         self._summary: tuple[Moments, tuple[np.ndarray, Moments, Balance]] | None = None
-        self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
+        self._grading = Grading()
         self._vectors: Vectors | None = None
         self._seen: Seen | None = None  # the same, or what is seen of them elsewhere
         self._teaching = Teaching(None)
@@ -118,7 +118,7 @@ class FusionEngine:
         columns, summary, balance = self._summarised(workspace)
         prior = balance.shares
         radii = np.array([far(workspace.active[at].radius) for at in columns])
-        edges = ev.grade_edges([self._sorted(workspace, at) for at in columns])
+        edges = self._grading.edges(workspace, columns)
         rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
         parts = (vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None, decision.Rule())
         base = Fitted(balance, columns, radii, edges, None, None, None, None, *parts)
@@ -270,16 +270,6 @@ class FusionEngine:
         if given is None:
             return guess()
         return Balance.given(checked_shares(given, classes, "Fusion"))
-
-    def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
-        """One source's distances to its abstaining train rows, ascending; sorted once per column."""
-        source = workspace.active[at]
-        loans = source.loans[TRAIN]
-        known = self._ascending.get(source.name)
-        if known is None or known[0] is not loans:
-            far = loans.distance[loans.own < 0]
-            self._ascending[source.name] = (loans, np.sort(far[np.isfinite(far)]))
-        return self._ascending[source.name][1]
 
     def _rows(self, at: int, columns: np.ndarray) -> Rows:
         stacked = self._stacked[at]

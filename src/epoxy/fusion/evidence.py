@@ -103,30 +103,49 @@ def agreement(votes: np.ndarray, tables: np.ndarray) -> np.ndarray:
     return loudness(raw)
 
 
-def grade_edges(ascending: Sequence[np.ndarray]) -> np.ndarray:
-    """The distances that cut all loans into grades of equal size, from each source's in order."""
-    total = sum(map(len, ascending))
+def grade_edges(ascending: Sequence[np.ndarray], unlisted: int = 0) -> np.ndarray:
+    """The distances that cut all loans into grades of equal size, from each source's in order.
+
+    `unlisted` loans are known to be farther than these, and not how far.
+    """
     flat = np.concatenate([np.empty(0), *ascending])
     start = np.concatenate([[0], np.cumsum([len(each) for each in ascending])])
-    return edges_between(total, {rank: _ranked(flat, start, rank) for rank in edge_ranks(total)})
+    ranks = edge_ranks(len(flat), unlisted)
+    values = {rank: _ranked(flat, start, rank) for rank in set(ranks.values())}
+    return edges_between(len(flat), unlisted, values)
 
 
-def edge_ranks(total: int) -> list[int]:
-    """Ranks of the distances between which the edges of `total` loans lie."""
-    places = [quarter / len(GRADES) * (total - 1) for quarter in range(1, len(GRADES))]
+def unlisted_loans(asked: np.ndarray, found: np.ndarray) -> int:
+    """Loans that lists do not know, from each source's number of rows that ask and of those answered.
+
+    A lender that is not listed is farther than those that are; a source that lends to nobody has none.
+    """
+    return int((asked - found)[found > 0].sum())
+
+
+def edge_ranks(known: int, unlisted: int = 0) -> dict[int, int]:
+    """Ranks of the loans between which the edges lie, and for each the rank among those that are known.
+
+    What is not known stands for the farthest that is.
+    """
+    if not known:
+        return {}
+    last = known + unlisted - 1
+    places = [quarter / len(GRADES) * last for quarter in range(1, len(GRADES))]
     both = {int(at) for at in places} | {int(at) + (at != int(at)) for at in places}
-    return sorted(both) if total else []
+    return {rank: min(rank, known - 1) for rank in sorted(both)}
 
 
-def edges_between(total: int, ranked: Mapping[int, float]) -> np.ndarray:
-    """The edges from the distances of those ranks."""
-    if not total:
+def edges_between(known: int, unlisted: int, ranked: Mapping[int, float]) -> np.ndarray:
+    """The edges from the known distances of the ranks that `edge_ranks` asks for."""
+    ranks = edge_ranks(known, unlisted)
+    if not ranks:
         return np.zeros(len(GRADES) - 1)
     found = []
     for quarter in range(1, len(GRADES)):
-        at = quarter / len(GRADES) * (total - 1)
+        at = quarter / len(GRADES) * (known + unlisted - 1)
         low = int(at)
-        first, second = ranked[low], ranked[low + (at != low)]
+        first, second = ranked[ranks[low]], ranked[ranks[low + (at != low)]]
         found.append(first + (second - first) * (at - low))
     return np.array(found)
 

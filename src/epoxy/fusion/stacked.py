@@ -1,4 +1,4 @@
-"""Loans of several sources as tables, so that the experts read one stretch of memory per source."""
+"""Loans of several sources: as tables that the experts read in one stretch of memory, and by grades."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..loans import Loans
+from ..workspace import TRAIN, Workspace
+from . import evidence as ev
 
 
 @dataclass(eq=False)
@@ -39,3 +41,29 @@ class Stacked:
                 self.loans[at] = each
                 self.votes[at], self.lent[at] = each.own, each.vote
                 self.distance[at], self.lender[at] = each.distance, each.lender
+
+
+class Grading:
+    """The distances that cut loans into grades; each source's are sorted once per column."""
+
+    def __init__(self) -> None:
+        self._ascending: dict[str, tuple[Loans, np.ndarray]] = {}
+
+    def edges(self, workspace: Workspace, columns: np.ndarray) -> np.ndarray:
+        """Those of some active sources; loans that approximate lists do not know count as farther."""
+        known = [self._sorted(workspace, at) for at in columns]
+        if workspace.near.recall is None:
+            return ev.grade_edges(known)
+        loans = [workspace.active[at].loans[TRAIN] for at in columns]
+        asked = np.array([np.count_nonzero(each.own < 0) for each in loans])
+        return ev.grade_edges(known, ev.unlisted_loans(asked, np.array([*map(len, known)])))
+
+    def _sorted(self, workspace: Workspace, at: int) -> np.ndarray:
+        """One source's distances to its abstaining train rows, ascending."""
+        source = workspace.active[at]
+        loans = source.loans[TRAIN]
+        known = self._ascending.get(source.name)
+        if known is None or known[0] is not loans:
+            far = loans.distance[loans.own < 0]
+            self._ascending[source.name] = (loans, np.sort(far[np.isfinite(far)]))
+        return self._ascending[source.name][1]

@@ -270,11 +270,14 @@ def _probes_for(
 
 
 def asked_by(
-    lists: NeighbourLists, others: Points, *, progress: Progress = silent
+    lists: NeighbourLists, others: Points, *, room: int = ROOM, progress: Progress = silent
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lists of the nodes of other rows: the nearest of the same cells as rows like them ask."""
+    """Lists of the nodes of other rows: the nearest of the same cells as rows like them ask.
+
+    `room` bytes of prepared cells are held.
+    """
     partition, width = lists.partition, lists.neighbour.shape[1]
-    members = Members(lists.points, partition, ROOM)
+    members = Members(lists.points, partition, room)
     nodes = np.arange(others.n_nodes)
     top = asked_cells(others, nodes, partition.centre, partition.probes)
     by_cell = np.argsort(top[:, 0], kind="stable")

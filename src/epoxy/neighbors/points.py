@@ -47,10 +47,11 @@ class Points:
         return cls(*parts, lambda: _fingerprint(space.metric, space.vectors, space.hashed))
 
     @classmethod
-    def over(cls, vectors: Any, metric: str = "cosine") -> Self:
+    def over(cls, vectors: Any, metric: str = "cosine", only: np.ndarray | None = None) -> Self:
         """Look through vectors once: who is equal, who has no direction, and how long each is.
 
-        float16 stays as it is, and means the float32 numbers it is equal to.
+        float16 stays as it is, and means the float32 numbers it is equal to. `only` is a mask of rows:
+        others are near nobody, and what follows is what follows from these rows alone.
         """
         raw, measure = as_table(vectors), metric_named(metric)
         if raw.dtype not in (np.float32, np.float16) or not raw.flags.c_contiguous:
@@ -59,11 +60,13 @@ class Points:
                 "save them with numpy.save(path, vectors.astype('float32'))"
             )
         hashed, has = _looked_through(raw, measure)
+        if only is not None:
+            has &= only
         kept = None if has.all() else np.flatnonzero(has).astype(np.int32)
         node, first = group_equal_rows(raw, hashed, kept)
         made = cls(
             *(raw, measure, node, first, np.empty(len(first))),
-            lambda: _fingerprint(measure, raw, hashed),
+            lambda: _fingerprint(measure, raw, hashed, only),
         )
         for part in made.blocks():
             block = made.raw(part)
@@ -163,10 +166,14 @@ def release(array: np.ndarray) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
-def _fingerprint(metric: Metric, raw: np.ndarray, hashed: np.ndarray) -> str:
+def _fingerprint(
+    metric: Metric, raw: np.ndarray, hashed: np.ndarray, only: np.ndarray | None = None
+) -> str:
     """From the rows' hashes: the vectors themselves need not be read again."""
     digest = hashlib.blake2b(f"{metric.name} {raw.shape} {raw.dtype}".encode(), digest_size=16)
     digest.update(hashed.view(np.uint8).data)
+    if only is not None:
+        digest.update(np.packbits(only).data)
     return digest.hexdigest()
 
 

@@ -96,24 +96,23 @@ def conclude(world: World) -> Concluded:
 def _edges(world: World, heard: Heard) -> np.ndarray:
     """The distances that grade loans, of all loans of all shards."""
     if heard.loans is None:
-        return ev.edges_between(0, {})
+        return ev.grade_edges([])
     stage = world.run.stage("distances", sort_distances, heard)
-    found, asked = (int(each) for each in stage.total("count", "asked"))
-    total = asked if world.recall is not None else found
-    # lenders that are not listed are farther than those that are
-    ranks = {rank: min(rank, found - 1) for rank in ev.edge_ranks(total if found else 0)}
+    found, asked = stage.total("found", "asked")
+    known = int(found.sum())
+    unlisted = 0 if world.recall is None else ev.unlisted_loans(asked, found)
+    ranks = ev.edge_ranks(known, unlisted)
     values = ranked(world.run, stage.kept, list(ranks.values()), "edges")
-    return ev.edges_between(total if found else 0, {rank: values[at] for rank, at in ranks.items()})
+    return ev.edges_between(known, unlisted, values)
 
 
 def sort_distances(shard: Shard, kept: Kept, heard: Heard) -> Summary:
-    """Distances from a shard's abstaining rows to who would lend."""
+    """Distances from a shard's abstaining rows to who would lend, and how many of each source."""
     rows = heard.rows(shard)
     abstains = rows.votes < 0
-    found = rows.distance[abstains & np.isfinite(rows.distance)]
-    lends = (rows.lender >= 0).any(axis=1)
-    asked = np.count_nonzero(abstains[lends])
-    return {"count": keep_sorted(kept, shard, found), "asked": np.array(asked)}
+    lent = abstains & np.isfinite(rows.distance)
+    keep_sorted(kept, shard, rows.distance[lent])
+    return {"found": lent.sum(axis=1), "asked": abstains.sum(axis=1)}
 
 
 # vectors

@@ -1,8 +1,8 @@
 """Reach over millions of rows: read off approximate neighbour lists, which say how many they miss.
 
-The lists belong to the vectors and are made once (`neighbors.approximate`). A row borrows from the
-nearest row in its list that a source votes on; where none is listed, it borrows nothing: its lender
-would be farther than all that are.
+The lists belong to the vectors of the train rows and are made once (`neighbors.approximate`): the same
+that a session in memory has. A row borrows from the nearest row in its list that a source votes on;
+where none is listed, it borrows nothing: its lender would be farther than all that are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 from ..compiling import compiled
 from ..files import write_whole
 from ..loans import EXACT_UP_TO, Neighbours
-from ..neighbors.approximate import NeighbourLists, Recall, Settings, approximate_lists
+from ..neighbors import store
+from ..neighbors.approximate import ROOM, NeighbourLists, Recall, Settings, asked_by, build
+from ..neighbors.points import Points
 from ..votes import ABSTAIN
 from .lending import Answers, Lending
 from .run import Run
@@ -28,6 +30,7 @@ from .vectors import ShardVectors
 AT_ONCE = 1 << 14
 MEMORY = 2 * 10**9
 """Bytes that making lists takes at most: more would not make it faster."""
+TYPICAL = 2000
 
 
 @dataclass(frozen=True)
@@ -39,32 +42,92 @@ class Lists:
     made_of: str  # vectors and settings
 
 
-def are_asked(how: Neighbours, n_train: int) -> bool:
-    """Whether neighbours are approximate: as the project says, or by the number of rows."""
-    return how != "exact" and (how != "auto" or n_train > EXACT_UP_TO)
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The lists of all train rows, as the driver has them: in files, of which it knows who is equal."""
+
+    found: NeighbourLists
+    home: Path
+    made_of: str
+    train: np.ndarray  # (n_rows,) bool
+    room: int
+
+    @property
+    def recall(self) -> Recall:
+        """The share of true neighbours that are listed."""
+        return self.found.recall
+
+    def lend(self, run: Run, lending: Lending) -> Kept:
+        """Who lends to every train row, as far as is listed; kept as `lending.lend` keeps it."""
+        return run.stage("reach", list_shard, lending, self._with_support(run, lending)).finish()
+
+    def lend_to_few(
+        self, run: Run, lending: Lending, vectors: np.ndarray, own: np.ndarray, name: str
+    ) -> Answers:
+        """Who lends to some rows that the driver holds: they ask the cells that rows like them ask."""
+        answers = Answers.none(own)
+        asking = Points.over(vectors, lending.metric)
+        if not asking.n_nodes:
+            return answers
+        place = run.stage(name, no_summary, self.made_of, vectors).kept.folder / "asked.npz"
+        known = store.load(place, ("neighbour", "distance"))
+        if known is None:
+            near, far = asked_by(self.found, asking, room=self.room)
+            known = {"neighbour": near, "distance": far}
+            store.save(place, known)
+        support = _Support(self._with_support(run, lending), len(own))
+        support.walk(lending, asking.node, known["neighbour"], known["distance"], own, answers)
+        return answers
+
+    def _with_support(self, run: Run, lending: Lending) -> Lists:
+        kept = run.stage("support", no_summary, lending, self.made_of).kept
+        if not (kept.folder / f"{len(lending.columns) - 1}.vote.npy").exists():  # written last
+            _keep_support(kept, lending, self.found)
+        return Lists(self.home, kept, self.made_of)
+
+    def typical_distance(self) -> float:
+        """The median distance from a train row to its nearest other row, from at most 2,000 rows.
+
+        What `extension.typical_distance` reads off a graph.
+        """
+        node = self.found.points.node[self.train]
+        node = node[node >= 0]
+        if self.found.neighbour.shape[1] < 2:
+            return 0.0
+        rows = np.unique(np.linspace(0, len(node) - 1, min(TYPICAL, len(node))).astype(int))
+        alone = np.bincount(node)[node[rows]] == 1  # a row with an equal twin is at 0
+        far = np.zeros(len(rows))
+        far[alone] = self.found.distance[node[rows[alone]], 1]  # the nearest but itself
+        return float(np.median(far))
 
 
-def lend_by_lists(run: Run, lending: Lending, how: Neighbours, memory: int) -> tuple[Kept, Recall]:
-    """Who lends to every train row, as far as the lists know; kept as `lending.lend` keeps it."""
+def are_asked(how: Neighbours, n_distinct: int) -> bool:
+    """Whether neighbours are approximate: as the project says, or by the number of distinct vectors."""
+    return how != "exact" and (how != "auto" or n_distinct > EXACT_UP_TO)
+
+
+def find_lists(
+    run: Run, vectors: ShardVectors, metric: str, how: Neighbours, memory: int
+) -> Listed | None:
+    """Lists of the train rows, made or taken up; None where neighbours are exact."""
+    if not are_asked(how, sum(each.n_train for each in run.shards)):
+        return None
+    train = np.concatenate([vectors.train.load(each, "train") for each in run.shards])
+    points = Points.over(_mapped(run, vectors), metric, None if train.all() else train)
+    if not are_asked(how, points.n_nodes):
+        return None
     settings = how if isinstance(how, Settings) else Settings()
-    home = run.home / "neighbours"
-    vectors = _mapped(run, lending.vectors)
-    made_of = f"{lending.vectors} {lending.metric} {settings} {run.key}"
-    alone = isinstance(run.runner, Serial)
-    found = approximate_lists(
-        vectors,
-        lending.metric,
-        settings=settings,
+    home, made_of = run.home / "neighbours", f"{points.fingerprint()} {settings}"
+    found = build(
+        points,
+        settings,
         memory=min(memory, MEMORY),
         folder=home,
         progress=run.report("finding neighbours"),
-        search=None if alone else shared_out(run, home, lending.metric, made_of),
+        search=None if isinstance(run.runner, Serial) else shared_out(run, home, metric, made_of),
     )
-    _save(home / "node.npy", found.points.node)
-    stage = run.stage("support", no_summary, lending, str(settings))
-    _keep_support(stage.kept, lending, found)
-    lists = Lists(home, stage.kept, f"{found.points.fingerprint()} {settings}")
-    return run.stage("reach", list_shard, lending, lists).finish(), found.recall
+    _save(home / "node.npy", points.node)
+    return Listed(found, home, made_of, train, min(ROOM, memory))
 
 
 def no_summary(shard: Shard, kept: Kept, *constants: Any) -> Summary:
@@ -122,25 +185,44 @@ def _keep_support(kept: Kept, lending: Lending, lists: NeighbourLists) -> None:
         _save(kept.folder / f"{at}.vote.npy", vote)
 
 
+class _Support:
+    """For each source, the lowest row that lends at each distinct vector, and its vote."""
+
+    def __init__(self, lists: Lists, n_sources: int) -> None:
+        folder = lists.support.folder
+        self.row = [np.load(folder / f"{at}.row.npy") for at in range(n_sources)]
+        self.vote = [np.load(folder / f"{at}.vote.npy") for at in range(n_sources)]
+
+    def walk(
+        self,
+        lending: Lending,
+        node: np.ndarray,
+        near: np.ndarray,
+        far: np.ndarray,
+        own: np.ndarray,
+        answers: Answers,
+    ) -> None:
+        """Answer the rows of these nodes from lists by node, `near` and `far`."""
+        for start in range(0, len(node), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            mine = np.maximum(node[part], 0)
+            listed = np.asarray(near[mine]), np.asarray(far[mine])
+            for at in np.flatnonzero(lending.lends).tolist():
+                asks = (own[at, part] < 0) & (node[part] >= 0)
+                told = answers.lender[at, part], answers.distance[at, part], answers.vote[at, part]
+                _walk(*listed, asks, self.row[at], self.vote[at], *told)
+
+
 def list_shard(shard: Shard, kept: Kept, lending: Lending, lists: Lists) -> Summary:
     """The nearest supporting rows that are listed, for the train rows of a shard."""
-    own = lending.votes.load(shard, "votes")[lending.columns]
+    own = lending.own(shard)
     found = Answers.none(own)
     train = np.flatnonzero(lending.vectors.train.load(shard, "train"))
     node = np.load(lists.folder / "node.npy", mmap_mode="r")[shard.start : shard.stop][train]
-    names = [(lists.support.folder / f"{at}.row.npy") for at in range(len(own))]
-    row = [np.load(each) for each in names]
-    vote = [np.load(each.with_name(each.name.replace("row", "vote"))) for each in names]
-    for start in range(0, len(node), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        mine = np.maximum(node[part], 0)
-        near = np.load(lists.folder / "neighbour.npy", mmap_mode="r")[mine]
-        far = np.load(lists.folder / "distance.npy", mmap_mode="r")[mine]
-        for at in np.flatnonzero(lending.lends).tolist():
-            asks = (own[at, part] < 0) & (node[part] >= 0)
-            told = (found.lender[at, part], found.distance[at, part], found.vote[at, part])
-            _walk(near, far, asks, row[at], vote[at], *told)
-    kept.save(shard, lender=found.lender, distance=found.distance, vote=found.vote)
+    names = ("neighbour.npy", "distance.npy")
+    near, far = (np.load(lists.folder / name, mmap_mode="r") for name in names)
+    _Support(lists, len(own)).walk(lending, node, near, far, own, found)
+    found.keep(kept, shard)
     return {"n_rows": np.array(shard.n_train)}
 
 

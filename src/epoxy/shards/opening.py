@@ -38,6 +38,7 @@ from . import budget, scanning, vectors, voting
 from .joining import index
 from .labelled_rows import decided, few_rows, labelled_in, workspace_of
 from .lending import Answers
+from .listing import Listed
 from .parts import Parts, parts_of
 from .run import Run
 from .runner import Runner
@@ -68,6 +69,9 @@ class World:
     memory: int  # bytes
     notes: tuple[str, ...] = ()  # of the log, the labels and the files
     recall: Recall | None = None  # of neighbours that are approximate
+    lists: tuple[Listed | None] | None = (
+        None  # once it is known: approximate lists, or None for exact ones
+    )
 
     @property
     def n_train(self) -> int:

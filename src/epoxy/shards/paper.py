@@ -23,7 +23,7 @@ from ..weighting import Nearest
 from .budget import FIXED
 from .labelled_rows import pick_answers
 from .lending import Held, Lending, lend, lend_to_few, lends, typical_distance
-from .listing import are_asked, lend_by_lists
+from .listing import Listed, find_lists
 from .opening import World
 from .runner import Summary
 from .shard import Kept, Shard
@@ -146,7 +146,21 @@ def conclude(world: World) -> Concluded:
 def _auto(world: World) -> float:
     if world.vectors is None:
         return float("nan")
+    lists = listed(world)
+    if lists is not None:
+        return lists.typical_distance()
     return typical_distance(world.run, world.vectors, world.engine.metric, world.n_train)
+
+
+def listed(world: World) -> Listed | None:
+    """Approximate lists of the train rows; None where neighbours are exact."""
+    if world.lists is None:
+        assert world.vectors is not None
+        how, room = world.project.neighbours, world.memory - FIXED
+        found = find_lists(world.run, world.vectors, world.engine.metric, how, room)
+        world.lists = (found,)
+        world.recall = None if found is None else found.recall
+    return world.lists[0]
 
 
 def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kept, Lending]:
@@ -163,18 +177,16 @@ def lend_all(world: World, columns: np.ndarray, active: np.ndarray) -> tuple[Kep
         world.engine.metric,
         Held(world.run.spare),
     )
-    if are_asked(world.project.neighbours, world.n_train):
-        how, room = world.project.neighbours, world.memory - FIXED
-        kept, world.recall = lend_by_lists(world.run, lending, how, room)
-    else:
-        kept = lend(world.run, lending)
+    lists = listed(world)
+    kept = lend(world.run, lending) if lists is None else lists.lend(world.run, lending)
     hand = pick_answers(world.run, world.scanned, kept, len(columns))
     answers = [hand]
     if len(world.few.splits) > 1:
         own = np.stack([world.few.active[each].own[1] for each in active])
         raw = world.raw[1]
         assert raw is not None
-        answers.append(lend_to_few(world.run, lending, raw, own, "dev-reach"))
+        few = lend_to_few if lists is None else lists.lend_to_few
+        answers.append(few(world.run, lending, raw, own, "dev-reach"))
     world.with_loans(tuple(answers), active)
     return kept, lending
 
