@@ -259,6 +259,8 @@ def test_a_change_says_what_happened(session):
     assert change.after == session.scores
     assert change.edit == {"kind": "radii", "radii": {"s1": 2.0}}
     assert "labels changed" in str(change)
+    before, after = change.coverage
+    assert f"coverage of s1 {before:.1%} → {after:.1%}" in str(change)
     assert change.to_dict()["flipped"] == change.flipped.tolist()
 
 
@@ -823,3 +825,37 @@ def test_where_nobody_votes_there_is_no_majority(model):
 
     assert set(found.majority.values()) == {0.0}
     assert "nobody votes" in str(found)
+
+
+def test_how_right_a_source_is_is_told_of_all_hand_labels_whichever_split_is_reported(session):
+    for row in range(12):
+        session.label(row, f"c{TRAIN.y[row]}")
+
+    reports = {name: session.report(name) for name in ("train", "dev")}
+
+    taught = session.hand_labelled()
+    for at, name in enumerate(session.sources):
+        own, y = taught.votes.matrix[:, at], taught.y
+        right, total = int((own == y).sum()), int((own >= 0).sum())
+        for report in reports.values():
+            told = report.rows[at]["accuracy_original"]
+            assert (report.rows[at]["source"], told["n"]) == (name, total)
+            assert told["value"] == pytest.approx(right / total)
+    assert [each.summary["split"] for each in reports.values()] == ["train", "dev"]
+
+
+def test_a_number_that_is_no_id_counts_through_train_and_then_dev_as_rows_are_browsed():
+    def named(split, word):
+        ids = [f"{word}-{at}" for at in range(split.n_rows)]
+        return epoxy.Split(split.votes, split.vectors, split.y, ids)
+
+    session = epoxy.Session(named(TRAIN, "a"), named(DEV, "b"), epoxy.Epoxy(radius=0.05))
+
+    for number in (0, 119, 120, 179):
+        at, row = session.place(number)
+        assert session.find(number) == session.find(str(number)) == (session.names[at], row)
+        assert session.explain(number).row == session.explain(str(number)).row
+    assert session.explain(120).row == "b-0"
+    assert session.find(5, "dev") == ("dev", 5)
+    with pytest.raises(AlignmentError, match="no row 180"):
+        session.explain(180)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import zlib
 from base64 import b64encode
 from pathlib import Path
@@ -560,3 +561,36 @@ def test_a_session_without_vectors_has_no_map(tmp_path):
         assert call("picture")["kind"] == "none"
         assert call("positions")[0]["kind"] == "none"
         assert call("source", name="prize")["curve"] is None
+
+
+def test_the_doctor_has_looked_before_a_page_is_opened_and_says_when_he_has_not_yet(tmp_path):
+    folder = messages(tmp_path)
+    with serving(epoxy.Session.open(folder)) as studio:
+        room = studio.room
+        assert not room.pages
+        _until(lambda: room.examined)
+        expected = [str(each) for each in room.session.report().findings]
+        with Caller(studio.port, studio.token) as call:
+            state = call("state")
+            assert [each["text"] for each in state["findings"]] == expected
+            assert state["examined"] is True
+            with room.session.lock:  # he waits for it
+                room.session.set_radius("prize", 0.1)
+                assert room.examined is False
+            _until(lambda: room.examined)
+
+
+def _until(wanted, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not wanted():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_reason_names_who_lent_by_text_or_by_id_and_never_by_number(call, session):
+    for number in range(N_ROWS):
+        for voice in call("why", row=number)["voices"]:
+            if voice["lender"] is not None:
+                assert voice["lenderText"] == session.text(voice["lender"])[:400]
+                return
+    pytest.fail("nobody lends")

@@ -21,6 +21,8 @@ from .loans import Loans, Neighbourhood
 from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
 
 TRAIN, DEV = 0, 1
+SPLITS = ("train", "dev")
+"""The names of the splits, in this order."""
 
 
 @dataclass(frozen=True, eq=False)

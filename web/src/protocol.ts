@@ -33,6 +33,7 @@ export interface State {            // verb "state" {}
   notes: string[];
   failures: { name: string; message: string; line: number | null }[];
   findings: { text: string; source: string | null; kind: string }[];
+  examined: boolean; // whether the doctor has looked at the session as it is
   code: { error: { message: string; line: number | null } | null };
   undo: string | null; redo: string | null;
   seconds: number;                  // of the last edit, whole

@@ -4,7 +4,7 @@ import type { Connection, Transport } from "../src/transport/transport";
 export const STATE = {
   project: { name: "made up", folder: ".", model: "fusion", kind: "text", columns: ["text"], text: "text", sequences: false },
   classes: ["ham", "spam"], positive: "spam", rows: { total: 3, train: 2, dev: 1 }, version: 1, number: 4, comparison: [], lends: "",
-  labelled: { total: 0, random: 0, chosen: 0, unknown: 0 }, sources: 1, problem: "", notes: [], failures: [], findings: [],
+  labelled: { total: 0, random: 0, chosen: 0, unknown: 0 }, sources: 1, problem: "", notes: [], failures: [], findings: [], examined: true,
   code: { error: null }, undo: null, redo: null, picture: { kind: "pca", state: "off", note: "", regions: [] },
 } as unknown as State;
 

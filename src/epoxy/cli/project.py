@@ -177,7 +177,8 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy explain`."""
     folder_argument(parser)
     model_argument(parser)
-    parser.add_argument("row", metavar="ROW", help="the id of a row, or its position")
+    number = "its number, counted through train and then dev as in the studio"
+    parser.add_argument("row", metavar="ROW", help=f"the id of a row, or {number}")
     parser.add_argument("--split", choices=("train", "dev"), help="default: where the row is found")
 
 

@@ -9,7 +9,7 @@ from .explaining import explain_row
 from .explanation import Explanation, Voice, vote_shares
 from .report import Column, Finding, Report, Table
 from .scores import calibration_error, scores
-from .sources import SOURCE_COLUMNS, interval, source_rows
+from .sources import SOURCE_COLUMNS, interval, right_on, source_rows
 
 __all__ = [
     "SOURCE_COLUMNS",
@@ -27,6 +27,7 @@ __all__ = [
     "explain_row",
     "interval",
     "reliability_table",
+    "right_on",
     "scores",
     "source_rows",
     "vote_shares",

@@ -34,6 +34,18 @@ def interval(right: int, total: int, confidence: float = 0.95) -> dict[str, Any]
     return {"value": share, "low": float(low), "high": float(high), "n": int(total)}
 
 
+def right_on(own: np.ndarray, both: np.ndarray, y: np.ndarray) -> dict[str, dict[str, Any] | None]:
+    """How often a source's own votes, and those lent to it, are right on rows labelled by hand.
+
+    `own` are its votes there, `both` those after extension, `y` the labels; one each per row.
+    """
+    mine, lent = own != ABSTAIN, (own == ABSTAIN) & (both != ABSTAIN)
+    return {
+        "own": interval(int((own[mine] == y[mine]).sum()), int(mine.sum())),
+        "lent": interval(int((both[lent] == y[lent]).sum()), int(lent.sum())),
+    }
+
+
 def source_rows(
     votes: Votes,
     extended: Votes | None = None,

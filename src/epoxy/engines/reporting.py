@@ -17,6 +17,7 @@ from ..diagnostics import (
     diagnose_case,
     interval,
     reliability_table,
+    right_on,
     source_rows,
 )
 from ..extension import AUTO
@@ -24,7 +25,7 @@ from ..label_models import LabelModel
 from ..label_models.base import balance_used, learned_accuracy
 from ..scoring import positive_index
 from ..votes import ABSTAIN, RANDOM
-from ..workspace import TRAIN, HandLabels
+from ..workspace import SPLITS, TRAIN, HandLabels
 from .base import Outcome
 from .scores import Scores, majority_scores, scored_rows, scores_of
 
@@ -56,7 +57,8 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     """The report of split `at`; scores are of all labelled rows that were held out, as in the session."""
     case = case_of(outcome, at, positive, details)
     split, extended = case.split, case.extended
-    summary: dict[str, Any] = {"model": details.title, "rows": split.n_rows, **details.lines}
+    summary: dict[str, Any] = {"model": details.title, "split": SPLITS[at], "rows": split.n_rows}
+    summary |= details.lines
     recall = outcome.workspace.near.recall
     if recall is not None:
         about = {"recall": recall.value, "low": recall.low, "high": recall.high}
@@ -68,9 +70,11 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
         summary["class balance"] = dict(zip(split.classes, case.balance.tolist(), strict=True))
     summary |= _scored(scores_of(outcome, positive), majority_scores(outcome, positive))
     learned = learned_accuracy(details.label_model)
-    rows = source_rows(split.votes, extended, split.y, learned=learned, radii=outcome.radii)
-    for row, each in zip(rows, _auto(outcome, details.label_model is None), strict=True):
+    rows = source_rows(split.votes, extended, learned=learned, radii=outcome.radii)
+    auto, right = _auto(outcome, details.label_model is None), _right(outcome)
+    for row, each, told in zip(rows, auto, right, strict=True):
         row["radius"] = AUTO if each else row["radius"]
+        row["accuracy_original"], row["accuracy_extended"] = told["own"], told["lent"]
     misspelt = outcome.workspace.labels.misspelt
     notes = (*details.notes, misspelt) if misspelt else details.notes
     findings: tuple[Finding | str, ...] = (*diagnose_case(case), *notes)
@@ -136,6 +140,17 @@ def _scored(own: Scores, majority: Scores) -> dict[str, Any]:
             found["majority vote"] = {"accuracy": majority["accuracy"]}
     found["basis"] = own.basis
     return found | ({"why": own.why} if own.why else {})
+
+
+def _right(outcome: Outcome) -> list[dict[str, Any]]:
+    """How right each active source is on all rows labelled by hand, of whichever split."""
+    workspace = outcome.workspace
+    labels, every = workspace.labels, range(len(workspace.splits))
+    if not labels.count or not workspace.active:
+        return [{"own": None, "lent": None} for _ in workspace.active]
+    own = labels.gather_columns([[each.own[at] for each in workspace.active] for at in every])
+    both = labels.gather_columns([each.columns for each in outcome.extended])
+    return [right_on(*pair, labels.labels) for pair in zip(own, both)]
 
 
 def _auto(outcome: Outcome, graded: bool) -> list[bool]:

@@ -25,13 +25,13 @@ from ..loans import Neighbourhood, Neighbours
 from ..progress import Progress, silent, waiting
 from ..votes import Split
 from ..weighting import Nearest
-from ..workspace import Workspace
+from ..workspace import SPLITS, Workspace
 from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
 from .history import History, Step, Written
 from .records import Records, check_words
-from .state import SPLITS, Change, RowNames, State
+from .state import Change, RowNames, State
 from .store import Behind
 from .trials import Trial
 from .verbs import SessionVerbs

@@ -10,11 +10,9 @@ import numpy as np
 
 from ..errors import AlignmentError
 from ..votes import Split
-from ..workspace import TRAIN, Workspace
+from ..workspace import SPLITS, TRAIN, Workspace
 from .drawing import drawing_order, with_drawn
 from .records import Place, Records
-
-SPLITS = ("train", "dev")
 
 
 class RowNames:
@@ -130,12 +128,13 @@ class Change:
     def __str__(self) -> str:
         parts = [f"{self.what}: {len(self.flipped)} labels changed"]
         if self.coverage is not None:
-            parts.append(f"coverage {self.coverage[0]:.1%} → {self.coverage[1]:.1%}")
+            before, after = self.coverage
+            parts.append(f"coverage of {self.source} {before:.1%} → {after:.1%}")
         rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
-        before, after = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
+        first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
             if name in self.after:
                 old = self.before.get(name, float("nan"))
-                parts.append(f"held-out {name} {old:.3f}{before} → {self.after[name]:.3f}{after}")
+                parts.append(f"held-out {name} {old:.3f}{first} → {self.after[name]:.3f}{second}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")

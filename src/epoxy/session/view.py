@@ -12,11 +12,11 @@ from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
 from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
-from ..workspace import DEV, TRAIN
+from ..workspace import DEV, SPLITS, TRAIN
 from . import scoring
 from .labelled import notes_of
 from .labellers import with_answers, with_labellers
-from .state import SPLITS, State
+from .state import State
 
 if TYPE_CHECKING:
     from .folder import Folder
@@ -202,7 +202,7 @@ class SessionView:
         return with_labellers(found, self._state, self._outcome)
 
     def explain(self, row: Any, split: str | None = None) -> Explanation:
-        """Why one row has its label; its id is looked for in train and then in dev, unless told."""
+        """Why one row has its label, by its id, or by its number where no id is meant (`find`)."""
         name, position = self.find(row, split)
         place = (self._split_number(name), position)
         self._of(self._outcome.proba, place[0])
@@ -210,7 +210,11 @@ class SessionView:
         return with_answers(found, self._state, place)
 
     def find(self, row: Any, split: str | None = None) -> tuple[str, int]:
-        """The split a row is in and its position, by id, or by position in train if no id matches."""
+        """The split a row is in and its position.
+
+        Its id is looked for in train and then in dev. What is no id is a position in `split`, or without
+        one a number that counts the rows of train and then those of dev, as the studio and `browse` do.
+        """
         names = self.names if split is None else (split,)
         for name in names:
             at = self._split_number(name)
@@ -218,6 +222,10 @@ class SessionView:
             if place is not None and place[0] == at:
                 return name, place[1]
         number = int(row) if isinstance(row, str) and row.isdecimal() else row
+        sizes = [each.n_rows for each in self._state.workspace.splits]
+        counts = split is None and isinstance(number, int | np.integer)
+        if counts and sizes[0] <= number < sum(sizes):
+            return names[1], int(number - sizes[0])
         return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
 
     def __repr__(self) -> str:

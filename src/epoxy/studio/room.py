@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("epoxy.studio")
 WAITING, QUIET = 256, 0.3
-"""Most verbs of one page that may wait, and seconds without work before the doctor looks."""
+"""Most verbs of one page that may wait, and seconds without work before the doctor looks; where he took
+longer the last time, so many more, because whoever comes meanwhile waits for him."""
 
 
 class Superseded(EpoxyError):
@@ -94,6 +95,7 @@ class Room:
         self.jobs: dict[int, threading.Event] = {}
         self.seconds = 0.0
         self._table: SourceTable | None = None
+        self._examined = 0.0  # seconds that the doctor took last
         self._version = self._told = session.version
         self._changes: deque[tuple[Change, str]] = deque()
         self._by = "studio"
@@ -155,7 +157,7 @@ class Room:
         while True:
             with self._wake:
                 if not self._waiting and self._open and not self._changed():
-                    self._wake.wait(QUIET)
+                    self._wake.wait(max(QUIET, self._examined))
                 if not self._open:
                     break
                 work = self._waiting.popleft() if self._waiting else None
@@ -188,9 +190,16 @@ class Room:
                 self._repaint()
             if not self._waiting and self._told != self.session.version:
                 self._tell_changes()
-            elif not busy and self.pages and self.findings[0] != self.session.version:
+            elif not busy and not self.examined:
+                start = time.monotonic()
                 self.findings = (self.session.version, showing.findings(self.session))
+                self._examined = time.monotonic() - start
                 self.tell("findings", findings=self.findings[1])
+
+    @property
+    def examined(self) -> bool:
+        """Whether the findings are about the session as it is."""
+        return self.findings[0] == self.session.version
 
     def _changed(self) -> bool:
         return self._version != self.session.version

@@ -49,6 +49,7 @@ def state(room: Room) -> dict[str, Any]:
         "notes": list(session.notes),
         "failures": failures(session),
         "findings": room.findings[1],
+        "examined": room.examined,
         "code": {"error": room.code_error},
         "undo": session.undoable,
         "redo": session.redoable,
@@ -284,13 +285,16 @@ def _voice(session: Session, voice: Any) -> dict[str, Any]:
         "vote": voice.vote,
         "origin": voice.origin,
         "lender": lender,
-        "lenderText": None
-        if lender is None or session.texts is None
-        else _text(session, lender)[:SHORT],
+        "lenderText": None if lender is None else _read(session, lender, str(voice.lender)),
         "distance": voice.distance,
         "weight": voice.weight,
         "detail": voice.detail,
     }
+
+
+def _read(session: Session, number: int, name: str) -> str:
+    """A row in a few words: its text, or its name where it has none."""
+    return _text(session, number)[:SHORT] or f"row {name}"
 
 
 def _answers(session: Session, found: Explanation, at: int, row: int) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiling import compiled
-from ..diagnostics import interval
+from ..diagnostics import right_on
 from ..label_models.base import learned_accuracy
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
@@ -25,7 +25,6 @@ class SourceTable:
     def __init__(self, outcome: Outcome) -> None:
         self.outcome, self.workspace = outcome, outcome.workspace
         self._at = {name: at for at, name in enumerate(self.workspace.names)}
-        self._y = self.workspace.labels.labels
         self._lines: dict[str, dict[str, Any]] = {}
 
     def row(self, source: Source) -> dict[str, Any]:
@@ -58,13 +57,8 @@ class SourceTable:
     def right(self, source: Source) -> dict[str, Any]:
         """How often own and lent votes are right on rows labelled by hand."""
         labels, every = self.workspace.labels, range(len(source.loans))
-        own = labels.gather(source.own)
-        both, y = labels.gather([self._column(source, at) for at in every]), self._y
-        mine, lent = own != ABSTAIN, (own == ABSTAIN) & (both != ABSTAIN)
-        return {
-            "own": interval(int((own[mine] == y[mine]).sum()), int(mine.sum())),
-            "lent": interval(int((both[lent] == y[lent]).sum()), int(lent.sum())),
-        }
+        both = labels.gather([self._column(source, at) for at in every])
+        return right_on(labels.gather(source.own), both, labels.labels)
 
     def conflicts(self, source: Source) -> int:
         """Train rows it votes on itself on which sources name different classes."""

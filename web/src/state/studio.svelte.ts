@@ -70,7 +70,7 @@ export class Studio {
     transport.on("picture", ({ picture }) => this.pictured(picture));
     transport.on("job", (job) => (this.job = job));
     transport.on("findings", ({ findings }) => {
-      if (this.state) this.state = { ...this.state, findings };
+      if (this.state) this.state = { ...this.state, findings, examined: true };
     });
     transport.on("functions", ({ error, failures }) => {
       if (this.state) this.state = { ...this.state, code: { error }, failures };
