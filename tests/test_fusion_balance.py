@@ -158,3 +158,23 @@ def test_doubt_is_kept_with_the_model(tmp_path):
     np.testing.assert_array_equal(
         again.predict_proba(model.train_), model.predict_proba(model.train_)
     )
+
+
+def test_rows_that_are_equally_probable_are_called_together():
+    """Few sources and no vectors: most rows are silent and alike, and must not all be called positive."""
+    draw = np.random.default_rng(0)
+    y = draw.random(3000) < 0.15
+    names = np.array([1, 1, 1, 0])
+    speaks = draw.random((3000, 4)) < np.where(y[:, None] == names, 0.15, 0.01)
+    train = Split(Votes(np.where(speaks, names, -1), classes=CLASSES))
+
+    model = Fusion(scoring="f1").fit(train)
+    proba = model.predict_proba(train)[:, 1]
+    called = model.decide(model.predict_proba(train)) == 1
+
+    assert len(np.unique(np.round(proba, 12))) < 20
+    assert proba[called].min() > proba[~called].max()
+    assert not called[~train.votes.covered].any()
+    assert called[
+        (train.votes.matrix == 1).any(axis=1) & (train.votes.matrix != 0).all(axis=1)
+    ].all()

@@ -282,7 +282,7 @@ class Oracle:
     def _cut(
         self, rows: dict[str, Any], proba: np.ndarray, positive: int, shown: Any, right: Any
     ) -> None:
-        two = self.n_classes == 2 and self.agreed is not None
+        two = self.n_classes == 2 and self.agreed is not None and self.triplet is None
         agreed = self.agreed[positive] if two else None
         self.cut = f1_cut(proba, softmax(self.before(rows)), positive, agreed, shown, right)
 
@@ -653,6 +653,8 @@ def f1_cut(
     called = round(share * n)
     if called == 0:
         return None
+    ends = np.unique([(own >= value).sum() for value in own])  # rows in a tie are called together
+    called = int(ends[np.argmin([abs(np.log(end / called)) for end in ends])])
     falling = np.append(np.sort(own)[::-1], 0.0)
     return float((falling[called - 1] + falling[called]) / 2)
 

@@ -127,11 +127,21 @@ def f1_rule(
         beyond = rows.from_on(rows.threshold(shown, right))
         trust = float(right.sum() / (right.sum() + HALF))
         share = _between(share, beyond, trust, rows.n_rows)
-    called = round(share * rows.n_rows)
+    called = _without_splitting_ties(rows, round(share * rows.n_rows))
     if not called:
         return Rule()
     both = np.array([rows.falling(called - 1), rows.falling(called)])
     return Rule(positive, float(both.mean()))  # halfway to the next row
+
+
+def _without_splitting_ties(rows: Ranking, called: int) -> int:
+    """How many rows to call: equally probable ones together, by whichever end is fewer times away."""
+    if not called:
+        return 0
+    last = rows.falling(called - 1)
+    above = round(rows.n_rows * rows.from_on(float(np.nextafter(last, np.inf))))
+    through = round(rows.n_rows * rows.from_on(last))
+    return above if above * through > called * called else through
 
 
 def _between(first: float, second: float, weight: float, n_rows: int) -> float:

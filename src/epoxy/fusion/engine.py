@@ -297,7 +297,7 @@ class FusionEngine:
         def ranked(positive: int) -> decision.Ranking:
             return decision.RankedRows(proba[TRAIN], softmax(self._before()[TRAIN]), positive)
 
-        return self.rule(workspace, self._last[3].balance, drawn, held, mean, ranked)
+        return self.rule(workspace, self._last[3], drawn, held, mean, ranked)
 
     def needs_rule(self, workspace: Workspace) -> bool:
         """Whether anything else than the most probable class may be decided for."""
@@ -314,13 +314,17 @@ class FusionEngine:
     def rule(
         self,
         workspace: Workspace,
-        balance: Balance,
+        base: Fitted,
         drawn: np.ndarray,
         held: np.ndarray,
         mean: np.ndarray,
         ranked: Callable[[int], decision.Ranking],
     ) -> decision.Rule:
-        """The rule of decision; `drawn` are the labelled rows drawn at random, `mean` is of train rows."""
+        """The rule of decision.
+
+        `base` is the model without labels, `drawn` are the labelled rows drawn at random, and `mean` is
+        of train rows.
+        """
         if self.parameters.scoring in decision.BALANCED:
             return decision.balanced_rule(mean)
         if self.parameters.scoring in decision.EVENED:
@@ -331,8 +335,11 @@ class FusionEngine:
         drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
         right = labels.labels[drawn] == positive
         shown = held[drawn, positive]
-        two = len(workspace.classes) == 2 and balance.agreed is not None
-        agreed = float(balance.agreed[positive]) if two and balance.agreed is not None else None
+        heard, agreed = base.balance.agreed, None
+        if (
+            heard is not None and len(heard) == 2 and base.agreement is None
+        ):  # else it spoke already
+            agreed = float(heard[positive])
         return decision.f1_rule(ranked(positive), positive, agreed, shown, right)
 
     def _before(self) -> list[np.ndarray]:

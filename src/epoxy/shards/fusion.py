@@ -318,7 +318,7 @@ def _concluded(
                 drawn = drawn | unknown
         rankings = partial(Ranked, world.run, stage.kept, world.n_train, called)
         mean = total / world.n_train
-        rule = engine.rule(world.few, made.base.balance, drawn, made.held, mean, rankings)
+        rule = engine.rule(world.few, made.base, drawn, made.held, mean, rankings)
     fitted = replace(made.fitted, rule=rule)
     spoken, outcome = _made(world, engine, heard, made, fitted, both, stage.kept)
     return Concluded(spoken, outcome, lending, partial(answer_others, fitted))
