@@ -21,6 +21,7 @@ from epoxy.errors import ParameterError
 from epoxy.session.making import new_project
 from test_cli import LFS, write_rows
 from test_terminal import Watched
+from test_verbs import in_groups
 
 
 @pytest.fixture
@@ -105,6 +106,22 @@ def test_a_skipped_row_that_was_drawn_at_random_is_followed_by_another_in_its_tu
         "teach",
         "random",
     ]
+
+
+def test_a_label_that_looks_wrong_and_is_confirmed_is_not_asked_about_again(capsys):
+    texts = [f"row {each}" for each in range(200)]
+    session = epoxy.Session(in_groups(), in_groups(), epoxy.Fusion(), rows=(texts, texts))
+    for row in (3, 4, 110):  # all of class x
+        session.label(row, "y", chosen="random")
+
+    assert annotate(session, keys("yyuyy"), "check") == 3
+
+    out = capsys.readouterr().out
+    asked = [line.split(":")[0] for line in out.splitlines() if line.startswith("row ")]
+    assert set(asked) == {"row 3", "row 4", "row 110"}
+    assert len(set(asked[:3])) == 3
+    assert asked[3:] == asked[1:3]  # the second was taken back, so it is asked about again
+    assert "no row is left to ask for 'check'" in out
 
 
 def test_why_explains_the_row_and_an_unknown_key_labels_nothing(project, capsys):

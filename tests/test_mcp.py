@@ -309,6 +309,25 @@ def test_nothing_but_the_protocol_is_on_standard_output(project):
     assert server.returncode == 0
 
 
+def test_a_label_that_an_agent_confirmed_is_not_to_be_checked_again(project, monkeypatch):
+    tools = Tools(epoxy.Session.open(project), write=True)
+    asked = []
+    monkeypatch.setattr(
+        tools.session, "next", lambda n, purpose, without: asked.append(set(without)) or ()
+    )
+
+    for call, given in (
+        ("next", {"purpose": "check"}),
+        ("label", {"row": 60, "label": "spam"}),
+        ("next", {"purpose": "check"}),
+        ("undo", {}),
+        ("next", {"purpose": "check"}),
+    ):
+        tools.call(call, given)
+
+    assert asked == [set(), {60}, set()]
+
+
 def test_a_file_saved_by_a_person_is_followed_and_one_that_does_not_run_is_told(project):
     tools = Tools(epoxy.Session.open(project))
     file = project / "lfs.py"

@@ -171,6 +171,13 @@ describe("the queue", () => {
     expect(carrier.bodies("label").length).toBe(0);
     expect(carrier.bodies("next").map(({ without }) => without)).toEqual([[], [1, 2]]);
   });
+  test("does not ask again about what was answered, as labels to check would be, unless it is taken back", async () => {
+    await studio.queue.answer("spam");
+    await studio.queue.fill("check");
+    await studio.queue.undo();
+    await studio.queue.fill("check");
+    expect(carrier.bodies("next").map(({ without }) => without)).toEqual([[], [1], []]);
+  });
   test("takes the last answer back and shows its row again", async () => {
     await studio.queue.answer("spam");
     await studio.queue.undo();

@@ -51,10 +51,9 @@ def annotate(
     session: Session, read: Callable[[], str], purpose: str, times: int | None = None
 ) -> int:
     """Label what is suggested by the keys that `read` gives ("" ends); returns how many were given."""
-    skipped: set[int] = set()
-    done, told = 0, ""
-    while times is None or done < times:
-        row = _suggested(session, purpose, skipped)
+    skipped, given, told = set[int](), list[int](), ""
+    while times is None or len(given) < times:
+        row = next(iter(session.next(1, purpose, without=[*skipped, *given])), None)
         if row is None:
             say(f"no row is left to ask for {purpose!r}; try another --purpose")
             break
@@ -67,14 +66,14 @@ def annotate(
         elif key == UNDO:
             try:
                 told = str(session.undo())
-                done -= 1
+                given = given[:-1]
             except EpoxyError as error:  # nothing was given yet
                 told = f"! {error}"
         else:
             label = class_keys(session.classes)[key]
             told = str(session.label(row.row, label, row.split, chosen=row.chosen))
-            done += 1
-    return done
+            given.append(row.number)
+    return len(given)
 
 
 def class_keys(classes: tuple[str, ...]) -> dict[str, str]:
@@ -87,10 +86,6 @@ def class_keys(classes: tuple[str, ...]) -> dict[str, str]:
             "label in epoxy studio, or with session.label(row, class)"
         )
     return dict(zip(CLASS_KEYS, classes, strict=False))
-
-
-def _suggested(session: Session, purpose: str, skipped: set[int]) -> Suggestion | None:
-    return next(iter(session.next(1, purpose, without=skipped)), None)
 
 
 def _answer(session: Session, row: Suggestion, told: str, read: Callable[[], str]) -> str:

@@ -11,7 +11,7 @@ export class Queue {
   answered = $state.raw<Answered[]>([]);
   loading = $state(false);
   asked = $state(false);
-  private skipped = new Set<number>();
+  private seen = new Set<number>();
 
   constructor(private studio: Studio) {}
 
@@ -22,7 +22,7 @@ export class Queue {
   async fill(purpose: Purpose = this.purpose): Promise<void> {
     this.purpose = purpose;
     this.loading = true;
-    const reply = await this.studio.call("next", { n: 10, purpose, without: [...this.skipped] });
+    const reply = await this.studio.call("next", { n: 10, purpose, without: [...this.seen] });
     this.loading = false;
     this.asked = true;
     if (!reply) return;
@@ -37,6 +37,7 @@ export class Queue {
     this.move(1);
     const change = await this.studio.label(line.row, label, line.chosen);
     if (!change) return;
+    this.seen.add(line.row);
     this.answered = [{ line, label, model: line.label, flipped: change.flipped }, ...this.answered].slice(0, 50);
     if (!this.current) await this.fill();
   }
@@ -45,7 +46,7 @@ export class Queue {
     const line = this.current;
     if (!line) return;
     this.answered = [{ line, label: null, model: null, flipped: null }, ...this.answered].slice(0, 50);
-    this.skipped.add(line.row);
+    this.seen.add(line.row);
     this.move(1);
     if (!this.current) void this.fill();
   }
@@ -61,7 +62,7 @@ export class Queue {
     if (latest?.label) await this.studio.edit("undo", {});
     if (!latest) return;
     this.answered = rest;
-    this.skipped.delete(latest.line.row);
+    this.seen.delete(latest.line.row);
     const place = this.rows.findIndex(({ row }) => row === latest.line.row);
     if (place >= 0) this.at = place;
     else {
