@@ -12,7 +12,7 @@ from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
 from ..label_models import LabelModel, Triplet
-from ..label_models.runner import Columns, LabelModelRunner
+from ..label_models.runner import Columns, LabelModelRunner, posterior_of
 from ..loans import Loans
 from ..shares import shares_of_counts
 from ..votes import Votes
@@ -119,11 +119,13 @@ class PaperEngine:
 
     def _counts(self, workspace: Workspace) -> np.ndarray | None:
         """How often each class occurs among the hand labels; None where the balance is not counted."""
-        labels = workspace.labels
-        told = self.label_model is not None or workspace.balance is not None
-        if told or not labels.representative.any():
+        counted = workspace.labels.counted
+        if self.label_model is not None or workspace.balance is not None or not counted:
             return None
-        return np.bincount(labels.labels[labels.representative], minlength=len(workspace.classes))
+        counts = np.zeros(len(workspace.classes), dtype=np.int64)
+        for label, rows in counted:
+            counts[label] = len(rows)
+        return counts
 
     def _leave_one_out(
         self,
@@ -135,14 +137,16 @@ class PaperEngine:
     ) -> None:
         """Replace probabilities of counted rows by those of models that did not count them."""
         labels = workspace.labels
-        per_source = zip(*(each.columns for each in extended))
-        matrix = np.stack([labels.gather(columns) for columns in per_source])
+        taken = [(at, labels.rows[at]) for at in labels.order if len(labels.rows[at])]
+        parts = [np.stack([each.take(rows) for each in extended[at].columns]) for at, rows in taken]
+        matrix = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         for label, rows in labels.counted:
             fewer = counts - (np.arange(len(counts)) == label)
             balance = shares_of_counts(fewer, pseudo=len(counts))
             model = runner.fit(workspace.names, extended[TRAIN], balance)
-            columns = Columns(tuple(matrix[:, rows]), len(rows))
-            held[rows] = runner.predict(model, workspace.names, columns)
+            found = posterior_of(model, matrix.take(rows, axis=1))
+            for into, column in zip(held.T, found.T):  # four times as fast as both columns at once
+                into[rows] = column
 
     def reach(self, workspace: Workspace, at: int) -> Reach:
         """The reach of the active sources onto split `at`."""

@@ -34,6 +34,7 @@ class PairCounts:
         self.counts = _NONE  # (n_codes,) rows that have it
         self.votes = _NONE  # (n_sources, n_codes) the votes it stands for
         self._patterns: Patterns | None = None  # those that occur, once they were asked for
+        self._moments: Moments | None = None  # once they were asked for, until a column changes
 
     def sync(self, columns: Sequence[np.ndarray]) -> int:
         """Bring the numbers in step with `columns`; return how many columns had to be counted."""
@@ -50,7 +51,13 @@ class PairCounts:
         return len(touched)
 
     def moments(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
-        """The same as `moments(votes)` of the extended votes."""
+        """The same as `moments(votes)` of the extended votes; the same object while no column changes."""
+        known = self._moments
+        if known is None or (known.sources, known.classes) != (sources, classes):
+            self._moments = known = self._counted(sources, classes)
+        return known
+
+    def _counted(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
         if not self.keeps_pairs:
             return moments(Votes.of_checked(self.matrix.T.copy(order="F"), sources, classes))
         size = len(sources) * self.n_classes
@@ -95,7 +102,7 @@ class PairCounts:
                 now[at] = columns[at]
         self.columns, self.matrix, self.pairs = now, matrix, pairs
         self.place_values = self.codes = self.counts = self.votes = _NONE
-        self._patterns = None
+        self._patterns = self._moments = None
         if fits(m, k, rows):
             self.place_values = steps_of(m, k)
             self.codes, self.counts, _ = kernels.encode(matrix, self.place_values, (k + 1) ** m)
@@ -108,7 +115,7 @@ class PairCounts:
         step = int(self.place_values[at]) if len(self.place_values) else 0
         kernels.swap(self.matrix, at, column, cross, (self.codes, self.counts, step))
         self.columns[at] = column
-        self._patterns = None
+        self._patterns = self._moments = None
         if by_row:
             self._set_pairs(at, cross)
 
