@@ -78,7 +78,7 @@ class PaperEngine:
             try:
                 return self.concluded(workspace, radii, extended, self._runner)
             except NotIdentifiable as error:
-                return Outcome(workspace, _refuse(error), radii, extended, problem=str(error))
+                return Outcome.none(workspace, radii, extended, str(error))
 
     def concluded(
         self,
@@ -221,10 +221,3 @@ def resolved(radius: Setting, auto: Callable[[], float]) -> float:
 
 def _same(first: float, second: float) -> bool:
     return first == second or (first != first and second != second)
-
-
-def _refuse(error: NotIdentifiable) -> Any:
-    def raise_again() -> Any:
-        raise error
-
-    return raise_again

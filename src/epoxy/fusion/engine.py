@@ -17,7 +17,6 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
-from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
 from ..label_models.pair_counts import PairCounts
 from ..loans import Loans
@@ -95,7 +94,7 @@ class FusionEngine:
         if not workspace.active:
             problem = "no source is switched on; add a labeling function"
             nobody = tuple(workspace.columns(at, []) for at in range(len(workspace.splits)))
-            return Outcome(workspace, _refuse(problem), np.empty(0), nobody, problem=problem)
+            return Outcome.none(workspace, np.empty(0), nobody, problem)
         with single_threaded_blas():  # small products must not wait for a second thread
             return self._updated(workspace)
 
@@ -375,13 +374,6 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
-
-
-def _refuse(problem: str) -> Any:
-    def raise_it() -> Any:
-        raise NotIdentifiable(problem)
-
-    return raise_it
 
 
 def far(radius: Setting) -> float:
