@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from epoxy import Fusion, Session, Split, Votes
@@ -13,6 +17,8 @@ from epoxy.errors import ParameterError
 from epoxy.fusion.fallible import confused, evenly
 from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
+from epoxy.shards import label
+from shard_projects import agree
 
 N = 400
 
@@ -315,3 +321,68 @@ def test_answers_that_lean_one_way_do_not_drag_a_trusted_model_along() -> None:
     guess = session.outcome.labels[0]
     assert (guess == truth).mean() >= before
     assert (guess[truth == 1] == 1).mean() > 0.9
+
+
+def project_of(folder: Path) -> Path:
+    """Messages of which some are labelled by a person, some by "ann" and "bot", who are told to err."""
+    words = ["win cash", "cash now", "see you", "dinner later", "hello there"]
+    lines = ["id,text,label,who,how"]
+    for at in range(100):
+        label = ("spam", "spam", "ham", "ham", "ham")[at % 5]
+        who = ("", "ann", "bot")[at % 3]
+        known = at % 4 == 0
+        wrong = known and who == "ann" and at % 8 == 0
+        told = ("ham" if label == "spam" else "spam") if wrong else label
+        cells = (told, who, "random" if at % 8 else "") if known else ("", "", "")
+        lines.append(f"r{at},{words[at % 5]} {at % 7},{','.join(cells)}")
+    folder.mkdir()
+    table = pa.csv.read_csv(pa.py_buffer("\n".join(lines).encode()))
+    cells = [table.column(0), table.column(1)]
+    for name in ("label", "who", "how"):  # empty cells are nothing
+        said = table.column(name).to_pylist()
+        cells.append(pa.array([each or None for each in said], pa.string()))
+    pq.write_table(pa.table(cells, names=table.column_names), folder / "rows.parquet")
+    (folder / "epoxy.toml").write_text(
+        '[rows]\nfile = "rows.parquet"\nid = "id"\nlabel = "label"\nby = "who"\nchosen = "how"\n'
+        '[classes]\nnames = ["ham", "spam"]\n[vectors]\ncolumn = "text"\n[labellers]\nann = 0.7\n'
+    )
+    (folder / "lfs.py").write_text(
+        "import epoxy\n"
+        "a = epoxy.keywords('spam', 'cash', column='text', name='a')\n"
+        "b = epoxy.keywords('ham', 'see', 'dinner', column='text', name='b')\n"
+        "c = epoxy.keywords('ham', 'hello', column='text', name='c')\n"
+    )
+    return folder
+
+
+def test_a_column_of_the_rows_names_who_labelled_them(tmp_path) -> None:
+    home = project_of(tmp_path / "project")
+    rows = pq.read_table(home / "rows.parquet").to_pylist()
+
+    session = Session.open(home, graph=False)
+    table = pq.read_table(session.export(tmp_path / "labels.parquet")).to_pylist()
+
+    for row, made in zip(rows, table, strict=True):
+        assert made["hand_labelled"] == (row["label"] is not None)
+        assert made["truth"] == (None if row["who"] else row["label"])
+    erring = "r16"  # ann calls a spam message ham
+    why = session.explain(erring)
+    assert why.truth is None
+    assert "ann, right 70% of the time, says 'ham'" in str(why)
+    labellers = {row["labeller"]: row for row in session.report().tables[-1].rows}
+    assert labellers["ann"]["labels"] == sum(row["who"] == "ann" for row in rows)
+    assert (labellers["ann"]["right"], labellers["bot"]["right"]) == (0.7, UNTOLD)
+    # a person's word on the same row settles it, and taking it back brings the labeller's back
+    session.label(erring, "spam", "dev")
+    assert session.explain(erring).truth == "spam"
+    session.undo()
+    assert session.explain(erring).said == why.said
+
+
+def test_labellers_named_in_the_rows_are_the_same_in_shards(tmp_path) -> None:
+    home = project_of(tmp_path / "project")
+
+    memory = pq.read_table(Session.open(home, graph=False).export(tmp_path / "labels.parquet"))
+    shards = pq.read_table(label(home, rows_per_shard=30).path)
+
+    agree(memory, shards, within=1e-6)

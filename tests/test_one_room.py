@@ -230,6 +230,21 @@ def test_sources_that_may_not_lend_lend_nothing(kind, tmp_path):
     assert after.column("votes") == before.column("votes")
 
 
+def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_path):
+    session = epoxy.Session.open(messages(tmp_path), graph=False)
+    in_file = pq.read_table(session.export(tmp_path / "before.parquet")).column("id").to_pylist()
+    train = session.split(every=True)
+    new = [f"new-{at}" for at in range(3)]
+
+    session.append(epoxy.Split(train.votes.rows([0, 1, 2]), train.vectors[:3], ids=new))
+
+    written = pq.read_table(session.export(tmp_path / "after.parquet")).column("id").to_pylist()
+    found = session.browse(epoxy.session.RowQuery(sort="file")).rows.tolist()
+    assert in_file == [f"m{at}" for at in range(160)]
+    assert written == [*in_file, *new]
+    assert [session.state.names.name(session.place(row))[1] for row in found] == written
+
+
 @pytest.mark.parametrize("kind", ["fusion", "epoxy"])
 def test_an_edited_session_and_a_fresh_one_agree_with_what_is_exported(kind, tmp_path):
     folder = messages(tmp_path)

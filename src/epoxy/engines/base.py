@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..diagnostics import Explanation, Report
+from ..errors import NotIdentifiable
 from ..extension import Setting
 from ..label_models.runner import Columns
 from ..loans import Neighbourhood
@@ -33,6 +34,17 @@ class Outcome:
     learn from that row; rows of NaN where there is no such model."""
     held_out_labels: np.ndarray | None = None  # and their labels, by the model's own rule
     problem: str = ""
+
+    @classmethod
+    def none(
+        cls, workspace: Workspace, radii: np.ndarray, extended: tuple[Columns, ...], problem: str
+    ) -> Outcome:
+        """Of a workspace that a model can make nothing of; who asks for the model is told why."""
+
+        def refuse() -> Any:
+            raise NotIdentifiable(problem)
+
+        return cls(workspace, refuse, radii, extended, problem=problem)
 
     def __repr__(self) -> str:
         return f"Outcome({self.problem or repr(self.workspace)})"

@@ -13,7 +13,7 @@ from ..errors import NotIdentifiable
 from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
 from ..label_models import LabelModel, Triplet
 from ..label_models.base import TableModel
-from ..label_models.runner import Columns, LabelModelRunner
+from ..label_models.runner import Columns, LabelModelRunner, posterior_of
 from ..loans import Loans, Neighbourhood
 from ..shares import shares_of_counts
 from ..votes import Votes
@@ -79,7 +79,7 @@ class PaperEngine:
             try:
                 return self.concluded(workspace, radii, extended, self._runner)
             except NotIdentifiable as error:
-                return Outcome(workspace, _refuse(error), radii, extended, problem=str(error))
+                return Outcome.none(workspace, radii, extended, str(error))
 
     def concluded(
         self,
@@ -120,11 +120,13 @@ class PaperEngine:
 
     def _counts(self, workspace: Workspace) -> np.ndarray | None:
         """How often each class occurs among the hand labels; None where the balance is not counted."""
-        labels = workspace.labels
-        told = self.label_model is not None or workspace.balance is not None
-        if told or not labels.representative.any():
+        counted = workspace.labels.counted
+        if self.label_model is not None or workspace.balance is not None or not counted:
             return None
-        return np.bincount(labels.labels[labels.representative], minlength=len(workspace.classes))
+        counts = np.zeros(len(workspace.classes), dtype=np.int64)
+        for label, rows in counted:
+            counts[label] = len(rows)
+        return counts
 
     def _leave_one_out(
         self,
@@ -141,8 +143,9 @@ class PaperEngine:
             fewer = counts - (np.arange(len(counts)) == label)
             balance = shares_of_counts(fewer, pseudo=len(counts))
             model = runner.fit(workspace.names, extended[TRAIN], balance)
-            columns = Columns(tuple(matrix[:, rows]), len(rows))
-            held[rows] = runner.predict(model, workspace.names, columns)
+            found = posterior_of(model, matrix.take(rows, axis=1))
+            for into, column in zip(held.T, found.T):  # four times as fast as both columns at once
+                into[rows] = column
 
     def reach(self, workspace: Workspace, at: int) -> Reach:
         """The reach of the active sources onto split `at`."""
@@ -221,10 +224,3 @@ def resolved(radius: Setting, auto: Callable[[], float]) -> float:
 
 def _same(first: float, second: float) -> bool:
     return first == second or (first != first and second != second)
-
-
-def _refuse(error: NotIdentifiable) -> Any:
-    def raise_again() -> Any:
-        raise error
-
-    return raise_again

@@ -68,7 +68,7 @@ class RefitEngine:
                 raise NotIdentifiable("no source is switched on; add a labeling function")
             model = self._fit(workspace, dev)
         except NotIdentifiable as error:
-            return Outcome(workspace, lambda: None, radii, extended, problem=str(error))
+            return Outcome.none(workspace, radii, extended, str(error))
         proba = tuple(np.asarray(model.predict_proba(workspace.split(at))) for at in every)
         held = self._held_out(workspace, dev)
         return Outcome(

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
-from ..errors import NotIdentifiable
 from ..extension import AUTO, Setting, as_settings
 from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
@@ -98,7 +97,7 @@ class FusionEngine:
         if not workspace.active:
             problem = "no source is switched on; add a labeling function"
             nobody = tuple(workspace.columns(at, []) for at in range(len(workspace.splits)))
-            return Outcome(workspace, _refuse(problem), np.empty(0), nobody, problem=problem)
+            return Outcome.none(workspace, np.empty(0), nobody, problem)
         with single_threaded_blas():  # small products must not wait for a second thread
             return self._updated(workspace)
 
@@ -393,13 +392,6 @@ def _keeps_balance(base: Fitted, train: Rows) -> Fitted:
     if not base.balance.trust:
         return base
     return matched(base, *known_logits(base, train.take(some_of(len(train)))))
-
-
-def _refuse(problem: str) -> Any:
-    def raise_it() -> Any:
-        raise NotIdentifiable(problem)
-
-    return raise_it
 
 
 def far(radius: Setting) -> float:

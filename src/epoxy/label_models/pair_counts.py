@@ -34,7 +34,7 @@ class PairCounts:
         self.counts = _NONE  # (n_codes,) rows that have it
         self.votes = _NONE  # (n_sources, n_codes) the votes it stands for
         self._patterns: Patterns | None = None  # those that occur, once they were asked for
-        self._moments: Moments | None = None  # of the columns as they are
+        self._moments: Moments | None = None  # once they were asked for, until a column changes
 
     def sync(self, columns: Sequence[np.ndarray]) -> int:
         """Bring the numbers in step with `columns`; return how many columns had to be counted."""
@@ -51,13 +51,13 @@ class PairCounts:
         return len(touched)
 
     def moments(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
-        """The same as `moments(votes)` of the extended votes."""
+        """The same as `moments(votes)` of the extended votes; the same object while no column changes."""
         known = self._moments
         if known is None or (known.sources, known.classes) != (sources, classes):
-            self._moments = known = self._summed(sources, classes)
+            self._moments = known = self._counted(sources, classes)
         return known
 
-    def _summed(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
+    def _counted(self, sources: tuple[str, ...], classes: tuple[str, ...]) -> Moments:
         if not self.keeps_pairs:
             return moments(Votes.of_checked(self.matrix.T.copy(order="F"), sources, classes))
         size = len(sources) * self.n_classes

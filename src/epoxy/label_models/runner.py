@@ -83,8 +83,8 @@ class LabelModelRunner:
             return np.asarray(model.predict_proba(rows.as_votes(sources, self.classes)))
         patterns = self._counts.patterns() if counted else None
         if patterns is not None:
-            return patterns.spread(_posterior(model, patterns.votes))
-        return _posterior(model, self._counts.matrix if counted else rows.stacked())
+            return patterns.spread(posterior_of(model, patterns.votes))
+        return posterior_of(model, self._counts.matrix if counted else rows.stacked())
 
     def one_thread(self, n_sources: int) -> Any:
         """A context in which products of some hundred rows do not wait for a second thread."""
@@ -93,5 +93,6 @@ class LabelModelRunner:
         return self._threads.limit(limits=1, user_api="blas")
 
 
-def _posterior(model: TableModel, columns: np.ndarray) -> np.ndarray:
+def posterior_of(model: TableModel, columns: np.ndarray) -> np.ndarray:
+    """Probabilities of rows whose votes are given source by source, (n_sources, n_rows)."""
     return posterior(columns.T, model.log_likelihood_, model.log_prior())

@@ -24,8 +24,6 @@ from . import kernels
 from .metrics import Metric, metric_named
 from .space import Space, group_equal_rows, row_hashes
 
-NOWHERE = -1
-"""In `node`: the row has no direction, and is near nobody."""
 BLOCK_BYTES = 16 << 20
 
 

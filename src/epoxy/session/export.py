@@ -64,8 +64,9 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
     outcome = session.canonical()
     if outcome.problem:
         raise NotIdentifiable(outcome.problem)
-    order = _order(session)
     every = range(len(outcome.proba)) if session.rows_of_one_file else (TRAIN,)
+    written = sum(outcome.workspace.splits[at].n_rows for at in every)
+    order = np.argsort(session.file_order[:written], kind="stable")
 
     def gathered(per_split: Callable[[int], np.ndarray]) -> np.ndarray:
         return np.asarray(np.concatenate([per_split(at) for at in every])[order])
@@ -141,20 +142,6 @@ def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray)
         n_more = session.state.workspace.splits[at].n_rows - len(found)
         parts += [*found.chunks, pa.nulls(n_more, found.type)]
     return pa.chunked_array(parts).take(pa.array(order))
-
-
-def _order(session: Session) -> np.ndarray:
-    """The rows in the order of their file, rows appended since at the end."""
-    splits = session.state.workspace.splits
-    sizes = [each.n_rows for each in (splits if session.rows_of_one_file else splits[:1])]
-    if session.folder is None or not session.rows_of_one_file:
-        return np.arange(sum(sizes))
-    known = session.folder.rows.positions
-    places = [
-        np.concatenate([at, sum(map(len, known)) + np.arange(size - len(at))])
-        for at, size in zip(known, sizes)
-    ]
-    return np.argsort(np.concatenate(places), kind="stable")
 
 
 def write_table(table: Any, path: str | Path, kind: str, *, raw: bool = False) -> Path:

@@ -38,6 +38,7 @@ class ProjectRows:
     ids: tuple[np.ndarray, ...]
     y: tuple[np.ndarray | None, ...]  # names, None where unknown
     chosen: tuple[np.ndarray | None, ...]
+    by: tuple[np.ndarray | None, ...]  # who gave each label, None for somebody who is believed
     sequences: tuple[np.ndarray | None, ...]
     positions: tuple[np.ndarray, ...]  # where each row stands in its file
     keys: tuple[str, ...]  # fingerprints of the tables
@@ -124,6 +125,7 @@ def named_rows(
         ids,
         truth,
         tuple(_words(each, project.chosen) for each in tables),
+        tuple(_words(each, project.by) for each in tables),
         tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
         positions,
         tuple(_table_key(each) for each in tables),

@@ -21,7 +21,7 @@ from ..errors import ParameterError
 from ..inputs import nearly
 from ..numerics import softmax
 from ..votes import ABSTAIN, RANDOM
-from ..workspace import TRAIN, HandLabels
+from ..workspace import TRAIN, HandLabels, Workspace
 
 UNTOLD, VOICES = 0.9, 10.0
 """How often a labeller is right of whom nothing is known, and the rows labelled twice that outweigh it."""
@@ -58,6 +58,24 @@ class Records:
 
     def __repr__(self) -> str:
         return f"Records({len(self.rows)} rows labelled since, {self.labels!r})"
+
+    @classmethod
+    def of_files(
+        cls,
+        workspace: Workspace,
+        by: Sequence[np.ndarray | None],
+        reliability: Mapping[str, float],
+    ) -> Records:
+        """Labels as rows came with them; `by` names who gave each, split by split, None for trusted."""
+        labels = workspace.labels
+        given: list[tuple[Place, str | None, Record | None]] = []
+        for at, names in enumerate(by):
+            for row in labels.rows[at].tolist() if names is not None else ():
+                if names is not None and names[row] is not None:
+                    record = Record(int(labels.y[at][row]), names[row], labels.chosen[at][row])
+                    given += [((at, row), None, None), ((at, row), names[row], record)]
+        made = cls(labels, {}, dict(reliability), len(workspace.classes))
+        return made.replaced(given)[0]
 
     @cached_property
     def estimated(self) -> dict[str, float]:

@@ -30,8 +30,8 @@ from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
 from .history import History, Step, Written
-from .records import Records, check_words
-from .state import Change, RowNames, State
+from .records import check_words
+from .state import Change, State
 from .store import Behind
 from .trials import Trial
 from .verbs import SessionVerbs
@@ -130,17 +130,18 @@ class Session(SessionVerbs):
         workspace = Workspace.over(train, dev, near, settings, certain)
         if labels is not None:
             workspace = replace(workspace, labels=workspace.labels.with_train(labels))
-        files = SPLITS[: len(splits)]
-        if folder is not None:
-            files, reliability = folder.rows.files, folder.project.labellers
-        n_classes = len(workspace.classes)
-        records = Records(workspace.labels, {}, dict(reliability or {}), n_classes)
-        self._state = State.of(workspace, records, RowNames.of(workspace.splits, files))
-        if folder is not None:  # before anything is fitted: opened again is as if never closed
-            self._state, _ = folder.decided(self._state).apply(self._state, self._engine)
+        self._state = self._begun(workspace, reliability or {})
         with self._told("fitting"):
             self._outcome = self._engine.update(self._state.workspace)
             self._scores = scores_of(self._outcome, positive)
+
+    def _begun(self, workspace: Workspace, reliability: Mapping[str, float]) -> State:
+        """The first state; of a project the one its log ends with: opened again is as if never closed."""
+        home = self.folder
+        if home is None:
+            return State.begun(workspace, SPLITS[: len(workspace.splits)], (), reliability)
+        state = State.begun(workspace, home.rows.files, home.rows.by, home.project.labellers)
+        return home.decided(state).apply(state, self._engine)[0]
 
     @classmethod
     def open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -76,6 +77,18 @@ class State:
     def with_workspace(self, workspace: Workspace) -> State:
         """The same labels over another workspace."""
         return replace(self, workspace=workspace)
+
+    @classmethod
+    def begun(
+        cls,
+        workspace: Workspace,
+        files: tuple[str, ...],
+        by: Sequence[np.ndarray | None],
+        reliability: Mapping[str, float],
+    ) -> State:
+        """The rows of some files as they came: who labelled them, and how reliable labellers are."""
+        records = Records.of_files(workspace, by, reliability)
+        return cls.of(workspace, records, RowNames.of(workspace.splits, files))
 
     @classmethod
     def of(cls, workspace: Workspace, records: Records, names: RowNames) -> State:

@@ -69,11 +69,13 @@ class SessionVerbs(SessionView):
 
     @property
     def file_order(self) -> np.ndarray:
-        """What sorts rows as their files do; (n_rows,)."""
+        """What sorts rows as their files do, rows appended since at the end; (n_rows,)."""
         if self.folder is None or not self.rows_of_one_file:
             return np.arange(self.n_rows)
-        read = np.concatenate(self.folder.rows.positions)
-        return np.concatenate([read, np.arange(len(read), self.n_rows)])
+        known = self.folder.rows.positions
+        end, splits = sum(map(len, known)), self._state.workspace.splits
+        more = (end + np.arange(split.n_rows - len(at)) for at, split in zip(known, splits))
+        return np.concatenate([part for both in zip(known, more) for part in both])
 
     def text(self, number: int) -> str:
         """The text of a row: its text column, or all cells where there is none."""

@@ -146,7 +146,7 @@ def decided(
             run, scanned.kept, project, np.concatenate([scanned.hand, scanned.dev])
         ),
     )
-    records = Records(few.labels, {}, dict(project.labellers), len(few.classes))
+    records = Records.of_files(few, rows.by, project.labellers)
     state = State.of(few, records, names)
     return home.decided(state).apply(state, engine)[0]
 
