@@ -68,6 +68,7 @@ class Worker:
             self.tables.pop(each, None)
             self.rows.pop(each, None)
         self.tables[key] = pa.ipc.open_stream(payload).read_all()
+        pa.allocate_buffer(1)  # Arrow reserves a gigabyte at first, which no function took
         with contextlib.suppress(FrameError):  # `vote` says it of a function
             self.tables[key] = Rows.of(self.tables[key])
         self.answer("kept")
