@@ -175,6 +175,81 @@ def test_functions_vote_in_batches_and_words_are_embedded(tmp_path):
     agree(in_memory(home), in_shards(home, 30), within=1e-6)
 
 
+def of_examples(home: Path, *, dev: bool = False, kind: str = "fusion", more: str = "") -> Path:
+    """A project with functions of example rows beside others; one example has no direction."""
+    votes, vectors, y = drawn(80, 2)
+    vectors[50] = 0
+    truth = np.where(np.arange(80) % 6 == 3, y, -1)
+    write_project(home, votes, vectors, truth, CLASSES, model=f'kind = "{kind}"')
+    rows = pq.read_table(home / "rows.parquet")
+    rows = rows.append_column("text", [[f"{'free' if each else 'song'} {each}" for each in y]])
+    text = (home / "epoxy.toml").read_text().replace('[votes]\nfile = "votes.parquet"\n', "")
+    if dev:
+        pq.write_table(rows.slice(70), home / "dev.parquet")
+        rows = rows.slice(0, 70).drop_columns(["label"])
+        np.save(home / "dev.npy", vectors[70:])
+        np.save(home / "vectors.npy", vectors[:70])
+        text = text.replace("[classes]", 'dev = "dev.parquet"\n[classes]')
+        text = text.replace('"vectors.npy"\n', '"vectors.npy"\ndev = "dev.npy"\n')
+    pq.write_table(rows, home / "rows.parquet")
+    (home / "epoxy.toml").write_text(text)
+    (home / "lfs.py").write_text(
+        "import epoxy\n"
+        "a = epoxy.keywords('spam', 'free', column='text', name='a')\n"
+        "near = epoxy.like('ham', rows=['r0', 'r41'], radius=0.05, name='near')\n"
+        "b = epoxy.keywords('ham', 'song', column='text', name='b')\n"
+        "far = epoxy.like('spam', rows=['r9', 'r50', 'r75'], radius=0.2, name='far')\n" + more
+    )
+    return home
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_functions_of_example_rows_vote_as_in_memory(tmp_path, dev):
+    home = of_examples(tmp_path / "project", dev=dev)
+
+    memory, shards = in_memory(home), label(home, rows_per_shard=13)
+
+    agree(memory, pq.read_table(shards.path), within=1e-6)
+    assert not shards.failed
+    names = epoxy.Session.open(home, graph=False).sources
+    assert names == ("a", "near", "b", "far")
+
+
+def test_examples_are_named_by_position_where_rows_have_no_id(tmp_path):
+    home = of_examples(tmp_path / "project")
+    for name, old, new in (("epoxy.toml", 'id = "id"\n', ""), ("lfs.py", "'r", "'")):
+        (home / name).write_text((home / name).read_text().replace(old, new))
+
+    found = label(home, rows_per_shard=13)
+
+    agree(in_memory(home), pq.read_table(found.path), within=1e-6)
+    assert not found.failed
+
+
+def test_functions_of_example_rows_vote_on_new_rows(tmp_path):
+    home = of_examples(tmp_path / "project")
+    _, vectors, _ = drawn(80, 2)
+    pq.write_table(pa.table({"id": ["n0", "n1"], "text": ["-", "-"]}), tmp_path / "new.parquet")
+    np.save(tmp_path / "new.npy", np.stack([vectors[41], -vectors[41]]))
+
+    found = label(home, new=tmp_path / "new.parquet", vectors=tmp_path / "new.npy")
+
+    assert pq.read_table(found.path).column("votes").to_pylist() == [1, 0]
+
+
+def test_examples_that_are_no_rows_cost_their_function(tmp_path):
+    home = of_examples(
+        tmp_path / "project",
+        more="lost = epoxy.like('ham', rows=['r7', 'x'], radius=0.1, name='lost')\n",
+    )
+
+    found = label(home, rows_per_shard=13)
+
+    assert found.failed == ("lost",)
+    assert any("is like row 'x', and no row has that id" in each for each in found.notes)
+    agree(in_memory(home), pq.read_table(found.path), within=1e-6)
+
+
 def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, capsys):
     from epoxy.cli import main
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +61,18 @@ def workspace_of(
     voted: voting.Voted,
     rows: ProjectRows,
     functions: Any,
+    liked: Mapping[str, np.ndarray],
     engine: Engine,
 ) -> Workspace:
-    """The labelled rows and their votes, before anything was decided."""
+    """The labelled rows and their votes, before anything was decided.
+
+    `liked` are votes of functions of example rows on dev rows.
+    """
     hand = run.stage("hand-votes", pick_votes, scanned.kept, voted.kept, scanned.hand)
     at = [voted.every.index(name) for name in voted.sources]
     own = [np.concatenate([each["votes"] for each in hand], axis=1)[at]]
     if len(rows.tables) > 1:
-        own.append(_votes_on_dev(project, rows, functions, voted))
+        own.append(_votes_on_dev(project, rows, functions, voted, liked))
     splits = [
         Split(
             Votes(each.T, voted.sources, project.classes),
@@ -85,17 +89,21 @@ def workspace_of(
 
 
 def _votes_on_dev(
-    project: Project, rows: ProjectRows, functions: Any, voted: voting.Voted
+    project: Project,
+    rows: ProjectRows,
+    functions: Any,
+    voted: voting.Voted,
+    liked: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     if isinstance(functions, Joined):
         return voting.votes_by_id(functions, rows.ids[1], voted.sources, project.classes)
-    found = voting.vote_on(functions, rows.tables[1], voted.sources, project.classes)
-    lost = [name for name in voted.sources if name not in found.columns]
-    if lost:
+    mine = {name: column for name, column in liked.items() if name in voted.sources}
+    found, lost = voting.vote_on(functions, rows.tables[1], voted.sources, project.classes, mine)
+    if lost is not None:
         raise ParameterError(
-            f"functions {lost} voted on the rows and failed on dev rows: {found.failures[0]}; correct them"
+            f"function {lost.name!r} voted on the rows and failed on dev rows: {lost}; correct it"
         )
-    return np.stack([found.columns[name] for name in voted.sources])
+    return found
 
 
 def pick_votes(shard: Shard, kept: Kept, rows: Kept, votes: Kept, places: np.ndarray) -> Summary:

@@ -22,7 +22,7 @@ from .lending import lend_to_few
 from .opening import World
 from .paper import Concluded
 from .vectors import Encoding, JoinedVectors, VectorColumn, VectorFile
-from .voting import Functions, vote_on
+from .voting import Functions, vote_dtype, vote_on
 
 
 def label_rows(
@@ -46,7 +46,7 @@ def _labelled(
 ) -> Any:
     import pyarrow as pa
 
-    own = _votes(world, rows)
+    own = _votes(world, rows, vectors)
     loans = [Loans.nobody(each) for each in own]
     if found.lending is not None and vectors is not None:
         at = np.flatnonzero(found.made.lending >= 0)
@@ -69,17 +69,16 @@ def _labelled(
     return pa.table(label_columns(classes, ids, proba, label, both, nothing, nothing))
 
 
-def _votes(world: World, rows: Any) -> np.ndarray:
+def _votes(world: World, rows: Any, vectors: np.ndarray | None) -> np.ndarray:
     """Votes of the active sources; (n_sources, n_rows)."""
     names, classes = world.few.names, world.project.classes
     if isinstance(world.functions, Functions):
-        voted = vote_on(world.functions, rows, names, classes)
-        lost = [name for name in names if name not in voted.columns]
-        if lost:
-            raise ParameterError(
-                f"functions {lost} failed on new rows: {voted.failures[0]}; correct them"
-            )
-        return np.stack([voted.columns[name] for name in names])
+        liked = world.likes.on_rows(vectors, np.empty(0, int), (), vote_dtype(classes))
+        mine = {name: column for name, column in liked.items() if name in names}
+        found, lost = vote_on(world.functions, rows, names, classes, mine)
+        if lost is not None:
+            raise ParameterError(f"function {lost.name!r} failed on new rows: {lost}; correct it")
+        return found
     for name in names:
         if name not in rows.column_names:
             raise UnknownName.of("column of votes in the new rows", name, rows.column_names)

@@ -35,6 +35,7 @@ from ..session.rows_files import read_rows
 from ..session.store import Store
 from ..workspace import Workspace
 from . import budget, scanning, vectors, voting
+from .examples import Likes, find_examples
 from .joining import index
 from .labelled_rows import decided, few_rows, labelled_in, workspace_of
 from .lending import Answers
@@ -65,6 +66,7 @@ class World:
     raw: tuple[np.ndarray | None, ...]  # their vectors
     given: Any  # what vectors were made of
     functions: Any  # what votes were made of
+    likes: Likes  # those of example rows
     fits: int  # rows that fit into memory at a time
     memory: int  # bytes
     notes: tuple[str, ...] = ()  # of the log, the labels and the files
@@ -130,17 +132,19 @@ def open_world(
     functions: Any = voting.Functions.of(project, loaded, asked.limits)
     if table is not None:
         functions = index(run, table, "votes", str(project.id), longest)
-    voted = voting.vote(run, scanned.kept, functions, project.classes, sources)
     where, given = _where(run, project, given, scanned, longest)
     rows = few_rows(project, scanned, apart, parts.schema)
-    few = workspace_of(project, run, scanned, voted, rows, functions, engine)
+    raw = _raw(run, project, scanned, where, rows, given)
+    likes = _likes(run, project, scanned, loaded, where, rows, raw, engine.metric)
+    voted = voting.vote(run, scanned.kept, functions, project.classes, sources, likes)
+    liked = _liked_dev(project, likes, rows, raw)
+    few = workspace_of(project, run, scanned, voted, rows, functions, liked, engine)
     voting.close()  # the functions' process is memory that shards need now
     home = Folder(project, rows, asked, store, loaded, voted.failures, store.notes)
     home.notes.extend(scanning.twice(run, project, rows))
     state = decided(project, run, scanned, home, few, rows, engine)
-    raw = _raw(run, project, scanned, where, rows, given)
     made = (project, type(model).__name__, engine, run, scanned, voted, where, state.workspace)
-    return World(*made, raw, given, functions, fits, within, tuple(home.notes))
+    return World(*made, raw, given, functions, likes, fits, within, tuple(home.notes))
 
 
 def _cut(parts: Parts, fits: int, most: int | None, runner: Runner) -> tuple[Shard, ...]:
@@ -155,12 +159,36 @@ def _loaded(project: Project, runner: FunctionRunner) -> Loaded:
         return Loaded((), {})
     loaded = runner.load()
     runner.close()
-    if loaded.likes:
-        raise ParameterError(
-            f"functions of example rows ({', '.join(loaded.likes)}) vote where all vectors are in "
-            "memory; label this project without --memory, or take them out"
-        )
     return loaded
+
+
+def _likes(
+    run: Run,
+    project: Project,
+    scanned: Scanned,
+    loaded: Loaded,
+    where: ShardVectors | None,
+    rows: ProjectRows,
+    raw: tuple[np.ndarray | None, ...],
+    metric: str,
+) -> Likes:
+    """Functions of example rows, which may be rows of a dev file too."""
+    dev = raw[1] if project.dev is not None else None
+    apart = None if dev is None else (rows.ids[1].tolist(), dev)
+    about = project.id, metric, project.classes
+    return find_examples(run, scanned, loaded.likes, where, apart, about)
+
+
+def _liked_dev(
+    project: Project, likes: Likes, rows: ProjectRows, raw: tuple[np.ndarray | None, ...]
+) -> dict[str, np.ndarray]:
+    """Votes of functions of example rows on dev rows."""
+    if len(rows.tables) == 1:
+        return {}
+    places, ids = rows.positions[1], list[str]()
+    if project.dev is not None:
+        places, ids = np.empty(0, int), [str(each) for each in rows.ids[1].tolist()]
+    return likes.on_rows(raw[1], places, ids, voting.vote_dtype(project.classes))
 
 
 class _Columns:

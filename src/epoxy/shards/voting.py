@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..running import Limits, Loaded, Runner
 from ..session.by_id import votes_in
 from ..session.project import Project
 from ..votes import ABSTAIN, Votes
+from .examples import Likes
 from .joining import Joined, joined
 from .parts import read_shard, table_of
 from .run import Run
@@ -126,16 +127,18 @@ def vote(
     given: Functions | Joined,
     classes: tuple[str, ...],
     sources: tuple[str, ...],
+    likes: Likes,
 ) -> Voted:
     """Votes of all sources on all train rows, source by source in each shard's file."""
     do = vote_shard if isinstance(given, Functions) else take_shard
-    stage = run.stage("votes", do, rows, given, sources, classes, run.key)
+    stage = run.stage("votes", do, rows, given, sources, classes, run.key, likes)
     voted = np.ones(len(sources), dtype=bool)
     failures: dict[str, Failure] = {}
     for each in stage:
         voted &= each["voted"]
         for told in json.loads(each["failures"].tobytes() or b"[]"):
             failures.setdefault(told["name"], Failure(**{**told, "rows": tuple(told["rows"])}))
+    failures |= {each.name: each for each in likes.failures}
     if not voted.any():
         shown = "; ".join(map(str, list(failures.values())[:3]))
         raise EpoxyError(f"no labeling function could vote: {shown}")
@@ -153,14 +156,21 @@ def vote_shard(
     sources: tuple[str, ...],
     classes: tuple[str, ...],
     key: str,
+    likes: Likes,
 ) -> Summary:
     """Ask functions about the train rows; columns of functions that did not change are read back."""
     train = rows.load(shard, "train")
-    matrix: np.ndarray = np.full((len(sources), shard_train(train)), ABSTAIN, dtype=_dtype(classes))
-    voted = np.ones(len(sources), dtype=bool)
+    matrix: np.ndarray = np.full(
+        (len(sources), shard_train(train)), ABSTAIN, dtype=vote_dtype(classes)
+    )
+    voted = np.array([name not in {each.name for each in likes.failures} for name in sources])
+    for name, column in likes.on_shard(shard, train, matrix.dtype).items():
+        matrix[sources.index(name)] = column
     places = [_place(functions, name, key, shard, classes) for name in sources]
     asked = []
     for at, place in enumerate(places):
+        if sources[at] in likes.names:
+            continue
         found = store.load(place, ("votes",))
         if found is not None and found["votes"].shape == matrix[at].shape:
             matrix[at] = found["votes"]
@@ -209,10 +219,25 @@ def _ask(
 
 
 def vote_on(
-    functions: Functions, table: Any, names: Sequence[str], classes: tuple[str, ...]
-) -> Any:
-    """Ask functions about the rows of a table in memory."""
-    return _runner_of(functions).vote(list(names), table, classes)
+    functions: Functions,
+    table: Any,
+    names: Sequence[str],
+    classes: tuple[str, ...],
+    liked: Mapping[str, np.ndarray],
+) -> tuple[np.ndarray, Failure | None]:
+    """Votes of functions on the rows of a table in memory, (n_names, n_rows), or why there are none.
+
+    `liked` are those of functions of example rows.
+    """
+    asked = [name for name in names if name not in liked]
+    columns, failures = dict(liked), tuple[Failure, ...]()
+    if asked:
+        found = _runner_of(functions).vote(asked, table, classes)
+        columns, failures = {**columns, **found.columns}, found.failures
+    lost = next((each for each in failures if each.name not in columns), None)
+    if lost is not None:
+        return np.empty((0, table.num_rows)), lost
+    return np.stack([columns[name] for name in names]), None
 
 
 def _place(
@@ -233,6 +258,7 @@ def take_shard(
     sources: tuple[str, ...],
     classes: tuple[str, ...],
     key: str,
+    likes: Likes,
 ) -> Summary:
     """Votes that came ready-made, joined by id."""
     train = rows.load(shard, "train")
@@ -264,7 +290,7 @@ def _joined_votes(
     classes: tuple[str, ...],
     name_of: Callable[[int], Any],
 ) -> np.ndarray:
-    matrix: np.ndarray = np.full((len(sources), len(hashes)), ABSTAIN, dtype=_dtype(classes))
+    matrix: np.ndarray = np.full((len(sources), len(hashes)), ABSTAIN, dtype=vote_dtype(classes))
     for mine, table in joined(hashes, other, sources, name_of):
         for at, name in enumerate(sources):
             matrix[at, mine] = votes_in(table.column(name), name, classes)
@@ -314,5 +340,6 @@ def shard_train(train: np.ndarray) -> int:
     return int(np.count_nonzero(train))
 
 
-def _dtype(classes: tuple[str, ...]) -> type:
+def vote_dtype(classes: tuple[str, ...]) -> type:
+    """The type of a column of votes."""
     return np.int8 if len(classes) <= 127 else np.int16
