@@ -35,9 +35,9 @@ from .sequence_engine import SequenceEngine, with_sequence
 class Fusion(Estimator, Updatable):
     """Experts that need no hand label, weighed and corrected by the hand labels there are.
 
-        logit(x) = log π0 + b + Σ_e w_e E_e(x) + θᵀφ(x)
+        logit(x) = log π0 + β + b + Σ_e w_e E_e(x) + θᵀφ(x)
 
-    Four experts read votes, votes lent by near rows, and vectors taught by both; without hand labels
+    β keeps the class balance where votes tell it. Four experts read votes, votes lent by near rows, and vectors taught by both; without hand labels
     they and their typical weights are the whole model. Hand labels move the weights, add a bias and a
     correction θ on vectors and votes, and (from five on) bring an expert of their own, the likest
     labelled rows. All of that is drawn to the model without labels, so that labels add to it and
