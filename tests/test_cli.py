@@ -411,6 +411,7 @@ def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     [
         ("rows.txt", "a", "no kind of rows file named '.txt'"),
         ("rows.parquet", "not parquet", "cannot be read as .parquet"),
+        ("rows.csv", "a\n" + "1,2," * 2000, "cannot be read as .csv"),
         ("rows.csv", "id,text\n", "has no rows"),
         ("rows.csv", "id,text\n1,hello\n", "shows no classes"),
     ],
@@ -418,8 +419,24 @@ def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
 def test_a_wrong_file_of_rows_is_refused(name, content, message, capsys, tmp_path):
     (tmp_path / name).write_text(content)
 
-    assert message in fails(capsys, "new", str(tmp_path / "p"), "--rows", str(tmp_path / name))
+    said = fails(capsys, "new", str(tmp_path / "p"), "--rows", str(tmp_path / name))
+    assert message in said
+    assert len(said) < 600
+    assert "cannot be read" not in said or said.rstrip().endswith("the ending of what it holds")
     assert not (tmp_path / "p").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(project, capsys, tmp_path):
+    (tmp_path / "taken").write_text("a file, and no folder")
+
+    for command in (
+        ["demo", str(tmp_path / "taken")],
+        ["report", str(project), "--html", str(tmp_path / "nowhere" / "page.html")],
+    ):
+        said = fails(capsys, *command)
+        assert "cannot be used" in said
+        assert command[-1] in said
+        assert "name another place" in said
 
 
 def test_a_missing_file_or_column_is_named(capsys, tmp_path):

@@ -30,6 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        complain(
+            f"epoxy {options.command}: {error.filename} cannot be used ({error.strerror}); "
+            "name another place, or make it writable"
+        )
+        return 2
     return 0
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..errors import AlignmentError, FrameError, StoreError, UnknownName
 
+SHOWN = 200
+"""Characters of what a reader says; it quotes whole lines of a damaged file."""
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
 
@@ -32,7 +34,10 @@ def read_rows(path: str | Path, cure: str = "check the path") -> Any:
     except FileNotFoundError:
         raise StoreError(f"there is no file {file}; {cure}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-        raise StoreError(f"{file} cannot be read as {file.suffix}: {error}") from error
+        raise StoreError(
+            f"{file} cannot be read as {file.suffix}: {str(error)[:SHOWN]}; "
+            "write it again, or give it the ending of what it holds"
+        ) from error
     _check_text(table, file)
     if table.num_rows == 0:
         raise FrameError(f"{file} has no rows; give at least one row to label")
