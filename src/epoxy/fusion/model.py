@@ -39,10 +39,11 @@ class Fusion(Estimator, Updatable):
 
     β keeps the class balance where votes tell it. Four experts read votes, votes lent by near rows, and
     vectors taught by both; without hand labels they and their typical weights are the whole model. Hand
-    labels move the weights, add a bias and a correction θ on vectors and votes, and (from five on) bring an expert of their own, the likest
-    labelled rows. All of that is drawn to the model without labels, so that labels add to it and
-    cannot replace it: a person who labels only what a tool shows is not punished for it. Where the votes
-    name sequences, the rest of its sequence adds to each row's logit (see `sequence`).
+    labels move the weights, add a bias and a correction θ on vectors and votes, and (from five on) bring
+    an expert of their own, the likest labelled rows. All of that is drawn to the model without labels, so
+    that labels add to it and cannot replace it: a person who labels only what a tool shows is not
+    punished for it. Where the votes name sequences, the rest of its sequence adds to each row's logit
+    (see `sequence`).
 
     Parameters
     ----------
