@@ -297,7 +297,7 @@ def _draw(results: list[dict[str, Any]], path: str) -> None:
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "answers"
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     rows = [each for each in results if each["right"] == 0.9 and each["answers"] in ANSWERS[:2]]
     by_case = [
@@ -318,6 +318,9 @@ def _draw(results: list[dict[str, Any]], path: str) -> None:
         axis.set_title(
             f"{who}: {price:g} for an answer, {HAND_PRICE:g} for a hand label", fontsize=9
         )
+        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
         axis.set_xlabel("money spent")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("score on test")
