@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..heads import LinearHead, NearestNeighbors
+from ..neighbors.workers import single_threaded_blas
 from ..votes import Split
 from .context import Context, Prediction
 from .label_columns import Labels, epoxy_labels, triplet_labels
@@ -45,7 +46,8 @@ def self_training(context: Context) -> Prediction:
     def fit(rows: np.ndarray, labels: np.ndarray) -> Any:
         taught = np.r_[labels, np.full(len(unlabelled), -1)]
         model = SelfTrainingClassifier(head, threshold=_BELIEVED, max_iter=5)
-        return model.fit(np.vstack([rows, unlabelled]), taught)
+        with single_threaded_blas():  # as in LinearHead
+            return model.fit(np.vstack([rows, unlabelled]), taught)
 
     return _by_hand(context, inputs, fit, {"C": penalty})
 

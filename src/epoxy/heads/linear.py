@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import ParameterError, StoreError
+from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..persistence import State
 from ..schema import Array
@@ -163,13 +164,15 @@ class _Weights:
 
 
 def _solve(inputs: np.ndarray, targets: Targets, C: float, max_iter: int) -> _Weights:
+    """The weights; by one thread, because a second one costs the many small steps of L-BFGS more."""
     present = targets.present
-    if targets.hard is None:
-        return _solve_soft(inputs, targets.probabilities[:, present], C, max_iter)
-    from sklearn.linear_model import LogisticRegression
+    with single_threaded_blas():
+        if targets.hard is None:
+            return _solve_soft(inputs, targets.probabilities[:, present], C, max_iter)
+        from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=C, max_iter=max_iter).fit(inputs, targets.hard)
-    return _Weights(np.asarray(model.coef_), np.asarray(model.intercept_))
+        model = LogisticRegression(C=C, max_iter=max_iter).fit(inputs, targets.hard)
+        return _Weights(np.asarray(model.coef_), np.asarray(model.intercept_))
 
 
 def _solve_soft(inputs: np.ndarray, wanted: np.ndarray, C: float, max_iter: int) -> _Weights:

@@ -31,6 +31,7 @@ def n_threads() -> int:
 
 @functools.cache
 def _pools() -> Any:
+    from scipy import linalg  # noqa: F401 — its BLAS is not NumPy's, and is found once it is loaded
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()  # finding the libraries takes a millisecond, limiting them none

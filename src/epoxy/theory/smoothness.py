@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, LabelError, ParameterError, VectorError
+from ..neighbors.workers import single_threaded_blas
 from ..votes import ABSTAIN, Split
 from .bounds import inherited_smoothness
 from .pairs import DEFAULT, Curve, Event, Scan, as_radii, blocks, differs, prepared, scan_pairs
@@ -97,7 +98,10 @@ def model_smoothness(
             "a model on the vectors needs at least 2 rows of 2 classes; label more rows of each"
         )
     model = LogisticRegression(max_iter=500, C=10.0)
-    guess = cross_val_predict(model, ready, known, cv=min(5, fewest))
+    with (
+        single_threaded_blas()
+    ):  # a second thread costs the small steps of L-BFGS more than it gains
+        guess = cross_val_predict(model, ready, known, cv=min(5, fewest))
     curve = scan_pairs(ready, [differs(guess)], radii, scan).share(0)
     risk = float((guess != known).mean())
     return curve, risk, inherited_smoothness(curve.value, risk)
