@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,23 @@ def test_sources_that_may_not_lend_lend_nothing(kind, tmp_path):
     assert sum(before.column("lent_votes").to_pylist()) > 0
     assert set(after.column("lent_votes").to_pylist()) == {0}
     assert after.column("votes") == before.column("votes")
+
+
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch):
+    folder = messages(tmp_path)
+    with_model(folder, kind)
+    session = epoxy.Session.open(folder, graph=False)
+    session.label("m1", "spam")
+    live = session.outcome
+    spoilt = tuple(each[:, ::-1] for each in live.proba)
+
+    monkeypatch.setattr(session, "_outcome", replace(live, proba=spoilt))
+    table = label_table(session)
+
+    fresh = epoxy.Session.open(folder, graph=False)
+    assert session.probabilities.tolist() == live.proba[0][:, ::-1].tolist()
+    assert table.equals(label_table(fresh))
 
 
 def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_path):

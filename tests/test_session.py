@@ -236,6 +236,24 @@ def test_majority_vote_is_of_the_own_votes_wherever_it_stands(model):
         assert fitted(session).report(DEV).summary["majority vote"]["accuracy"] == found
 
 
+@pytest.mark.parametrize(
+    "model",
+    [epoxy.Fusion(), epoxy.Epoxy(radius=2.0), Foreign()],
+    ids=["fusion", "epoxy", "foreign"],
+)
+def test_a_row_labelled_by_hand_is_explained_as_what_it_was_labelled(model):
+    session = epoxy.Session(TRAIN, DEV, model)
+    sure = np.argsort(-np.ptp(session.probabilities, axis=1), kind="stable")[:3].tolist()
+    wrong = [session.classes[int(session.probabilities[row].argmin())] for row in sure]
+
+    for row, label in zip(sure, wrong):
+        session.label(row, label, chosen="surprising")
+
+    found = [session.explain(row) for row in sure]
+    assert [each.label for each in found] == [each.truth for each in found] == wrong
+    assert any(each.probabilities[each.label] < 0.5 for each in found)
+
+
 def test_something_that_is_no_model_is_refused():
     with pytest.raises(ParameterError, match="int has no fit"):
         epoxy.Session(TRAIN, DEV, 3)

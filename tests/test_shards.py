@@ -60,6 +60,9 @@ def decide(home: Path) -> None:
     session.switch("s2", False)
     for at in (0, 7, 17, 30, 41):
         session.label(f"r{at}", CLASSES[at % 2], chosen="random" if at % 2 else None)
+    for at in (20, 32, 51):  # against what the model says
+        worst = CLASSES[int(session.probabilities[session.find(f"r{at}")[1]].argmin())]
+        session.label(f"r{at}", worst, chosen="surprising")
     session.label("r9", "ham", by="ann")
 
 
@@ -82,7 +85,14 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     home = project(tmp_path / "project", parts=3, model=f'kind = "{kind}"', **options)
     decide(home)
 
-    agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
+    memory, shards = in_memory(home), in_shards(home, 23)
+
+    agree(memory, shards, within=1e-6 if kind == "fusion" else 0.0)
+    rows = shards.to_pylist()
+    believed = [row for row in rows if row["truth"] is not None]
+    assert all(row["label"] == row["truth"] for row in believed)
+    # where somebody who is believed says otherwise, the model's own label is another
+    assert any(row["probability"] < 0.5 for row in believed)
 
 
 @pytest.mark.parametrize("scoring", ["f1", pytest.param("f1_macro", marks=pytest.mark.slow)])

@@ -54,30 +54,10 @@ def tune_session(
         name = type(session.model_template).__name__
         text = f"nothing is left to choose: {name} weighs its parts on the hand labels by itself"
         return Tuned(text, facts={"model": name, "scores": dict(session.scores)})
-    workspace = _with_every_loan(session.state.workspace)
-    dev = workspace.hand_labelled()
-    if dev is None:
-        raise LabelError("tuning needs hand labels, and there are none; label some rows first")
-    reaches = (
-        engine.reach(workspace, TRAIN),
-        Reach(dev.votes, workspace.hand_loans(), False, engine.weighting, None, None),
-    )
-    model: Epoxy = tune(
-        workspace.split(TRAIN),
-        dev,
-        chosen,
-        engine.label_model,
-        positive=session.positive,
-        metric=engine.metric,
-        weighting=engine.weighting,
-        reaches=reaches,
-        progress=progress,
-        **options,
-    )
-    search: Search = model.search_
+    search = _searched(session, engine, chosen, progress=progress, **options)
     radii = {
         name: None if radius != radius else float(radius)
-        for name, radius in zip(workspace.names, search.best.radii.tolist())
+        for name, radius in zip(session.state.workspace.names, search.best.radii.tolist())
     }
     edits: list[Edit] = [Radii(radii, "tune", tuned=True)]
     if search.best.balance is not None:
@@ -102,6 +82,31 @@ def _with_every_loan(workspace: Workspace) -> Workspace:
     near = workspace.near
     sources = (replace(each, loans=near.reaching(each.loans, np.inf)) for each in workspace.sources)
     return replace(workspace, sources=tuple(sources))
+
+
+def _searched(session: Session, engine: PaperEngine, scoring: str, **options: Any) -> Search:
+    """What `epoxy.tune` tries on the session's rows, over loans that are certain at any radius."""
+    workspace = _with_every_loan(session.state.workspace)
+    dev = workspace.hand_labelled()
+    if dev is None:
+        raise LabelError("tuning needs hand labels, and there are none; label some rows first")
+    reaches = (
+        engine.reach(workspace, TRAIN),
+        Reach(dev.votes, workspace.hand_loans(), False, engine.weighting, None, None),
+    )
+    model: Epoxy = tune(
+        workspace.split(TRAIN),
+        dev,
+        scoring,
+        engine.label_model,
+        positive=session.positive,
+        metric=engine.metric,
+        weighting=engine.weighting,
+        reaches=reaches,
+        **options,
+    )
+    found: Search = model.search_
+    return found
 
 
 def _whose(session: Session) -> str:
