@@ -4,17 +4,23 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
+# without bytecode every process of the tests would compile the package, and every run the tests, anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := all
 .PHONY: all setup web no-npm test-web demo test test-slow lint format types docs bench wheels clean
 
-all: lint types test
+all:
+	@$(MAKE) --no-print-directory -j2 lint types web
+	@$(MAKE) --no-print-directory test
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --editable . --group dev
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib  # pip would use one core
 	touch $(STAMP)
 
 # the studio's page: built again when a file of web/ is newer; without npm tests in a browser are skipped
@@ -33,10 +39,12 @@ test-web:
 demo: setup
 	$(BIN)/epoxy demo
 
-test: setup web
+test:
+	@$(MAKE) --no-print-directory -j2 setup web
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not needs_torch"
 
 test-slow: setup
+	$(BIN)/python -m pip install --quiet --group slow
 	$(BIN)/python -m pytest -m "slow or needs_torch"
 
 lint: setup
