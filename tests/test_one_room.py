@@ -248,6 +248,30 @@ def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch
     assert table.equals(label_table(fresh))
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_a_session_that_follows_another_says_what_a_fresh_one_says(kind, tmp_path):
+    folder = messages(tmp_path)
+    with_model(folder, kind)
+    follows = epoxy.Session.open(folder, graph=False)
+    before = follows.scores
+    other = epoxy.Session.open(folder, graph=False)
+    for row in (1, 2, 3, 4, 6):
+        worst = other.classes[int(other.probabilities[row].argmin())]
+        other.label(other.split().ids[row], worst, chosen="random")
+    other.switch("prize", False)
+
+    told = follows.catch_up()
+
+    fresh = epoxy.Session.open(folder, graph=False)
+    assert len(told) == 6
+    assert follows.scores != before
+    assert follows.scores == pytest.approx(fresh.scores)
+    assert follows.comparison()["majority"] == fresh.comparison()["majority"]
+    assert (follows.labels == fresh.labels).all()
+    np.testing.assert_allclose(follows.probabilities, fresh.probabilities, rtol=0, atol=1e-9)
+    assert label_table(follows).equals(label_table(fresh))
+
+
 def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_path):
     session = epoxy.Session.open(messages(tmp_path), graph=False)
     in_file = pq.read_table(session.export(tmp_path / "before.parquet")).column("id").to_pylist()

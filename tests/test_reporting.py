@@ -177,6 +177,23 @@ def test_a_class_balance_is_not_doubted_by_rows_that_were_chosen(data):
     assert "the true labels say" not in kept
 
 
+def test_the_cure_for_a_wrong_balance_names_the_model_that_has_it(data):
+    uneven = [0.97, 0.03]
+    fused = epoxy.Session(data.train, data.dev, epoxy.Fusion(class_balance=uneven))
+    pipeline = epoxy.Session(data.train, data.dev, epoxy.Epoxy(epoxy.Triplet(uneven), radius=0.02))
+
+    cures = [
+        each.cure
+        for session in (fused, pipeline)
+        for each in session.report().findings
+        if getattr(each, "kind", "") == "class-balance"
+    ]
+
+    assert len(cures) == 2
+    assert cures[0].startswith("Tell Fusion the shares if you know them: class_balance=…")
+    assert cures[1] == "Give the label model class_balance=dev, or the shares you know."
+
+
 def test_a_balance_the_engine_knows_is_shown_and_compared_with_the_labels(session):
     report = report_of(session.outcome, 1, None, Details("Fake", balance=np.array([0.95, 0.05])))
 

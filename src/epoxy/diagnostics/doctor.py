@@ -335,7 +335,9 @@ def _balance_against_truth(case: Case) -> Iterator[Finding]:
         "warning",
         f"The class balance in use says {used[at]:.0%} {case.own.classes[at]!r}, the true labels say "
         f"{counts[at] / total:.0%} ({counts[at]} of {total}, {low[at]:.0%} to {high[at]:.0%}).",
-        "Give the label model class_balance=dev, or the shares you know.",
+        "Give the label model class_balance=dev, or the shares you know."
+        if case.label_model is not None
+        else f"Tell {case.model} the shares if you know them: class_balance=…, or balance under [model].",
     )
 
 
