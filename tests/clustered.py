@@ -118,6 +118,31 @@ def end_worker(shard: Shard, kept: Kept) -> Summary:
     raise AssertionError
 
 
+def end_all_once(shard: Shard, kept: Kept) -> Summary:
+    """End every worker, each once: whoever comes after them goes on."""
+    mark = kept.folder / f"ended-{os.getpid()}"
+    if len(list(kept.folder.glob("ended-*"))) < 2:
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number(shard, kept)
+
+
+async def close_worker(dask_worker: Any) -> None:
+    """What a worker does whose connection to the scheduler breaks: it ends, and its nanny too."""
+    await dask_worker.close()
+
+
+_HELD: list[np.ndarray] = []
+
+
+def hold_memory(shard: Shard, kept: Kept) -> Summary:
+    """Fill the memory of the process to three quarters of a limit of 800 MB and never give it back."""
+    if not _HELD:
+        used = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        _HELD.append(np.ones(670 * 10**6 - used, dtype=np.uint8))
+    return number(shard, kept)
+
+
 def refuse(shard: Shard, kept: Kept) -> Summary:
     raise AlignmentError("rows and vectors differ; write them again")
 

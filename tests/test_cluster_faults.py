@@ -67,12 +67,38 @@ def at(stage: str, do: Callable[[], None]) -> Any:
 def test_a_worker_killed_in_the_middle_costs_no_answer(project, expected):
     with cluster.local(2, memory="1GB") as runner:
         first = min(runner.client.run(os.getpid).values())
-        progress = at("reach", lambda: os.kill(first, signal.SIGKILL))
+        progress = at("reach-0", lambda: os.kill(first, signal.SIGKILL))
 
         label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=progress)
 
         assert first not in runner.client.run(os.getpid).values()
     assert labels_of(project).equals(expected)
+
+
+def test_workers_of_this_machine_that_are_all_lost_are_started_again(tmp_path):
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+    with cluster.local(2, memory="1GB") as runner:
+        found = runner.each(clustered.end_all_once, pieces(tmp_path / "rows", 6), kept)
+        assert [int(each["number"]) for each in found] == [0, 1, 2, 3, 4, 5]
+        runner.client.run(clustered.close_worker, wait=False)  # and its nanny with it
+        while runner.client.nthreads():
+            time.sleep(0.05)
+
+        again = list(runner.each(clustered.number, pieces(tmp_path / "rows", 4), kept))
+
+    assert len(again) == 4
+
+
+def test_workers_whose_memory_is_full_are_told(tmp_path):
+    kept = Kept(tmp_path / "home" / "stage")
+    kept.folder.mkdir(parents=True)
+    with cluster.local(1, memory="640MB") as runner:  # Dask pauses at that, and ends at 760 MB
+        runner.patience = 2.0
+        with pytest.raises(
+            ClusterError, match=r"no worker has taken work for \d+ s, because Dask pauses"
+        ):
+            list(runner.each(clustered.hold_memory, pieces(tmp_path / "rows", 40), kept))
 
 
 def test_a_shard_that_ends_every_worker_is_told(tmp_path):
@@ -90,7 +116,7 @@ def test_a_shard_that_ends_every_worker_is_told(tmp_path):
 
 def test_a_lost_scheduler_is_told_and_the_run_is_taken_up(project, expected, running):
     running.worker()
-    progress = at("reach", running.processes[0].kill)
+    progress = at("reach-0", running.processes[0].kill)
     with (
         cluster.connect(running.address) as runner,
         pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost during .*run again"),
@@ -121,7 +147,7 @@ if __name__ == "__main__":
     project, pids = map(Path, sys.argv[1:])
     with cluster.local(2, memory="1GB") as runner:
         pids.write_text(" ".join(map(str, runner.client.run(os.getpid).values())))
-        end = at("reach", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        end = at("reach-0", lambda: os.kill(os.getpid(), signal.SIGKILL))
         shards.label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=end)
 """
 

@@ -19,6 +19,15 @@ from ..errors import ClusterError, ParameterError
 from ..shards.budget import bytes_of
 from .runner import LEAVES, Dask
 
+PATIENCE = 300.0
+"""Seconds without any worker on this machine: they are started again, which on a busy one takes a minute."""
+_PATIENT = {
+    # a worker whose process lives is not given up, however long it had no time to say so
+    "distributed.scheduler.worker-ttl": None,
+    "distributed.comm.timeouts.connect": "120s",
+    "distributed.comm.timeouts.tcp": "120s",
+}
+
 
 @contextmanager
 def connect(scheduler: str, *, timeout: float | None = None) -> Iterator[Dask]:
@@ -66,8 +75,12 @@ def local(workers: int | None = None, *, memory: str | int | None = None) -> Ite
     if count < 1:
         raise ParameterError(f"a cluster has at least one worker, got {count}; give 1 or more")
     limit = "auto" if memory is None else int(bytes_of(memory) / LEAVES)
-    with _started(count, limit) as cluster, Client(cluster, set_as_default=False) as client:
-        yield Dask(client)
+    with (
+        dask.config.set(_PATIENT),
+        _started(count, limit) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield Dask(client, patience=PATIENCE, mend=lambda: cluster.scale(count))
 
 
 def _no_address(scheduler: str, why: str) -> ClusterError:

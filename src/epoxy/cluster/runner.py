@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -48,7 +48,9 @@ class Dask:
     client
         Connected to the cluster: see `connect` and `local`, or make one with Dask's own means.
     patience
-        Seconds to wait for a worker when there is none left.
+        Seconds to wait for a worker when there is none left, or none that takes work.
+    mend
+        What to do now and then while there is none left: how a local cluster starts them again.
 
     Examples
     --------
@@ -57,10 +59,13 @@ class Dask:
     >>> epoxy.shards.label("spam/", runner=epoxy.cluster.Dask(client))  # doctest: +SKIP
     """
 
-    def __init__(self, client: Client, *, patience: float = 60.0) -> None:
-        self.client, self.patience = client, patience
+    def __init__(
+        self, client: Client, *, patience: float = 60.0, mend: Callable[[], None] = lambda: None
+    ) -> None:
+        self.client, self.patience, self._mend = client, patience, mend
         self._checked: set[str] = set()
         self._alone: float | None = None  # since when there is no worker
+        self._paused: float | None = None  # since when none takes work
 
     def each(self, do: Do, shards: Sequence[Shard], *constants: Any) -> Iterator[Summary]:
         """The summaries in the order of the shards; the rest is cancelled when nobody asks on."""
@@ -126,7 +131,8 @@ class Dask:
             try:
                 return future.result(timeout=min(5.0, self.patience))  # type: ignore[no-any-return]
             except TimeoutError:  # of the wait: what a task says of one comes as an error of ours
-                self._n_threads()
+                if self._n_threads():
+                    self._check_paused()
         return future.result()  # type: ignore[no-any-return]
 
     def _n_threads(self) -> int:
@@ -135,12 +141,38 @@ class Dask:
         if count:
             self._alone = None
             return count
-        now = time.monotonic()
-        self._alone = now if self._alone is None else self._alone
-        if now - self._alone >= self.patience:
+        self._alone, waited = _since(self._alone)
+        if waited >= self.patience:
             raise ClusterError(
                 f"the scheduler at {self.client.scheduler.address} has had no worker for "
-                f"{now - self._alone:.0f} s; start some with `dask worker` and run again: "
+                f"{waited:.0f} s; start some with `dask worker` and run again: "
                 "what is finished is not done again"
             )
+        self._mend()
         return 1
+
+    def _check_paused(self) -> None:
+        """Refuse to wait for ever for workers that Dask gives no work, because their memory is full."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers or any(each["status"] != "paused" or _is_busy(each) for each in workers):
+            self._paused = None
+            return
+        self._paused, waited = _since(self._paused)
+        if waited >= self.patience:
+            most = max(each["metrics"]["memory"] for each in workers)
+            raise ClusterError(
+                f"no worker has taken work for {waited:.0f} s, because Dask pauses one whose memory is "
+                f"four fifths full (up to {most / 1e6:,.0f} MB are in use); give a smaller --memory, or "
+                "workers with more, and run again: what is finished is not done again"
+            )
+
+
+def _since(start: float | None) -> tuple[float, float]:
+    """When something began, now if not before, and the seconds since then."""
+    now = time.monotonic()
+    start = now if start is None else start
+    return start, now - start
+
+
+def _is_busy(worker: Any) -> bool:
+    return bool(worker["metrics"].get("task_counts", {}).get("executing", 0))
