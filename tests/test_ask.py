@@ -564,8 +564,8 @@ def test_a_server_that_dies_midway_ends_the_run_and_loses_nothing() -> None:
 
 
 def test_calls_in_flight_are_limited() -> None:
-    with serving(Model(lambda number, body: answers("ham", delay=0.02))) as model:
-        ask(session_of(), server_of(model), budget=30, at_once=3)
+    with serving(Model(lambda number, body: answers("ham", delay=0.3))) as model:
+        ask(session_of(), server_of(model), budget=9, at_once=3)
 
     assert model.most_in_flight == 3
 

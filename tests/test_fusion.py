@@ -124,15 +124,6 @@ def test_votes_without_vectors_follow_the_formulas() -> None:
     assert list(model.weights_) == ["majority", "reach", "agreement"]
 
 
-def test_rows_without_a_vector_follow_the_formulas() -> None:
-    train, hand, other = three()
-
-    model, oracle = assert_follows_the_formulas((train, hand, other))
-
-    bare = with_vectors(other, None)
-    np.testing.assert_allclose(model.predict_proba(bare), oracle.proba(bare), atol=1e-6)
-
-
 def test_a_source_that_never_votes_follows_the_formulas() -> None:
     silent = [each.votes.matrix.copy() for each in three()]
     for matrix in silent:
