@@ -1,4 +1,4 @@
-"""The door for agents, driven by the protocol package's own client over a pipe."""
+"""The door for agents, driven by the protocol package's own client, in memory or over a pipe."""
 
 from __future__ import annotations
 
@@ -31,8 +31,17 @@ def project(tmp_path):
     return tmp_path / "spam"
 
 
+def inside(project, *, write=False, name="tester"):
+    """A client of a server in this process."""
+    from epoxy.agent.serving import Server
+
+    who = mcp.types.Implementation(name=name, version="1")
+    return mcp.Client(Server(Tools(epoxy.Session.open(project), write=write)), client_info=who)
+
+
 @asynccontextmanager
 async def connected(project, *options, name="tester"):
+    """A client of `epoxy mcp`, over a pipe."""
     path = os.pathsep.join(p for p in sys.path if p)
     command = ["-m", "epoxy", "mcp", str(project), *options]
     started = mcp.StdioServerParameters(
@@ -58,7 +67,7 @@ async def refused(client, tool, **arguments) -> str:
 
 def test_reading_is_free_and_without_write_nothing_is_kept(project):
     async def read():
-        async with connected(project) as client:
+        async with inside(project) as client:
             listed = {each.name: each for each in (await client.list_tools()).tools}
             assert set(listed) == {*READING, *WRITING}
             assert all(listed[each].annotations.read_only_hint for each in READING)
@@ -122,12 +131,9 @@ def test_reading_is_free_and_without_write_nothing_is_kept(project):
 
 def test_wrong_arguments_are_refused_in_words_and_the_server_goes_on(project):
     async def wrong():
-        from epoxy.agent.serving import Server
-
         session = epoxy.Session.open(project)
-        tools = Tools(session, write=True)
         number = {session.state.names.name(session.place(at))[1]: at for at in range(120)}
-        async with mcp.Client(Server(tools)) as client:
+        async with inside(project, write=True) as client:
             for tool, given, words in (
                 ("explain", {}, "explain needs row, a whole number, and did not get it; give row"),
                 (
@@ -173,7 +179,7 @@ def test_wrong_arguments_are_refused_in_words_and_the_server_goes_on(project):
 
 def test_writes_are_kept_under_the_agents_name_and_can_be_undone(project):
     async def write():
-        async with connected(project, "--write", name="Helper\n 2") as client:
+        async with inside(project, write=True, name="Helper\n 2") as client:
             row = (await ask(client, "next", n=1, purpose="score"))["rows"][0]
             made = await ask(client, "label", row=row["row"], label="spam")
             assert made["by"] == "agent Helper 2"
@@ -286,6 +292,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(project):
         {"id": 1, "method": "initialize", "params": hello},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {}}},
+        {"id": 3, "method": "tools/call", "params": {"name": "undo", "arguments": {}}},
     ]
     with subprocess.Popen(
         [sys.executable, "-c", NOISY, str(project)],
@@ -299,13 +306,15 @@ def test_nothing_but_the_protocol_is_on_standard_output(project):
         for each in sent:
             server.stdin.write(json.dumps({"jsonrpc": "2.0"} | each) + "\n")
         server.stdin.flush()
-        first = [server.stdout.readline() for _ in range(2)]
-        rest, errors = server.communicate(timeout=20)
+        first = [server.stdout.readline() for _ in range(3)]
+        rest, errors = server.communicate(timeout=120)
 
-    assert [json.loads(line)["id"] for line in first] == [1, 2]
-    assert json.loads(first[1])["result"]["isError"] is False
+    answers = {said["id"]: said["result"] for said in map(json.loads, first)}
+    assert sorted(answers) == [1, 2, 3]
+    assert answers[2]["isError"] is False
+    assert "epoxy mcp DIR --write" in answers[3]["content"][0]["text"]  # it was started without
     assert rest == ""
-    assert errors.count("written by a library") == errors.count("printed without an end") == 2
+    assert errors.count("written by a library") == errors.count("printed without an end") == 3
     assert server.returncode == 0
 
 

@@ -1,7 +1,7 @@
 """The central promise: whoever is asked about a project, and in whichever process, the answer is one.
 
-Every answer here comes from a process of its own: what `epoxy label` writes, what `Session.open` holds,
-what `epoxy watch`, `epoxy report` and `epoxy explain` say.
+The answers here come from four processes: what `epoxy label` writes, what `Session.open` holds, what
+`epoxy watch` says, and what `epoxy report` and `epoxy explain` say.
 """
 
 from __future__ import annotations
@@ -128,6 +128,17 @@ print(json.dumps({
 """
 
 
+COMMANDS = """
+import sys
+from epoxy.cli import main
+
+folder, out, *rows = sys.argv[1:]
+assert main(["report", folder, "--json", f"{out}/report.json"]) == 0
+for row in rows:
+    assert main(["explain", folder, row, "--json", f"{out}/{row}.json"]) == 0
+"""
+
+
 def opened(folder: Path, kind: str = "graph") -> dict:
     out = run("-c", OPENED, str(folder), "-", kind)
     return json.loads(out)
@@ -199,20 +210,18 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     assert table["hand_labelled"] == [each is not None for each in truth]
     assert all(mine in (None, label) for mine, label in zip(truth, table["label"]))
     assert sum(each is not None for each in truth) > 0 or not decided
-    run("-m", "epoxy", "report", str(folder), "--json", str(tmp_path / "report.json"))
-    said = json.loads((tmp_path / "report.json").read_text())
-    assert said["summary"].get("scores", {}) == session["scores"]
     line = watched(folder)
     scored = [
         f"{n} {session['scores'][n]:.3f}" for n in ("accuracy", "f1") if n in session["scores"]
     ]
     assert line.endswith(f"held-out {', '.join(scored)}") or not scored
-    for name in (table["id"][3], table["id"][-1]):
-        found = run(
-            "-m", "epoxy", "explain", str(folder), name, "--json", str(tmp_path / "why.json")
-        )
-        why = json.loads((tmp_path / "why.json").read_text())
-        assert found.startswith(f"row {name}: {why['label']}")
+    asked = (table["id"][3], table["id"][-1])
+    found = run("-c", COMMANDS, str(folder), str(tmp_path), *asked)
+    said = json.loads((tmp_path / "report.json").read_text())
+    assert said["summary"].get("scores", {}) == session["scores"]
+    for name in asked:
+        why = json.loads((tmp_path / f"{name}.json").read_text())
+        assert f"\nrow {name}: {why['label']}" in found
         assert [why["label"], list(why["probabilities"].values())] == session["why"][name]
 
 
