@@ -202,8 +202,8 @@ def listed(screen: Screen) -> Found:
     page, found = screen.page, {}
     names = '[data-testid="source-list"] [data-testid^="source-"]'
 
-    def first() -> str:
-        return page.locator(names).first.get_attribute("data-testid") or ""
+    def shown() -> str:
+        return page.get_by_test_id("source-list").inner_text()
 
     def took(action: Callable[[], Any], wanted: Callable[[], Any]) -> float:
         start = time.monotonic()
@@ -211,9 +211,9 @@ def listed(screen: Screen) -> Found:
         until(wanted)
         return round(1000 * (time.monotonic() - start), 1)
 
-    before = first()
+    before = shown()
     sort = page.get_by_test_id("sort-sources")
-    found["sort"] = took(lambda: sort.select_option("extended"), lambda: first() != before)
+    found["sort"] = took(lambda: sort.select_option("extended"), lambda: shown() != before)
     find = page.get_by_test_id("find-source")
     found["find"] = took(lambda: find.fill("about_777"), lambda: page.locator(names).count() == 1)
     took(lambda: find.fill(""), lambda: page.locator(names).count() > 1)

@@ -542,7 +542,17 @@ def test_digits_are_shown_as_pictures(tmp_path):
         got = call.http.get("/api/image/3?size=64")
         line = call("row", row=3)
         columns = call("state")["project"]["columns"]
+        lent = [each for each in call("why", row=3)["voices"] if each["lender"] is not None]
+        like = {"kind": "like", "label": "6", "rows": [line["id"]], "radius": 0.2}
+        draft = call("draft", definition=like)
 
+    told = [each["lenderText"] for each in lent]  # named, and not by their pixels
+    assert told == [
+        f"row {session.state.names.name(session.place(each['lender']))[1]}" for each in lent
+    ]
+    assert told
+    assert draft["examples"]
+    assert all(re.fullmatch(r"row digit-\d+", each["text"]) for each in draft["examples"])
     assert columns == ["id", "label"]  # the others hold numbers, in which no words are found
     assert got.headers["content-type"] == "image/png"
     assert got.content.startswith(b"\x89PNG")

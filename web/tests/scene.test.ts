@@ -112,3 +112,15 @@ test("while marks are waited for, the rest of very many rows is not begun", () =
   for (let i = 0; i < 5; i++) nextFrame();
   expect(drawn.at(-1)).toBe("drawElements 50000");
 });
+
+test("a map that shows all rows shows them all when its pane changes, and one that was moved stays where it is", () => {
+  const scene = sceneOf(3);
+  scene.place(Float32Array.of(-1, -1, 1, 1, 0, 0));
+  const inside = () => [0, 1].every((row) => scene.screen(row)!.every((at, axis) => at >= 0 && at <= [scene.camera.width, scene.camera.height][axis]));
+  scene.resize(600, 240);
+  expect(inside()).toBe(true);
+  scene.zoom(2);
+  const { zoom } = scene.camera;
+  scene.resize(700, 240);
+  expect(scene.camera.zoom).toBe(zoom);
+});

@@ -177,8 +177,13 @@ def draft(room: Room, page: Page, body: Draft) -> Reply:
     room.show(page)
     error = None if found.error is None else asdict(found.error)
     flips = [
-        {"row": each.row, "text": each.text, "from": each.before, "to": each.after}
+        {"row": row, "text": showing.words(session, row), "from": each.before, "to": each.after}
         for each in found.flips
+        for row in [each.row]
+    ]
+    examples = [
+        {"row": row, "text": showing.words(session, row), "hand": hand}
+        for row, _, hand in found.examples
     ]
     told = {
         name: getattr(found, name)
@@ -194,7 +199,7 @@ def draft(room: Room, page: Page, body: Draft) -> Reply:
             "comparison": now if found.trial is None else showing.comparison(session, found.trial),
             "before": now,
             "seconds": found.seconds,
-            "examples": [dict(zip(("row", "text", "hand"), each)) for each in found.examples],
+            "examples": examples,
             "code": found.code,
             "name": found.name,
         }
@@ -222,7 +227,10 @@ def suggest(room: Room, page: Page, body: Suggest) -> Reply:
     chosen = page.chosen(body.rows)
     rows = None if chosen is None else chosen.tolist()
     found = room.session.suggest(body.n, label=body.label, rows=rows, conflict=body.conflict)
-    return Reply({"suggestions": [each.to_dict() for each in found]})
+    told = [each.to_dict() for each in found]
+    for row in (row for each in told for row in (*each["right"], *each["wrong"])):
+        row["text"] = showing.words(room.session, row["row"])
+    return Reply({"suggestions": told})
 
 
 def suggest_radius(room: Room, page: Page, body: SomeRows) -> Reply:

@@ -285,16 +285,19 @@ def _voice(session: Session, voice: Any) -> dict[str, Any]:
         "vote": voice.vote,
         "origin": voice.origin,
         "lender": lender,
-        "lenderText": None if lender is None else _read(session, lender, str(voice.lender)),
+        "lenderText": None if lender is None else words(session, lender),
         "distance": voice.distance,
         "weight": voice.weight,
         "detail": voice.detail,
     }
 
 
-def _read(session: Session, number: int, name: str) -> str:
-    """A row in a few words: its text, or its name where it has none."""
-    return _text(session, number)[:SHORT] or f"row {name}"
+def words(session: Session, number: int) -> str:
+    """A row in a line of a list: its text, or its name where it has none or is a picture without one."""
+    texts = session.texts
+    told = texts is not None and (texts.column is not None or images.column_of(session) is None)
+    text = session.text(number)[:SHORT] if told else ""
+    return text or f"row {session.state.names.name(session.place(number))[1]}"
 
 
 def _answers(session: Session, found: Explanation, at: int, row: int) -> list[dict[str, Any]]:

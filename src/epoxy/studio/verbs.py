@@ -129,9 +129,10 @@ def _lost(room: Room, source: Any, rows: np.ndarray) -> list[dict[str, Any]]:
     far = source.loans[0].distance[rows]
     found = []
     for at in np.argsort(far, kind="stable")[:LOST]:
-        line = showing.row_line(room.session, int(rows[at]))
-        kept = {name: line[name] for name in ("row", "text", "hand")}
-        found.append(kept | {"distance": float(far[at])})
+        number = int(rows[at])
+        hand = showing.row_line(room.session, number)["hand"]
+        told = {"row": number, "text": showing.words(room.session, number), "hand": hand}
+        found.append(told | {"distance": float(far[at])})
     return found
 
 

@@ -27,6 +27,7 @@ export class Scene {
   private before: Float32Array = new Float32Array(0);
   private glideFrom = -Infinity;
   private given: Float32Array | null = null; // as the server gave them, not turned
+  private whole = false; // the camera shows all rows, and does so when the pane changes
   private moving = 0;
   private asked = false;
   private stale = false; // something changed since the last drawing
@@ -52,6 +53,7 @@ export class Scene {
     const first = this.camera.width === 1;
     this.camera = { ...this.camera, width, height };
     if (first && this.given) this.place(this.given);
+    else if (this.whole) this.fit();
     this.draw();
   }
 
@@ -142,6 +144,7 @@ export class Scene {
     const grow = (low: number, high: number) => Math.max(0, least - (high - low)) / 2;
     const [gx, gy] = [grow(box[0], box[2]), grow(box[1], box[3])];
     this.camera = fit(this.camera, [box[0] - gx, box[1] - gy, box[2] + gx, box[3] + gy]);
+    this.whole = !rows;
     if (!rows) this.camera.home = this.camera.zoom;
     this.draw();
   }
@@ -170,6 +173,7 @@ export class Scene {
 
   private move(camera: Camera): void {
     this.camera = camera;
+    this.whole = false;
     this.hold(REST.moved);
     this.draw();
   }

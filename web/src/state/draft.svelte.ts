@@ -53,7 +53,7 @@ export class FunctionDraft {
   /** The name given, or one made from what it looks for. */
   get title(): string {
     const said = this.kind === "keywords" ? this.words.split(/[,\n]/).slice(0, 2).join(" ") : this.kind === "regex" ? this.pattern : "";
-    return this.name || functionName(said) || (this.rows.length ? functionName(`like_${this.rows[0].text.split(/\s+/).slice(0, 2).join(" ")}`) : "");
+    return this.name || functionName(said) || (this.rows.length ? functionName(`like_${this.studio.state?.project.text == null ? this.rows[0].id : this.rows[0].text.split(/\s+/).slice(0, 2).join(" ")}`) : "");
   }
 
   /** Why it cannot be saved yet; "" where it can. */
