@@ -88,8 +88,7 @@ def test_a_new_project_is_legible_and_points_at_its_rows(project):
 
 
 def said_json(capsys) -> dict:
-    out = capsys.readouterr().out
-    return json.loads(out[out.index("{") :])
+    return json.loads(capsys.readouterr().out)
 
 
 def labelled(project: Path):
@@ -136,9 +135,9 @@ def test_label_writes_every_row_in_the_order_of_its_file(project, capsys):
 def test_label_says_the_whole_time_and_what_it_was_for(project, capsys):
     assert main(["label", str(project), "--json", "-"]) == 0
 
-    out = capsys.readouterr().out
-    seconds = json.loads(out[out.index("{") :])["seconds"]
-    assert f"labelled 120 rows with Fusion in {seconds:.1f} s (" in out
+    said = capsys.readouterr()
+    seconds = json.loads(said.out)["seconds"]
+    assert f"labelled 120 rows with Fusion in {seconds:.1f} s (" in said.err
 
 
 @pytest.mark.parametrize("model", ["epoxy", "fusion"])

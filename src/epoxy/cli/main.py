@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from .. import __version__
 from ..errors import EpoxyError
 from . import commands
-from .output import complain
+from .output import complain, speak_aside
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 2 for an error of the input, 130 for Ctrl-C."""
     parser = make_parser()
     options = parser.parse_args(arguments)
+    speak_aside(options.json == "-")
     try:
         options.run(options)
     except EpoxyError as error:

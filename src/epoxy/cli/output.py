@@ -22,9 +22,18 @@ def harmless(text: object) -> str:
     return str(text).translate(_HARMLESS)
 
 
+_aside = False  # whether standard output belongs to JSON
+
+
+def speak_aside(yes: bool) -> None:
+    """Say everything on standard error from now on, where standard output is for a program to read."""
+    global _aside
+    _aside = yes
+
+
 def say(text: object = "") -> None:
-    """Print to standard output; what a row or a file says never becomes a command to the terminal."""
-    _print(harmless(text), sys.stdout)
+    """Print for a person; what a row or a file says never becomes a command to the terminal."""
+    _print(harmless(text), sys.stderr if _aside else sys.stdout)
 
 
 def draw(lines: Sequence[object]) -> None:
@@ -32,7 +41,7 @@ def draw(lines: Sequence[object]) -> None:
 
     Where the terminal has colour, warnings (`!`) are yellow and the last line is bold.
     """
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+    if _aside or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         say("\n".join(map(str, lines)))
         return
     shown = [harmless(line) for line in lines]
