@@ -15,6 +15,7 @@ import numpy as np
 
 from .errors import AlignmentError, LabelError, MissingExtra, UnknownName, VoteError
 from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors, source_names
+from .room import followed
 
 if TYPE_CHECKING:
     from .label_models.patterns import Patterns
@@ -345,7 +346,7 @@ class Split:
         joined = Split(votes, None, y, ids, np.concatenate(words))
         if self.vectors is None or other.vectors is None:
             return joined
-        vectors = np.concatenate([self.vectors, other.vectors])  # checked when each was made
+        vectors = followed(self.vectors, other.vectors)  # checked when each was made
         vectors.flags.writeable = False
         return Split.of_checked(joined.votes, vectors, joined.y, joined.ids, joined.chosen)
 
