@@ -56,7 +56,8 @@ def naive_lists(metric, space, k, onto=None):
 
 
 def lists_of(graph):
-    return graph.neighbour.tolist(), graph.distance.tolist()
+    neighbour, distance = graph.listed()
+    return neighbour.tolist(), distance.tolist()
 
 
 def grid(draw, metric, n):
@@ -114,6 +115,41 @@ def test_an_appended_graph_equals_one_built_from_scratch(metric, k, small_tiles)
 
     assert lists_of(grown) == lists_of(Graph.build(Space(vectors, metric), k))
     assert grown.train.node.tolist() == Space(vectors, metric).node.tolist()
+
+
+def test_a_graph_is_what_it_was_after_another_has_grown_from_it(small_tiles):
+    rng = np.random.default_rng(6)
+    vectors = rng.normal(size=(120, 3))
+    support, radius = rng.random(120) < 0.1, 0.4
+    graph = Graph.build(Space(vectors[:80]), 4)
+    before, lists = Column.of(graph, support[:80], radius=radius), lists_of(graph)
+
+    grown = graph.append(vectors[80:100])
+    other = graph.append(vectors[100:])
+
+    assert lists_of(graph) == lists
+    assert cut(Column.of(graph, support[:80], radius=radius), radius) == cut(before, radius)
+    assert np.shares_memory(graph.distance, grown.distance)
+    for rows, each in (([*range(100)], grown), ([*range(80), *range(100, 120)], other)):
+        expected = truth(Space(vectors[rows]), support[rows], radius)
+        assert cut(Column.of(each, support[rows], radius=radius), radius) == expected
+
+
+def test_a_graph_that_has_grown_is_found_again(tmp_path, small_tiles):
+    vectors = np.random.default_rng(6).normal(size=(120, 3))
+    graph = Graph.build(Space(vectors[:80]), 4, cache=tmp_path)
+    grown = graph.append(vectors[80:100], cache=tmp_path).append(vectors[100:], cache=tmp_path)
+    sizes = sorted(each.stat().st_size for each in tmp_path.iterdir())
+
+    again = Graph.build(Space(vectors), 4, cache=tmp_path, progress=lambda done, total: None)
+
+    assert len(again.later.node) > 0  # it has grown, and was not built anew
+    assert again.root == grown.root
+    assert lists_of(again) == lists_of(grown) == lists_of(Graph.build(Space(vectors), 4))
+    assert len(sizes) == 3
+    assert max(sizes[:2]) < 1000  # of what has grown, only from what
+    (tmp_path / again.root[0]).write_bytes(b"damaged")
+    assert lists_of(Graph.build(Space(vectors), 4, cache=tmp_path)) == lists_of(grown)
 
 
 def truth(space, support, radius, onto=None):

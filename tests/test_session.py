@@ -20,6 +20,7 @@ from epoxy.errors import (
     UnknownName,
     VoteError,
 )
+from epoxy.neighbors import build, cells, graph, search_cells
 from epoxy.session import Label, Radii, SetVotes, Switch
 from epoxy.session.edits import Balance, Several
 from epoxy.weighting import KNearest
@@ -160,6 +161,23 @@ def test_the_graph_changes_no_answer(edits):
     play(session, edits)
 
     assert_equals_a_fit(session)
+
+
+@given(EDITS)
+@settings(SLOW, max_examples=20)
+def test_lists_that_end_and_rows_that_come_later_change_no_answer(edits):
+    with pytest.MonkeyPatch.context() as patch:  # as in large data: short lists, and cells
+        for where, name, value in (
+            *((graph, "FULL_ORDER", 0), (graph, "WIDTH", 5), (build, "TILE", 16)),
+            *((cells, "FROM", 1), (cells, "SIZE", 6), (search_cells, "WORTH", 0)),
+        ):
+            patch.setattr(where, name, value)
+        session = paper()
+        assert session.state.workspace.near.graphs[0].width == 5
+
+        play(session, edits)
+
+        assert_equals_a_fit(session)
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,10 @@ def typical_distance(
     nodes = np.unique(space.node[rows[alone]])
     distance = np.zeros(space.n_nodes)
     listed = graph is not None and graph.width > 1
-    far = graph.distance[nodes] if listed and graph else exact_rows(space, space, nodes, 2)[1]
+    if listed and graph is not None:
+        far = graph.listed(2, nodes)[1]
+    else:
+        far = exact_rows(space, space, nodes, 2)[1]
     distance[nodes] = far[:, 1]  # the nearest but itself
     return float(np.median(distance[space.node[rows]]))
 

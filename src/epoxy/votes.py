@@ -10,6 +10,7 @@ import numpy as np
 
 from .errors import AlignmentError, LabelError, VoteError
 from .inputs import as_ids, finite_vectors
+from .room import followed
 from .vote_matrix import ABSTAIN as ABSTAIN
 from .vote_matrix import Votes as Votes
 from .vote_matrix import sources_in_html
@@ -132,7 +133,7 @@ class Split:
         joined = Split(votes, None, y, ids, np.concatenate(words))
         if self.vectors is None or other.vectors is None:
             return joined
-        vectors = np.concatenate([self.vectors, other.vectors])  # checked when each was made
+        vectors = followed(self.vectors, other.vectors)  # checked when each was made
         vectors.flags.writeable = False
         return Split.of_checked(joined.votes, vectors, joined.y, joined.ids, joined.chosen)
 

@@ -1,6 +1,6 @@
-"""How the lists of a graph are made: the full order, by symmetry, for queries, for appended rows.
+"""How the lists of a graph are made: the full order, by symmetry, for queries.
 
-All four give the same thing, each node's `width` nearest nodes by (distance, node), so which one ran
+All three give the same thing, each node's `width` nearest nodes by (distance, node), so which one ran
 cannot be seen in the result. With a grouping they also keep how near each cell comes (see `cells`).
 """
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..progress import Progress, silent
+from ..room import roomy
 from . import list_kernels, store
 from .cells import Grouping, Peaks
 from .kernels import multiply, turned
@@ -44,13 +45,14 @@ class Checkpoint:
     every: float
 
 
-def _slices(count: int, size: int | None = None) -> list[slice]:
+def slices(count: int, size: int | None = None) -> list[slice]:
+    """Slices of so many, one after the other."""
     size = size or TILE
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def _allocate(rows: int, width: int) -> Arrays:
-    return np.empty((rows, width), dtype=np.int32), np.empty((rows, width))
+    return roomy(rows, width, np.int32), roomy(rows, width, np.float64)
 
 
 def full_order(train: Space, onto: Space, progress: Progress = silent) -> Made:
@@ -60,7 +62,7 @@ def full_order(train: Space, onto: Space, progress: Progress = silent) -> Made:
     one space each pair is measured once.
     """
     neighbour, distance = _allocate(onto.n_nodes, train.n_nodes)
-    down, across = _slices(onto.n_nodes, ORDER_TILE), _slices(train.n_nodes, ORDER_TILE)
+    down, across = slices(onto.n_nodes, ORDER_TILE), slices(train.n_nodes, ORDER_TILE)
     pairs = [(i, j) for i in down for j in across if onto is not train or i.start <= j.start]
 
     def measure(pair: tuple[slice, slice]) -> None:
@@ -78,7 +80,7 @@ def full_order(train: Space, onto: Space, progress: Progress = silent) -> Made:
         neighbour[rows] = nodes
 
     Work(pairs).run(lambda: measure, progress=progress)
-    Work(_slices(onto.n_nodes, ORDER_TILE)).run(lambda: order)
+    Work(slices(onto.n_nodes, ORDER_TILE)).run(lambda: order)
     return Made(neighbour, distance)
 
 
@@ -86,12 +88,11 @@ def rectangle(
     train: Space,
     onto: Space,
     width: int,
-    only: slice = slice(None),
     grouping: Grouping | None = None,
     progress: Progress = silent,
 ) -> Made:
-    """The nearest train nodes of each node of onto, or of some of them."""
-    asking = np.arange(onto.n_nodes)[only]
+    """The nearest train nodes of each node of onto."""
+    asking = np.arange(onto.n_nodes)
     neighbour, distance = _allocate(len(asking), width)
     peak = None if grouping is None else _no_peaks(len(asking), grouping)
 
@@ -102,7 +103,7 @@ def rectangle(
             queries = asking[block]
             lists = Lists.empty(len(queries), width)
             peaks = None if grouping is None else Peaks.none(grouping, len(queries))
-            for columns in _slices(train.n_nodes):
+            for columns in slices(train.n_nodes):
                 tile = multiply(onto.left[queries], train.right[columns], buffers[0])
                 lists.push(tile, slice(None), columns.start, lists.keep)
                 if peaks is not None and grouping is not None:
@@ -114,12 +115,12 @@ def rectangle(
 
         return search
 
-    Work(_slices(len(asking), TILE // 4)).run(worker, progress=progress)
+    Work(slices(len(asking), TILE // 4)).run(worker, progress=progress)
     return Made(neighbour, distance, peak)
 
 
 def _no_peaks(count: int, grouping: Grouping) -> np.ndarray:
-    return np.empty((count, len(grouping.centre)), dtype=np.uint8)
+    return roomy(count, len(grouping.centre), np.uint8)
 
 
 def symmetric(
@@ -158,14 +159,14 @@ class _HalfMatrix:
         self.order = np.random.default_rng(space.n_nodes).permutation(space.n_nodes)
         self.peaks: list[Peaks] = []
         if grouping is not None:
-            for block in _slices(space.n_nodes):
+            for block in slices(space.n_nodes):
                 mine = self.order[block]
                 self.order[block] = mine[np.argsort(grouping.cell[mine], kind="stable")]
                 self.peaks.append(Peaks.none(grouping, len(mine)))
             self.cell = grouping.cell[self.order]
         self.left = space.left[self.order]
         self.right = self.left if space.right is space.left else space.right[self.order]
-        self.blocks = _slices(space.n_nodes)
+        self.blocks = slices(space.n_nodes)
         self.tasks = list(combinations_with_replacement(range(len(self.blocks)), 2))
         self.lists = Lists.empty(space.n_nodes, width)
         self.seen = np.zeros(len(self.blocks), dtype=np.int64)
@@ -226,10 +227,10 @@ class _HalfMatrix:
             found = proven(self.space, self.space, mine, near, self.width)
             neighbour[mine], distance[mine] = found
 
-        Work(_slices(n)).run(lambda: drain)
+        Work(slices(n)).run(lambda: drain)
         del self.lists, self.peaks  # half of the memory, before the result takes its own
         by_lowest = np.argsort(names.min(axis=1), kind="stable")
-        Work(_slices(n, TILE // 4)).run(lambda: settle)
+        Work(slices(n, TILE // 4)).run(lambda: settle)
         return Made(neighbour, distance, peak)
 
     def keep(self, checkpoint: Checkpoint | None, done: int) -> None:
@@ -282,76 +283,3 @@ class _HalfMatrix:
         self.seen[:] = state["seen"]
         self.whole = int(state["done"][0])
         return self.whole
-
-
-def appended(
-    grown: Space, old: Made, grouping: Grouping | None = None, progress: Progress = silent
-) -> Made:
-    """The lists of a space that has grown, from those of its first nodes."""
-    n_old, width = old.neighbour.shape
-    made = with_newcomers(grown, grown, old, n_old, grouping, progress)
-    fresh = slice(n_old, grown.n_nodes)
-    new = rectangle(grown, grown, width, fresh, grouping)
-    made.neighbour[fresh], made.distance[fresh] = new.neighbour, new.distance
-    if made.peak is not None:
-        made.peak[fresh] = new.peak
-    return made
-
-
-def with_newcomers(
-    grown: Space,
-    onto: Space,
-    old: Made,
-    n_old: int,
-    grouping: Grouping | None,
-    progress: Progress = silent,
-) -> Made:
-    """Old lists of the first nodes of `onto`, with the new train nodes that are near enough.
-
-    Train had `n_old` nodes before it has grown; lists of further nodes of `onto` are left to fill in.
-    """
-    neighbour, distance = _allocate(onto.n_nodes, old.neighbour.shape[1])
-    peak = None if grouping is None else _no_peaks(onto.n_nodes, grouping)
-    made = Made(neighbour, distance, peak)
-    count, width = old.neighbour.shape
-    newcomers = Lists.empty(count, width, grown.n_nodes - n_old)
-    # a newcomer at exactly the distance of the last neighbour loses to it: its node is higher
-    last = grown.metric.score_of(old.distance[:, -1]) - grown.slack(onto)
-    newcomers.floor[:] = np.nextafter(last.astype(np.float32), np.float32(-np.inf))
-
-    def worker() -> Callable[[slice], None]:
-        buffers = np.empty((2, TILE * TILE), dtype=np.float32)
-
-        def offer(block: slice) -> None:
-            peaks = None if grouping is None else Peaks.none(grouping, block.stop - block.start)
-            for rows in _slices(grown.n_nodes - n_old):
-                fresh = slice(n_old + rows.start, n_old + rows.stop)
-                tile = multiply(grown.right[fresh], onto.left[block], buffers[0])
-                newcomers.push(turned(tile, buffers[1]), block, fresh.start, newcomers.keep)
-                if peaks is not None and grouping is not None:
-                    peaks.offer(tile, grouping.cell[fresh])
-            merged = _merged(grown, onto, old, newcomers, block)
-            made.neighbour[block], made.distance[block] = merged
-            if made.peak is not None and peaks is not None and old.peak is not None:
-                np.maximum(old.peak[block], peaks.table.T, out=made.peak[block])
-
-        return offer
-
-    Work(_slices(count)).run(worker, progress=progress)
-    return made
-
-
-def _merged(grown: Space, onto: Space, old: Made, newcomers: Lists, block: slice) -> Arrays:
-    """Old neighbours, whose distances are known, and newcomers in one list."""
-    queries = np.arange(block.start, block.stop)
-    names, floors = newcomers.drain(block)
-    most = int((names >= 0).sum(axis=1).max(initial=0))
-    if not most:
-        return old.neighbour[block], old.distance[block]
-    fresh = Candidates.measured(grown, onto, queries, names[:, :most], floors)
-    both = Candidates(
-        np.concatenate([old.neighbour[block], fresh.nodes], axis=1),
-        np.concatenate([old.distance[block], fresh.distance], axis=1),
-        floors,
-    )
-    return proven(grown, onto, queries, both, old.neighbour.shape[1])

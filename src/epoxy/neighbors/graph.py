@@ -5,6 +5,9 @@ list holds its k nearest nodes by (distance, node), in float64 as `metrics` defi
 included; so every node nearer than the last one listed is in the list, and the distance of the last
 is the *horizon* beyond which the list knows nothing. A list of all nodes has no horizon (inf).
 
+Rows that are appended get lists, and those of older nodes stay: who came later and lies within their
+horizon stands beside them (see `growing`), and `listed` has both together.
+
 An approximate graph has lists that miss some neighbours, and says how many. Its lists are all there is:
 they have no horizon either, nothing is searched beyond them, and a row with no supporter of a source
 among its neighbours borrows nothing from it.
@@ -12,7 +15,7 @@ among its neighbours borrows nothing from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,16 +34,9 @@ from .approximate import (
     folder_in,
     grown_lists,
 )
-from .build import (
-    Checkpoint,
-    Made,
-    appended,
-    full_order,
-    rectangle,
-    symmetric,
-    with_newcomers,
-)
+from .build import Checkpoint, Made, full_order, rectangle, symmetric
 from .cells import Cells, Grouping, worth_grouping
+from .growing import Later, grow, merge_later
 from .points import Points
 from .search_cells import load_cell_loops
 from .space import Space
@@ -50,7 +46,7 @@ WIDTH = 256
 BUDGET = 2 << 30
 BYTES = 28  # per neighbour: the result, and lists twice as long while it is made
 FEWEST = 16  # neighbours below which a graph settles too little to be worth its time
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +62,13 @@ class Graph:
 
     train: Space
     onto: Space  # the asking rows: train itself, or another split
-    neighbour: np.ndarray  # (n_onto_nodes, width) int32, nodes of train, nearest first
+    neighbour: np.ndarray  # (n_onto_nodes, width) int32, nodes of train when it came, nearest first
     distance: np.ndarray  # (n_onto_nodes, width) float64
     k: int | None = None  # as asked for; None was decided by the number of nodes
     cells: Cells | None = None  # of a large space: what spares most of a direct search
     lists: NeighbourLists | None = None  # of the train rows, where they are approximate
+    later: Later | None = None  # who came after a list was made
+    root: tuple[str, int] | None = None  # the file of the graph it has grown from, and its rows
 
     @classmethod
     def build(
@@ -160,23 +158,47 @@ class Graph:
             return Graph._listed(grown, more)
         if self.is_full:  # its lists would have to grow too; a graph this small is quickly made
             return Graph.build(grown, self.k, cache=cache, progress=progress)
-        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
         grouping = None if self.cells is None else self.cells.grouping.append(grown)
-        if grown.n_nodes > self.train.n_nodes:
-            made = appended(grown, made, grouping, progress)
-        graph = _graph(grown, grown, made, grouping, self.k)
-        if cache is not None:
-            _write(Path(cache) / _file_name(grown, grown, self.width), graph)
+        graph = self._grown(grown, grown, grouping, progress)
+        if cache is not None and graph.root is not None:
+            _write_growth(Path(cache) / _file_name(grown, grown, self.width), graph.root)
         return graph
 
     def asking(self, grown: Graph, *, cache: Path | None = None) -> Graph:
         """The same split's rows, asking train after rows were added to it; `grown` is train's graph."""
         if grown.lists is not None or grown.width != self.width or self.is_full:
             return grown.queries(self.onto, cache=cache)
-        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
         grouping = None if grown.cells is None else grown.cells.grouping
-        made = with_newcomers(grown.train, self.onto, made, self.train.n_nodes, grouping)
-        return _graph(grown.train, self.onto, made, grouping, self.k)
+        return self._grown(grown.train, self.onto, grouping, silent)
+
+    def _grown(
+        self, grown: Space, onto: Space, grouping: Grouping | None, progress: Progress
+    ) -> Graph:
+        made = Made(self.neighbour, self.distance, None if self.cells is None else self.cells.peak)
+        later, n_old = self._later, self.train.n_nodes
+        if grown.n_nodes > n_old:
+            made, later = grow(grown, onto, made, later, grouping, n_old, progress)
+        return replace(_graph(grown, onto, made, grouping, self.k), later=later, root=self.root)
+
+    @property
+    def _later(self) -> Later:
+        return Later.nobody(len(self.neighbour)) if self.later is None else self.later
+
+    def listed(
+        self, width: int | None = None, nodes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest nodes of some asking nodes (None: of all), and how far they are.
+
+        As if all rows had been there from the start; `width` of each, as many as are listed at most.
+        """
+        width = self.width if width is None else min(width, self.width)
+        if self.later is None or not len(self.later.node):
+            some = slice(None) if nodes is None else nodes
+            return self.neighbour[some, :width], self.distance[some, :width]
+        asked = np.arange(len(self.neighbour)) if nodes is None else nodes
+        found = np.empty((len(asked), width), np.int32), np.empty((len(asked), width))
+        merge_later(self.neighbour, self.distance, asked, tuple(self.later), *found)
+        return found
 
     @property
     def width(self) -> int:
@@ -196,11 +218,12 @@ class Graph:
         return self.distance[:, -1].copy()
 
     @cached_property
-    def scannable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """What `kernels.scan` reads: the lists, and coarse steps that let it stop early."""
+    def scannable(self) -> tuple[Any, ...]:
+        """What `kernels.scan` reads: the lists, coarse steps to stop early, and who came later."""
         steps = [step for step in (8, 16, 32, 64, 128, 256, 512) if step < self.width]
         rungs = np.column_stack([self.distance[:, steps], self.horizon])
-        return self.neighbour, self.distance, rungs, np.array([*steps, self.width])
+        ends = np.array([*steps, self.width])
+        return self.neighbour, self.distance, rungs, ends, tuple(self._later)
 
 
 def _checked_width(train: Space, asking: Space, k: int | None, budget: int) -> int:
@@ -247,13 +270,15 @@ def _built(
         return _made(train, onto, width, grouping, None, settings)
     place = Path(cache) / _file_name(train, asking, width)
     found = _read(place, train, asking, width, k)
+    if found is None and asking is train:
+        found = _regrown(place, train, width, k, settings.progress)
     if found is None:
         partial = place.with_suffix(".partial.npz")
         checkpoint = Checkpoint(partial, settings.checkpoint_seconds)
         found = _made(train, onto, width, grouping, checkpoint, settings)
         _write(place, found)
         store.remove(partial)
-    return found
+    return found if found.root is not None else replace(found, root=(place.name, len(train)))
 
 
 def _made(
@@ -307,11 +332,36 @@ def _write(place: Path, graph: Graph) -> None:
     store.save(place, {"neighbour": graph.neighbour, "distance": graph.distance, **cells})
 
 
+def _write_growth(place: Path, root: tuple[str, int]) -> None:
+    """Of a graph that has grown only from which; what came to it is found again in a moment."""
+    name = np.frombuffer(root[0].encode(), dtype=np.uint8)
+    store.save(place, {"root": name, "n_rows": np.array(root[1])})
+
+
+def _regrown(
+    place: Path, train: Space, width: int, k: int | None, progress: Progress
+) -> Graph | None:
+    """The graph that has grown from the one kept under another name, if there is one."""
+    told = store.load(place, ("root", "n_rows"))
+    if told is None:
+        return None
+    n_rows = int(told["n_rows"])
+    old = place.with_name(told["root"].tobytes().decode("utf-8", "replace"))
+    if old.parent != place.parent or not 0 < n_rows < len(train):
+        return None
+    before = Space(train.vectors[:n_rows], train.metric.name)
+    found = _read(old, before, before, width, k)
+    if found is None or old.name != _file_name(before, before, width):
+        return None
+    grouping = None if found.cells is None else found.cells.grouping.append(train)
+    return replace(found, root=(old.name, n_rows))._grown(train, train, grouping, progress)
+
+
 def _read(place: Path, train: Space, asking: Space, width: int, k: int | None) -> Graph | None:
     """The graph kept there, or None where it is missing, damaged, or has no cells and should."""
     grouped = worth_grouping(train) and width < train.n_nodes
     names = ("cell", "centre", "scale", "peak") if grouped else ()
-    found = store.load(place, ("neighbour", "distance", *names))
+    found = store.load(place, ("neighbour", "distance", *names), room=True)
     shape = asking.n_nodes, width
     if found is None or found["neighbour"].shape != shape or found["distance"].shape != shape:
         return None

@@ -99,13 +99,14 @@ def best_two(tile: Any, chosen: Any, names: Any, best: Any, second: Any, winner:
 def scan(graph: Any, asked: Any, support: Any, radius: float, row: Any, distance: Any) -> Any:
     """Walk each asked node's neighbours to the first that supports the source.
 
-    `graph` is (neighbour, distances, rungs, steps): from position `steps[l]` on, and beyond the
-    list, everything is at least `rungs[:, l]` away. `support` is (lowest, bits): the lowest supporting
-    row of each node, or −1, and a bit for each that has one, which stay in the cache where a million
-    rows do not. Writes what is certain to the asked nodes' places in `row` and `distance` (−1 and
-    inf for nobody) and returns a mask of those asked that the list cannot settle within `radius`.
+    `graph` is (neighbour, distances, rungs, steps, later): from position `steps[l]` on, and beyond the
+    list, everything is at least `rungs[:, l]` away, but for who came later (see `growing`). `support`
+    is (lowest, bits): the lowest supporting row of each node, or −1, and a bit for each that has one,
+    which stay in the cache where a million rows do not. Writes what is certain to the asked nodes'
+    places in `row` and `distance` (−1 and inf for nobody) and returns a mask of those asked that the
+    list cannot settle within `radius`.
     """
-    neighbour, distances, rungs, steps = graph
+    neighbour, distances, rungs, steps, (start, later_node, later_distance) = graph
     supporting, bits = support
     unsettled = np.zeros(len(asked), np.bool_)
     for at in range(len(asked)):
@@ -130,11 +131,19 @@ def scan(graph: Any, asked: Any, support: Any, radius: float, row: Any, distance
                 if other >= 0 and other < lowest:
                     lowest = other
                 p += 1
-            if near >= rungs[query, U(len(steps) - 1)]:
-                unsettled[at] = near <= radius
-                near, lowest = np.inf, -1
-        else:
-            unsettled[at] = rungs[query, U(rung)] <= radius
+        known = near if hit >= 0 else rungs[query, U(rung)]  # nothing in the list is nearer
+        for late in range(start[query], start[query + U(1)]):
+            far = later_distance[U(late)]
+            if far > known or far > near or (hit < 0 and far == known):
+                break
+            other = supporting[U(later_node[U(late)])]
+            if other >= 0 and (far < near or other < lowest):
+                near, lowest = far, other
+        if lowest < 0:
+            unsettled[at] = known <= radius
+        elif near >= rungs[query, U(len(steps) - 1)]:
+            unsettled[at] = near <= radius
+            near, lowest = np.inf, -1
         if not unsettled[at]:
             row[query], distance[query] = lowest, near
     return unsettled
@@ -162,7 +171,7 @@ def propagate(
     `targets` marks the nodes whose (row, distance) in `answers` may change; the nearer offer is
     taken, of equals the lower row.
     """
-    neighbour, distances, _, _ = graph
+    neighbour, distances, _, _, (start, later_node, later_distance) = graph
     row, distance = answers
     for at in range(len(sources)):
         source = U(sources[at])
@@ -171,12 +180,23 @@ def propagate(
             far = distances[source, U(p)]
             if far > radius:
                 break
-            target = U(neighbour[source, U(p)])
-            if not targets[target]:
-                continue
-            if far < distance[target] or (far == distance[target] and offered < row[target]):
-                distance[target] = far
-                row[target] = offered
+            _take_nearer(U(neighbour[source, U(p)]), far, offered, targets, row, distance)
+        for late in range(start[source], start[source + U(1)]):
+            far = later_distance[U(late)]
+            if far > radius:
+                break
+            _take_nearer(U(later_node[U(late)]), far, offered, targets, row, distance)
+
+
+@compiled
+def _take_nearer(
+    target: Any, far: float, offered: int, targets: Any, row: Any, distance: Any
+) -> None:
+    if targets[target] and (
+        far < distance[target] or (far == distance[target] and offered < row[target])
+    ):
+        distance[target] = far
+        row[target] = offered
 
 
 def multiply(left: np.ndarray, right: np.ndarray, buffer: np.ndarray) -> np.ndarray:

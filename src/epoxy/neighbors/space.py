@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import VectorError
 from ..inputs import as_float32
+from ..room import followed
 from . import kernels
 from .metrics import Metric, metric_named
 
@@ -102,10 +103,16 @@ class Space:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that determines distances: the values, their shape, the metric."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = self._digest.copy()
         digest.update(f"{self.metric.name} {self.vectors.shape}".encode())
+        return str(digest.hexdigest())
+
+    @cached_property
+    def _digest(self) -> Any:
+        """Of the values alone, to which those of rows that come later are added."""
+        digest = hashlib.blake2b(digest_size=16)
         digest.update(self.vectors.view(np.uint8).data)
-        return digest.hexdigest()
+        return digest
 
     def slack(self, other: Space) -> float:
         """How far a float32 score between the two spaces may be from the true one."""
@@ -148,20 +155,23 @@ class Space:
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
-        raw = _fixed(np.concatenate([self.vectors, more]) if whole is None else whole)
+        raw = _fixed(followed(self.vectors, more) if whole is None else whole)
         grown = object.__new__(Space)
         hashed = np.concatenate([self.hashed, row_hashes(more)])
         grown._make(raw, self.metric, hashed, self.squared_norm)
         if "operands" in vars(self):
             grown._add_operands(self.operands)
+        if "_digest" in vars(self):
+            vars(grown)["_digest"] = self._digest.copy()
+            grown._digest.update(more.view(np.uint8).data)
         return grown
 
     def _add_operands(self, old: tuple[np.ndarray, np.ndarray]) -> None:
         """Operands of the first nodes are known: make those of the others."""
         fresh = slice(len(old[0]), None)
         new = self.metric.operands(self.vectors[self.first[fresh]], self.squared_norm[fresh])
-        left = np.concatenate([old[0], new[0]])
-        right = left if old[1] is old[0] else np.concatenate([old[1], new[1]])
+        left = followed(old[0], new[0])
+        right = left if old[1] is old[0] else followed(old[1], new[1])
         vars(self)["operands"] = (left, right)
 
 

@@ -37,13 +37,18 @@ def _fill(place: Path, arrays: dict[str, np.ndarray]) -> None:
         pack(arrays, file)
 
 
-def load(path: Path, names: tuple[str, ...] | None) -> dict[str, np.ndarray] | None:
-    """The named arrays (None: all of them), or None where the file is missing or damaged."""
+def load(
+    path: Path, names: tuple[str, ...] | None, *, room: bool = False
+) -> dict[str, np.ndarray] | None:
+    """The named arrays (None: all of them), or None where the file is missing or damaged.
+
+    With `room`, tables have room to grow.
+    """
     if not path.exists():
         return None
     try:
         with open_regular(path) as file:
-            return unpack(file, names)
+            return unpack(file, names, room=room)
     except DAMAGE as damage:
         log.debug("%s is damaged and will be made again: %s", path, damage)
         return None

@@ -296,8 +296,7 @@ class _Field:
             self.node = np.full(n_rows, -1)
             self.node[slice(None) if placed is None else placed] = graph.train.node
             self.n_nodes = graph.train.n_nodes
-            self.near = graph.neighbour[:, :AROUND]
-            far = graph.distance[:, :AROUND]
+            self.near, far = graph.listed(AROUND)
             typical = float(np.median(far[:, -1])) or 1.0
             self.weight = np.exp(-far / typical).astype(np.float32)
         # equal gains are settled by the seed, not by the order of the rows

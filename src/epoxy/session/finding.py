@@ -101,7 +101,7 @@ def example_columns(near: Neighbourhood, find: np.ndarray, first: np.ndarray) ->
     inside = order[find[rows[order]]][:EXAMPLES]
     found: dict[float, Columns] = {}
     for reach in REACHES:
-        far = np.median(graph.distance[:, min(reach, graph.width) - 1])
+        far = np.median(graph.listed(reach)[1][:, -1])
         radius = float(f"{far:.3g}")
         columns = [_around(graph, each, radius) for each in inside]
         starts = np.concatenate([[0], np.cumsum([len(each) for each in columns])])
@@ -117,7 +117,8 @@ def _around(graph: Graph, row: int, radius: float) -> np.ndarray:
     """The rows within a radius of one, as far as its list of neighbours goes, ascending."""
     node = graph.train.node[row]
     members, start = graph.train.members
-    close = graph.neighbour[node][graph.distance[node] <= radius].tolist()
+    [near], [far] = graph.listed(nodes=np.array([node]))
+    close = near[far <= radius].tolist()
     parts = [members[start[each] : start[each + 1]] for each in {int(node), *close}]
     return np.sort(np.concatenate(parts))
 

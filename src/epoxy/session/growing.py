@@ -66,11 +66,8 @@ class _Back(Edit):
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
-        """Memory it holds: a neighbourhood with its graph is the largest part."""
-        workspace = self.state.workspace
-        graphs = workspace.near.graphs or ()
-        held = sum(each.neighbour.nbytes + each.distance.nbytes for each in graphs)
-        return held + sum(17 * len(each.own[0]) for each in workspace.sources)
+        """Memory it holds; the lists of neighbours are those of the state that follows."""
+        return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
 
     @property
     def about(self) -> About:

@@ -136,7 +136,7 @@ class Pictures:
         assert self._near.graphs is not None
         assert self._near.spaces is not None
         graph, first = self._near.graphs[TRAIN], self._near.spaces[TRAIN].first
-        neighbour, distance = _with_self_first(graph.neighbour, graph.distance, NEIGHBOURS + 1)
+        neighbour, distance = _with_self_first(*graph.listed(), NEIGHBOURS + 1)
         np.savez(
             folder / "in.npz",
             neighbour=neighbour,
@@ -264,8 +264,8 @@ def _among(near: Any, at: int, nodes: np.ndarray, old: int) -> np.ndarray:
     if near.graphs is None:
         return np.zeros((space.n_nodes, 2), dtype=np.float32)
     graph = near.graphs[at]
-    fresh = slice(old, None) if at == TRAIN else slice(None)
-    lists, far = graph.neighbour[fresh, : 4 * NEIGHBOURS], graph.distance[fresh, : 4 * NEIGHBOURS]
+    fresh = np.arange(old if at == TRAIN else 0, space.n_nodes)
+    lists, far = graph.listed(4 * NEIGHBOURS, fresh)
     known = lists < old
     rank = known.cumsum(axis=1)
     used = known & (rank <= NEIGHBOURS)
