@@ -123,6 +123,7 @@ print(json.dumps({
     "truth": np.concatenate([split.truth for split in splits]).tolist(),
     "lent": (after - own).tolist(),
     "scores": dict(session.scores),
+    "covered": [float(splits[0].votes.covered.mean()), float(session.votes.covered.mean())],
     "why": why,
 }))
 """
@@ -202,7 +203,10 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     run("-m", "epoxy", "report", str(folder), "--json", str(tmp_path / "report.json"))
     said = json.loads((tmp_path / "report.json").read_text())
     assert said["summary"].get("scores", {}) == session["scores"]
+    own, after = session["covered"]
     line = watched(folder)
+    assert f"{after:.1%} of rows with a vote, own or lent" in line
+    assert own < after or kind == "epoxy" or not decided  # or all rows have a vote of their own
     scored = [
         f"{n} {session['scores'][n]:.3f}" for n in ("accuracy", "f1") if n in session["scores"]
     ]
