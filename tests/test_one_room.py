@@ -123,6 +123,7 @@ print(json.dumps({
     "truth": np.concatenate([split.truth for split in splits]).tolist(),
     "lent": (after - own).tolist(),
     "scores": dict(session.scores),
+    "covered": [float(splits[0].votes.covered.mean()), float(session.votes.covered.mean())],
     "why": why,
 }))
 """
@@ -210,7 +211,10 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     assert table["hand_labelled"] == [each is not None for each in truth]
     assert all(mine in (None, label) for mine, label in zip(truth, table["label"]))
     assert sum(each is not None for each in truth) > 0 or not decided
+    own, after = session["covered"]
     line = watched(folder)
+    assert f"{after:.1%} of rows with a vote, own or lent" in line
+    assert own < after or kind == "epoxy" or not decided  # or all rows have a vote of their own
     scored = [
         f"{n} {session['scores'][n]:.3f}" for n in ("accuracy", "f1") if n in session["scores"]
     ]
