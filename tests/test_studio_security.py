@@ -334,7 +334,7 @@ def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, st
 
 
 def test_a_thousand_who_are_refused_do_not_keep_others_out(call, studio, monkeypatch):
-    monkeypatch.setattr(security, "LINGER", 0.05)
+    monkeypatch.setattr(security, "LINGER", 60)
     head = f"POST /api/state HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nContent-Length: 9\r\n\r\n"
     opened = []
     try:

@@ -1,7 +1,8 @@
 """Connections that send nothing, or send slowly, do not keep the studio from those that work.
 
 A connection has a few seconds to send a request whole. Where there are too many, the one that came first
-of those without a request makes room; those in the middle of one, and WebSockets, stay.
+of those that were refused makes room, or else the first without a request; those in the middle of one,
+and WebSockets, stay.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .security import CONNECTIONS, PATIENCE
+from .security import CONNECTIONS, PATIENCE, REFUSED
 
 
 class PatientProtocol(H11Protocol):
@@ -23,11 +24,12 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room, and begin to wait."""
         if len(self.connections) >= CONNECTIONS:
-            idle = [e for e in self.connections if isinstance(e, PatientProtocol) and e.is_idle]
-            if not idle:
+            mine = [each for each in self.connections if isinstance(each, PatientProtocol)]
+            spare = [each for each in mine if each.is_refused or each.is_idle]
+            if not spare:
                 transport.abort()
                 return
-            first = min(idle, key=lambda each: each.since)
+            first = min(spare, key=lambda each: (not each.is_refused, each.since))
             self.connections.discard(first)
             first.transport.abort()
         super().connection_made(transport)
@@ -39,6 +41,11 @@ class PatientProtocol(H11Protocol):
         """Whether no request is being answered."""
         cycle: Any = self.cycle
         return cycle is None or bool(cycle.response_complete)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its last request was refused."""
+        return self.cycle is not None and REFUSED in self.cycle.scope
 
     def _wait(self) -> None:
         self.deadline = self.loop.call_later(PATIENCE, self._give_up, self.cycle)

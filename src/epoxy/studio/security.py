@@ -42,6 +42,9 @@ BODY_LIMIT = FRAME_LIMIT = 8 << 20
 CONNECTIONS, PATIENCE = 128, 10.0
 """Connections at a time, and seconds to send a whole request or to take an answer."""
 LINGER = 1.0
+REFUSED = (
+    "epoxy.refused"  # in the scope of a request that was: its connection may be ended any time
+)
 """Seconds in which the rest of a refused request may still come, so that its sender reads the refusal."""
 
 Scope = dict[str, Any]
@@ -159,6 +162,7 @@ async def refuse(scope: Scope, receive: Any, send: Any, refused: Refused) -> Non
         return
     said = f"{refused}\n".encode()
     sending = safe(send)
+    scope[REFUSED] = True
     await answer(sending, refused.status, said, {"connection": "close"}, more=True)
     await _let_come(receive)
     await sending({"type": "http.response.body", "body": b""})
