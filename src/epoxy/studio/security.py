@@ -42,10 +42,9 @@ BODY_LIMIT = FRAME_LIMIT = 8 << 20
 CONNECTIONS, PATIENCE = 128, 10.0
 """Connections at a time, and seconds to send a whole request or to take an answer."""
 LINGER = 1.0
-REFUSED = (
-    "epoxy.refused"  # in the scope of a request that was: its connection may be ended any time
-)
 """Seconds in which the rest of a refused request may still come, so that its sender reads the refusal."""
+REFUSED = "epoxy.refused"
+"""In the scope of a request that was: its connection may be ended at any time."""
 
 Scope = dict[str, Any]
 
