@@ -256,7 +256,7 @@ def test_encryption_comes_from_the_configuration_of_dask(tmp_path):
             cluster.connect(address, timeout=5),
         ):
             pass
-        with dask.config.set(settings), cluster.connect(address, timeout=5) as made:
+        with dask.config.set(settings), cluster.connect(address, timeout=60) as made:
             assert address.startswith("tls://")
             assert made.client.submit(sum, [1, 2]).result() == 3
 

@@ -141,7 +141,7 @@ class Screen:
         self.until(lambda: self.page.evaluate("window.__epoxy?.frames ?? 0") > 0)
         self.page.evaluate("window.__epoxy.painted.then(() => null)")
 
-    def until(self, wanted, seconds: float = 10):
+    def until(self, wanted, seconds: float = 60):
         """What `wanted` gives as soon as it is true."""
         end = time.monotonic() + seconds
         while not (found := wanted()):

@@ -585,7 +585,7 @@ def test_the_command_prints_one_line_with_the_token_and_ends_without_a_word(tmp_
         assert call("state")["project"]["name"] == "project"
 
     made.send_signal(signal.SIGINT)
-    more, said = made.communicate(timeout=30)
+    more, said = made.communicate(timeout=120)
 
     told = [line for line in said.splitlines() if not line.endswith("…")]  # what takes long says so
     assert (more, told, made.returncode) == ("", [], 0)

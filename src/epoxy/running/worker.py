@@ -63,6 +63,7 @@ class Worker:
     def keep(self, key: str, payload: bytes, forget: list[str]) -> None:
         """Keep a table until it is forgotten."""
         import pyarrow as pa
+        import pyarrow.compute  # what patterns use, in our time instead of a function's
 
         for each in forget:
             self.tables.pop(each, None)
