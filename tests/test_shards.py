@@ -20,6 +20,7 @@ from scipy import stats
 
 import epoxy
 from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError, VectorError
+from epoxy.fusion import features
 from epoxy.fusion.choice import _ks
 from epoxy.fusion.decision import RankedRows
 from epoxy.label_models.moments import moments
@@ -93,6 +94,17 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     assert all(row["label"] == row["truth"] for row in believed)
     # where somebody who is believed says otherwise, the model's own label is another
     assert any(row["probability"] < 0.5 for row in believed)
+
+
+def test_of_many_rows_the_same_make_the_view_as_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "ALL_UP_TO", 32)
+    home = project(tmp_path / "project", 127)
+    n_train = epoxy.Session.open(home, graph=False).split().n_rows
+
+    memory, shards = in_memory(home), in_shards(home, 50)
+
+    assert features.n_viewed(n_train) < n_train
+    agree(memory, shards, within=1e-6)
 
 
 @pytest.mark.parametrize("scoring", ["f1", pytest.param("f1_macro", marks=pytest.mark.slow)])
