@@ -367,6 +367,80 @@ def test_vectors_are_joined_by_id_or_read_from_a_column(tmp_path):
     agree(in_memory(home), in_shards(home, 25), within=1e-6)
 
 
+def name_vectors(home: Path, *, order: np.ndarray | None = None) -> np.ndarray:
+    """Write the vectors of a project in another order, and their ids beside them."""
+    vectors = np.load(home / "vectors.npy")
+    order = np.random.default_rng(3).permutation(len(vectors)) if order is None else order
+    np.save(home / "vectors.npy", vectors[order])
+    pq.write_table(pa.table({"id": [f"r{at}" for at in order]}), home / "names.parquet")
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(
+        text.replace("[vectors]", '[vectors]\nids = "names.parquet"', 1)
+    )
+    return order
+
+
+def test_vectors_in_a_file_of_numbers_are_joined_by_the_ids_beside_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("epoxy.shards.vectors.STRETCH", 7)
+    home = project(tmp_path / "project", model='kind = "epoxy"')
+    plain = in_shards(home, 25)
+
+    name_vectors(home)
+
+    agree(plain, in_shards(home, 25), within=0.0)
+    agree(plain, in_memory(home), within=0.0)
+
+
+def test_ids_of_vectors_that_do_not_match_are_told_as_in_memory(tmp_path):
+    def told(home: Path, match: str) -> None:
+        for label_it in (in_memory, lambda home: in_shards(home, 25)):
+            with pytest.raises(AlignmentError, match=match):
+                label_it(home)
+
+    home = project(tmp_path / "lost")
+    name_vectors(home, order=np.arange(59))
+    told(home, r"names.parquet has no row for 1 ids of the rows: \['r59'\]; write one")
+    home = project(tmp_path / "twice")
+    name_vectors(home, order=np.array([*range(60), 3]))
+    told(home, r"names.parquet names 1 rows twice in its column 'id': \['r3'\]")
+    home = project(tmp_path / "fewer")
+    name_vectors(home)
+    np.save(home / "vectors.npy", np.load(home / "vectors.npy")[1:])
+    told(home, "vectors.npy has 59 vectors and .*names.parquet has 60 ids; write one id for every")
+    home = project(tmp_path / "by place")
+    np.save(home / "vectors.npy", np.load(home / "vectors.npy")[1:])
+    told(home, "vectors.npy has 59 vectors for 60 rows; write one for every row, in the order")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (('id = "id"\n', ""), r"joined by id, and \[rows\] names no id"),
+        (('"vectors.npy"', '"lsa"'), "says whose the vectors of a .npy file are, and encoder is"),
+        (("ids =", 'dev = "dev.npy"\nids ='), "finds the vectors of the dev file's rows too"),
+    ],
+)
+def test_ids_of_vectors_need_what_they_join(tmp_path, change, match):
+    home = project(tmp_path / "project")
+    name_vectors(home)
+    text = (home / "epoxy.toml").read_text().replace('[votes]\nfile = "votes.parquet"\n', "")
+    (home / "epoxy.toml").write_text(text.replace(*change))
+
+    with pytest.raises(StoreError, match=match):
+        Project.read(home)
+
+
+def test_a_damaged_part_is_told_with_what_to_do(tmp_path):
+    home = project(tmp_path / "project", parts=2)
+    whole = (home / "rows" / "1.parquet").read_bytes()
+    (home / "rows" / "1.parquet").write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(
+        StoreError, match=r"1.parquet cannot be read as .parquet: .*; write it again"
+    ):
+        in_shards(home, 25)
+
+
 def test_any_stretch_of_rows_is_read_from_parts(tmp_path):
     (tmp_path / "rows").mkdir()
     for at, size in enumerate((5, 1, 9)):
