@@ -543,6 +543,50 @@ def test_new_rows_without_vectors_are_told_where_to_give_them(tmp_path):
         label(home, new=tmp_path / "new.parquet")
 
 
+def new_rows(home: Path, ids: list[str], name: str = "new") -> dict[str, Path]:
+    """Rows to come, with votes and vectors."""
+    votes, vectors, _ = drawn(len(ids), 7)
+    columns = {f"s{at}": votes[:, at] for at in range(votes.shape[1])}
+    pq.write_table(pa.table({"id": ids, **columns}), home / f"{name}.parquet")
+    np.save(home / f"{name}.npy", vectors)
+    return {"new": home / f"{name}.parquet", "vectors": home / f"{name}.npy"}
+
+
+def test_new_rows_are_looked_at_before_the_old_ones(tmp_path):
+    home = project(tmp_path / "project")
+    twice = new_rows(tmp_path, ["a", "b", "a"])
+
+    with pytest.raises(AlignmentError, match=r"new.parquet names 1 rows twice .*: \['a'\]; give"):
+        label(home, **twice)
+    unnamed = pq.read_table(twice["new"]).drop_columns(["id"])
+    pq.write_table(unnamed, twice["new"])
+    with pytest.raises(EpoxyError, match=r"no column of .*new.parquet named 'id'; known: s0"):
+        label(home, **twice)
+    with pytest.raises(EpoxyError, match=r"there is no file .*; check --new"):
+        label(home, new=tmp_path / "nowhere.parquet")
+    assert not (home / ".epoxy" / "shards").exists()
+
+
+def test_labels_of_new_rows_are_written_beside_those_of_the_old_ones(tmp_path):
+    home = project(tmp_path / "project")
+    given = new_rows(tmp_path, ["a", "b"], "labels")
+
+    with pytest.raises(ParameterError, match=r"written over those of the project's rows, .* --to"):
+        label(home, **given)
+    found = label(home, **given, to=tmp_path / "tomorrow.csv")
+    assert found.path.read_text().startswith('"id","label"')
+
+
+def test_where_labels_cannot_be_written_is_told_before_any_work(tmp_path):
+    home = project(tmp_path / "project")
+
+    with pytest.raises(ParameterError, match=r"written as Parquet, and x.csv is none; name a file"):
+        label(home, to="x.csv")
+    with pytest.raises(ParameterError, match="are those of new rows; name their file too: --new"):
+        label(home, vectors="x.npy")
+    assert not (home / ".epoxy" / "shards").exists()
+
+
 # a run that was interrupted goes on
 
 
