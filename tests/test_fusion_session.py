@@ -57,11 +57,12 @@ def assert_follows_the_formulas(session: epoxy.Session) -> None:
         np.inf if r == "auto" else np.nan if r is None else r for r in radii_of(session).values()
     ]
     oracle = Oracle(session.split(), session.hand_labelled(), radii=far)
-    np.testing.assert_allclose(session.probabilities, oracle.proba(session.split()), atol=1e-6)
+    close = {"rtol": 0, "atol": 5e-6}  # the oracle multiplies in float64, and scales reach 4
+    np.testing.assert_allclose(session.probabilities, oracle.proba(session.split()), **close)
     expected = oracle.proba(session.split("dev"))
-    np.testing.assert_allclose(session.dev_probabilities, expected, atol=1e-6)
+    np.testing.assert_allclose(session.dev_probabilities, expected, **close)
     if oracle.held is not None:
-        np.testing.assert_allclose(session.outcome.held_out, oracle.held, atol=1e-6)
+        np.testing.assert_allclose(session.outcome.held_out, oracle.held, **close)
 
 
 WORDS = ["random", "least sure", "surest", None]
