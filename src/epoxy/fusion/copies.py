@@ -15,12 +15,19 @@ def distinct(found: Moments) -> np.ndarray:
     Few votes overlap by chance: below ten only the third of equals goes.
     """
     names = found.sources
-    same = np.einsum("iaja->ij", found.spread())
+    same = np.zeros((len(names), len(names)))
+    for named in range(len(found.classes)):
+        rows = np.flatnonzero(found.named == named)
+        who = found.source[rows]
+        same[np.ix_(who, who)] += found.joint[np.ix_(rows, rows)]
     total = np.diagonal(same)
-    kept: list[int] = []
+    kept = np.empty(len(names), dtype=np.intp)
+    count = 0
     for at in sorted(range(len(names)), key=lambda each: (-total[each], names[each])):
-        own, rivals = total[at], same[at, kept]
+        others = kept[:count]
+        own, rivals = total[at], same[at, others]
         share, most = (COPY, 0) if own >= CHANCE else (1.0, 1)
-        if not own or (rivals >= share * (own + total[kept] - rivals)).sum() <= most:
-            kept.append(at)
-    return np.sort(np.array(kept, dtype=np.intp))
+        if not own or (rivals >= share * (own + total[others] - rivals)).sum() <= most:
+            kept[count] = at
+            count += 1
+    return np.sort(kept[:count])

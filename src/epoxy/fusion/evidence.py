@@ -1,7 +1,7 @@
 """Evidence: what an expert adds to the log-odds of the classes, on top of the prior.
 
 An expert never returns a posterior. It returns evidence, an (n_rows, n_classes) matrix whose rows
-have mean zero, so that the prior enters once, however many experts speak. The four experts here learn
+have mean zero, so that the prior enters once, however many experts speak. The experts here learn
 from no hand label: each is a fixed function of votes and vectors, so labelled rows may judge them.
 """
 
@@ -196,14 +196,15 @@ def _reach(
         end = min(start + ROWS, n_rows)
         seen[:] = 0.0
         for source in range(votes.shape[0]):
+            farthest = min(radii[source], edges[-1]) if radii[source] >= 0 else -1.0
             for row in range(start, end):
                 said, far = votes[source, row], distance[source, row]
                 if said >= 0:
                     raw[row, said] += LIFT
-                elif far <= radii[source] and far < np.inf:
+                elif far <= farthest:  # beyond the last edge nothing is lent
                     grade = 0
-                    while grade < n_grades - 1 and edges[grade] < far:
-                        grade += 1
+                    for edge in edges:
+                        grade += far > edge
                     seen[row - start, grade, lent[source, row]] += 1.0
         for row in range(start, end):
             for grade in range(n_grades):

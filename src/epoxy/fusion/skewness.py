@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..label_models.balance import every_three
+from ..label_models.kernels import gathered, sum_by_vote
 from ..label_models.moments import Moments
 from ..votes import Votes
 
@@ -43,13 +44,13 @@ Cubes = Callable[[Signed], np.ndarray]
 def sums_of_triples(votes: Votes, of: Signed) -> np.ndarray:
     """Σ over rows of the products of every three weighted votes, and of that squared; (n_asked, 2)."""
     patterns = votes.patterns  # rows that vote alike have the same moments
-    matrix = votes.matrix if patterns is None else patterns.votes.T
+    columns = np.ascontiguousarray(votes.matrix.T) if patterns is None else patterns.votes
     times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
     found = np.empty((len(of.named), 2))
     for at, named in enumerate(of.named):
-        x = _as_numbers(matrix, named, votes.n_classes)
-        x = (x - of.centre[at]) * of.weight[at]
-        three = every_three(x.sum(axis=1), (x**2).sum(axis=1), (x**3).sum(axis=1))
+        number = _as_numbers(np.arange(-1, votes.n_classes), named, votes.n_classes)
+        x = (number - of.centre[at][:, None]) * of.weight[at][:, None]  # (n_sources, 1 + n_classes)
+        three = every_three(*(sum_by_vote(columns, x**power, 0.0) for power in (1, 2, 3)))
         found[at] = times @ three, times @ three**2
     return found
 
@@ -93,10 +94,10 @@ def _loadings(summary: Moments, named: int) -> tuple[np.ndarray, np.ndarray, np.
     """Means, loadings on the class, and loadings over standard deviations; (n_sources,) each."""
     n_sources, n_rows = len(summary.sources), max(1, summary.n_rows)
     value = _as_numbers(summary.named, named, len(summary.classes))
-    group = np.zeros((n_sources, len(value)))
-    group[summary.source, np.arange(len(value))] = value
-    mean = group @ np.diagonal(summary.joint) / n_rows
-    covariance = group @ summary.joint @ group.T / n_rows - np.outer(mean, mean)
+    fires = value * np.diagonal(summary.joint)
+    mean = np.bincount(summary.source, fires, minlength=n_sources) / n_rows
+    both = gathered(summary.joint, summary.source, value, n_sources)
+    covariance = both / n_rows - np.outer(mean, mean)
     deviation = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     inverse = np.where(deviation > 1e-9, 1 / np.where(deviation > 1e-9, deviation, 1.0), 0.0)
     loading = _one_factor(covariance * inverse[:, None] * inverse)

@@ -25,6 +25,13 @@ def sum_by_vote(columns: np.ndarray, tables: np.ndarray, start: float) -> np.nda
     return odds
 
 
+def gathered(joint: np.ndarray, group: np.ndarray, value: np.ndarray, n_groups: int) -> np.ndarray:
+    """Σ value[i]·value[j]·joint[i, j] over the members of each two groups; (n_groups, n_groups)."""
+    found = np.zeros((n_groups, n_groups))
+    _gather(joint, group, value, found)
+    return found
+
+
 def look_up_pairs(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Pr(class 1) by code, as both columns by row; (n_rows, 2), each column contiguous."""
     proba = np.empty((len(codes), 2), order="F")
@@ -49,6 +56,7 @@ def warm() -> None:
     columns = np.zeros((1, 1), dtype=np.int8)
     steps = np.ones(1, dtype=np.int32)
     sum_by_vote(columns, np.zeros((1, 3)), 0.0)
+    gathered(np.ones((1, 1)), np.zeros(1, dtype=np.int64), np.ones(1), 1)
     codes, counts, _ = encode(columns, steps, 3)
     meet(counts, 1, 2)
     meet_one(columns, codes, 0, 2)
@@ -65,6 +73,14 @@ def _add(columns: Any, tables: Any, odds: Any) -> None:
         table, column = tables[source], columns[source]
         for row in range(columns.shape[1]):
             odds[row] += table[column[row] + 1]
+
+
+@compiled
+def _gather(joint: Any, group: Any, value: Any, found: Any) -> None:
+    for first in range(joint.shape[0]):
+        row, scale = found[group[first]], value[first]
+        for second in range(joint.shape[1]):
+            row[group[second]] += scale * value[second] * joint[first, second]
 
 
 @compiled

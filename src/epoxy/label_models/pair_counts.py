@@ -6,6 +6,7 @@ Counts are whole numbers, so updating them column by column gives the same bits 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,13 @@ from .patterns import Patterns, fits, steps_of, votes_by_code
 _LARGEST = 4000
 _NONE = np.empty(0, dtype=np.int32)
 _NOBODY = np.empty((0, 0, 0), dtype=np.int64)
+
+
+def _runs(new: Sequence[int], old: Sequence[int]) -> list[tuple[slice, slice]]:
+    """Places that moved together, as slices: where one column comes or goes there are two of them."""
+    apart = [0, *(np.flatnonzero((np.diff(new) != 1) | (np.diff(old) != 1)) + 1).tolist(), len(new)]
+    lengths = [(at, end - at) for at, end in pairwise(apart)]
+    return [(slice(new[at], new[at] + n), slice(old[at], old[at] + n)) for at, n in lengths]
 
 
 class PairCounts:
@@ -97,7 +105,9 @@ class PairCounts:
             new, old = map(list, zip(*kept))
             matrix[new] = self.matrix[old]
             if len(pairs):
-                pairs[np.ix_(new, range(k), new)] = self.pairs[np.ix_(old, range(k), old)]
+                for to, since in _runs(new, old):
+                    for onto, source in _runs(new, old):
+                        pairs[to, :, onto] = self.pairs[since, :, source]
             for at in new:
                 now[at] = columns[at]
         self.columns, self.matrix, self.pairs = now, matrix, pairs

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from . import kernels
 from .detectors import compare
 from .moments import Moments
 
@@ -67,7 +68,7 @@ class Readings:
 
 def read(moments: Moments, balance: np.ndarray) -> Readings:
     """Choose a reading for each source and fill the matrix for the given class balance."""
-    source, named, group = _units(moments)
+    source, named, first = _units(moments)
     detector = named != VOTER
     by_voter = ~detector
     n = max(1, moments.n_rows)
@@ -76,7 +77,8 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
         M, spread, expected = compare(joint, n, named, balance)
         fires = np.diagonal(joint).copy()
         return _observed(source, named, (M, spread, np.maximum(joint, expected)), fires / n, fires)
-    joint = group @ joint @ group.T
+    unit = np.repeat(np.arange(len(first)), np.diff(first, append=len(joint)))
+    joint = kernels.gathered(joint, unit, np.ones(len(unit)), len(first))
 
     M = np.zeros_like(joint)
     spread = np.full_like(joint, np.inf)
@@ -90,7 +92,7 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
         M[pair], spread[pair], expected = compare(joint[pair], n, named[detector], balance)
         overlap[pair] = np.maximum(overlap[pair], expected)
         pair, back = np.ix_(by_voter, detector), np.ix_(detector, by_voter)
-        covariance, error, expected = _voter_with_detector(moments, group, source, named)
+        covariance, error, expected = _voter_with_detector(moments, joint, first, source, named)
         sd = np.sqrt(balance * (1 - balance))[named[detector]]
         M[pair], spread[pair] = covariance / sd, error / sd
         overlap[pair] = np.maximum(overlap[pair], expected)
@@ -126,18 +128,14 @@ def _observed(
 
 
 def _units(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sources and classes of the units, and which detectors of the moments make up each."""
+    """Sources and classes of the units, and the first detector of the moments that each is made of."""
     is_voter = _is_voter(moments)
     if not is_voter.any():
-        return moments.source, moments.named, np.empty((0, 0))
+        return moments.source, moments.named, np.arange(len(moments.source))
     key = np.where(is_voter[moments.source], VOTER, moments.named)
-    units = sorted(set(zip(moments.source.tolist(), key.tolist())))
-    place = {unit: index for index, unit in enumerate(units)}
-    group = np.zeros((len(units), len(moments.source)))
-    for column, unit in enumerate(zip(moments.source.tolist(), key.tolist())):
-        group[place[unit], column] = 1
-    pairs = np.array(units, dtype=np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1], group
+    other = (np.diff(moments.source) != 0) | (np.diff(key) != 0)  # detectors are in order
+    first = np.concatenate([[0], 1 + np.flatnonzero(other)])
+    return moments.source[first], key[first], first
 
 
 def _is_voter(moments: Moments) -> np.ndarray:
@@ -153,12 +151,10 @@ def _agreement(
 ) -> tuple[np.ndarray, np.ndarray]:
     """M of two voters, from the rows on which both vote."""
     k = len(moments.classes)
-    agree = np.zeros((len(moments.sources),) * 2)
+    agree = np.zeros_like(both)
     for named in range(k):
-        rows = np.flatnonzero(moments.named == named)
-        at = moments.source[rows]
-        agree[np.ix_(at, at)] += moments.joint[np.ix_(rows, rows)]
-    agree = agree[np.ix_(sources, sources)]
+        at = _naming(moments, named)[sources]
+        agree += moments.joint[np.ix_(at, at)]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = agree / both
         moment = (k * share - 1) / (k - 1)
@@ -169,21 +165,30 @@ def _agreement(
     return np.where(seen, moment, 0.0), np.where(seen, error, np.inf)
 
 
+def _naming(moments: Moments, named: int) -> np.ndarray:
+    """The detector of each source that names a class, −1 where it never does; (n_sources,)."""
+    rows = np.flatnonzero(moments.named == named)
+    found = np.full(len(moments.sources), -1)
+    found[moments.source[rows]] = rows
+    return found
+
+
 def _voter_with_detector(
-    moments: Moments, group: np.ndarray, source: np.ndarray, named: np.ndarray
+    moments: Moments, joint: np.ndarray, first: np.ndarray, source: np.ndarray, named: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cov(1{voter names c}, detector of c | the voter votes), its error, and expected co-firings."""
+    """Cov(1{voter names c}, detector of c | the voter votes), its error, and expected co-firings.
+
+    `joint` counts co-firings of units, whose first detectors are `first`.
+    """
     voters, detectors = np.flatnonzero(named == VOTER), np.flatnonzero(named != VOTER)
     counts = moments.counts[source[voters]]  # (voters, classes)
     n = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    fired = (group[voters] @ moments.joint @ group[detectors].T) / n  # detector fires, voter votes
+    fired = joint[np.ix_(voters, detectors)] / n  # detector fires, voter votes
     by_class = np.zeros_like(fired)
     for named_class in range(len(moments.classes)):
         columns = np.flatnonzero(named[detectors] == named_class)
-        rows = np.flatnonzero(moments.named == named_class)
-        of_voter = moments.source[rows][None, :] == source[voters][:, None]
-        joint = moments.joint[rows] @ group[detectors[columns]].T
-        by_class[:, columns] = of_voter @ joint / n
+        at = _naming(moments, named_class)[source[voters]]  # voters name every class
+        by_class[:, columns] = moments.joint[np.ix_(at, first[detectors[columns]])] / n
     names = counts[:, named[detectors]] / n
     error = np.sqrt(np.maximum(names * (1 - names) * fired * (1 - fired), 1 / n**2) / n)
     seen = (fired > 0) & (names > 0) & (names < 1)

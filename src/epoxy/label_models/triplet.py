@@ -280,8 +280,7 @@ def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndar
 
 def _closes(observed: np.ndarray) -> bool:
     """Whether any three units are all compared with each other."""
-    seen = observed.astype(int)
-    return bool(((seen @ seen) * seen).any())
+    return any(observed[np.ix_(each, each)].any() for each in observed)
 
 
 def _check_identifiable(summary: Moments) -> None:
