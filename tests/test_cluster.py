@@ -134,6 +134,12 @@ def test_a_shard_may_use_the_threads_of_its_worker(runner, tmp_path):
     assert [int(one["threads"]) for one in found] == [1, 1]
 
 
+def test_workers_of_this_machine_do_not_watch_themselves_all_the_time(runner):
+    said = runner.client.run(dask.config.get, "distributed.worker.profile.enabled")
+
+    assert set(said.values()) == {False}
+
+
 def test_a_killed_worker_costs_no_answer(runner, tmp_path):
     found = each(runner, tmp_path, clustered.end_worker_once)
 

@@ -130,6 +130,8 @@ def test_a_graph_is_what_it_was_after_another_has_grown_from_it(small_tiles):
     assert lists_of(graph) == lists
     assert cut(Column.of(graph, support[:80], radius=radius), radius) == cut(before, radius)
     assert np.shares_memory(graph.distance, grown.distance)
+    assert np.shares_memory(graph.train.left, grown.train.left)
+    assert np.shares_memory(graph.train.right, grown.train.right)
     for rows, each in (([*range(100)], grown), ([*range(80), *range(100, 120)], other)):
         expected = truth(Space(vectors[rows]), support[rows], radius)
         assert cut(Column.of(each, support[rows], radius=radius), radius) == expected

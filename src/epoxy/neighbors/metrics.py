@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import UnknownName, VectorError
+from ..room import roomy
 
 LANES = 32
 UNIT_ROUNDOFF = 2.0**-24
@@ -47,11 +48,11 @@ class Cosine:
             )
 
     def operands(
-        self, vectors: np.ndarray, squared_norm: np.ndarray
+        self, vectors: np.ndarray, squared_norm: np.ndarray, *, grows: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Float32 (n, d') matrices L and R whose products L[i]·R[j] are scores: unit vectors, twice."""
         norm = np.sqrt(squared_norm)
-        unit = np.empty_like(vectors)
+        unit = _table(*vectors.shape, grows=grows)
         np.divide(vectors, norm[:, None], out=unit, casting="same_kind")
         return unit, unit
 
@@ -85,15 +86,15 @@ class Euclidean:
             )
 
     def operands(
-        self, vectors: np.ndarray, squared_norm: np.ndarray
+        self, vectors: np.ndarray, squared_norm: np.ndarray, *, grows: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Two more columns carry the norms: [x, 1, −|x|²/2] against [z, −|z|²/2, 1]."""
         n, dimension = vectors.shape
-        left = np.empty((n, dimension + 2), dtype=np.float32)
+        left, right = (_table(n, dimension + 2, grows=grows) for _ in range(2))
         left[:, :dimension] = vectors
         left[:, dimension] = 1.0
         left[:, dimension + 1] = -squared_norm / 2
-        right = left.copy()
+        right[:, :dimension] = vectors
         right[:, dimension:] = left[:, [dimension + 1, dimension]]
         return left, right
 
@@ -109,6 +110,11 @@ class Euclidean:
     def score_of(self, distance: ArrayLike) -> np.ndarray:
         """−distance²/2."""
         return -0.5 * np.square(np.asarray(distance, dtype=np.float64))
+
+
+def _table(n_rows: int, width: int, *, grows: bool) -> np.ndarray:
+    """Where operands are put; with room behind where more of them may come."""
+    return roomy(n_rows, width, np.float32) if grows else np.empty((n_rows, width), np.float32)
 
 
 Metric = Cosine | Euclidean

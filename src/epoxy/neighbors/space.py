@@ -66,9 +66,8 @@ class Space:
     def operands(self) -> tuple[np.ndarray, np.ndarray]:
         """See `Metric.operands`; made when first multiplied, because they take as much as vectors."""
         whole = self.n_nodes == len(self)
-        return self.metric.operands(
-            self.vectors if whole else self.vectors[self.first], self.squared_norm
-        )
+        vectors = self.vectors if whole else self.vectors[self.first]
+        return self.metric.operands(vectors, self.squared_norm, grows=True)
 
     @property
     def left(self) -> np.ndarray:
