@@ -43,6 +43,7 @@ export interface State {            // verb "state" {}
 export interface Picture {          // verb "picture" {}; pushed as {type:"picture", picture}
   kind: "pca" | "umap" | "none";    // the one "positions" gives now
   state: "ready" | "working" | "failed" | "off"; // of the better picture
+  of: string;                       // of how many rows UMAP is, where it is not of all
   note: string;                     // "UMAP in 12 s", why it failed
   regions: { x: number; y: number; words: string; rows: number }[];
 }
