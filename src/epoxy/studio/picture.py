@@ -226,14 +226,8 @@ class Pictures:
         assert self._near.spaces is not None
         digest = hashlib.blake2b(digest_size=16)
         versions = [_version(name) for name in ("umap-learn", "numba", "numpy")]
-        for each in (
-            self._near.spaces[TRAIN].fingerprint,
-            NEIGHBOURS,
-            SEED,
-            FORMAT,
-            self._of,
-            *versions,
-        ):
+        versions += [self._of] * bool(self._of)
+        for each in (self._near.spaces[TRAIN].fingerprint, NEIGHBOURS, SEED, FORMAT, *versions):
             digest.update(f"{each}\n".encode())
         for text in () if texts is None else texts[:: max(1, len(texts) // WORDS_SAMPLE)]:
             digest.update(text.encode("utf-8", "replace") + b"\n")
