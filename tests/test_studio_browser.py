@@ -315,6 +315,7 @@ def test_a_radius_is_tried_while_dragged_kept_by_enter_and_dropped_by_escape(scr
     screen["source-prize"].click()
     slider = screen["radius-slider"]
     slider.wait_for()
+    assert float(screen["weight"].inner_text()) > 1  # what its vote makes of the odds
     screen.until(lambda: screen["by-source"].get_attribute("aria-checked") == "true")
     screen.page.evaluate("__epoxy.painted.then(() => null)")
     at_first, box = screen.marks(), slider.bounding_box()

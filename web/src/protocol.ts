@@ -74,6 +74,7 @@ export interface SourceRow {
 export interface SourceDetail extends SourceRow {
   definition: Definition | null;           // where a form can show it
   code: string | null;                     // its lines of lfs.py
+  adds: number | null;                     // what an own vote adds to the log-odds of its class, where the model can tell
   curve: { radius: number[]; covered: number[]; right: (number | null)[]; low: (number | null)[]; high: (number | null)[]; n: number[] } | null;
 }
 export type Definition =
