@@ -5,7 +5,7 @@ import { FRAGMENT, MODES, PALETTE, VERTEX } from "./shaders";
 
 const MANY = 200_000;
 /** Rows of very many that are drawn at a time. */
-export const STEP = 100_000;
+export const STEP = 50_000;
 
 /** `rows` are those that will be seen, where they are not all. */
 export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moved: number; pixels: number; rows?: number }
