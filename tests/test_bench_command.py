@@ -88,6 +88,7 @@ def test_ctrl_c_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch):
 def test_a_benchmark_killed_in_the_middle_ends_with_the_same_table(folder, tmp_path):
     methods = "WS-LM,MV-LM,DS-LM,Liger"
     command = [sys.executable, "-m", "epoxy", "bench", "--data", str(folder), "--methods", methods]
+    command += ["--seeds", "2"]
     cells = tmp_path / "killed" / "cells"
     with subprocess.Popen([*command, "--out", str(tmp_path / "killed")], env=os.environ) as process:
         until = time.monotonic() + 50
@@ -95,7 +96,7 @@ def test_a_benchmark_killed_in_the_middle_ends_with_the_same_table(folder, tmp_p
             time.sleep(0.01)
         process.kill()
     kept = {path: path.read_bytes() for path in cells.rglob("[A-Z]*.json")}
-    settings = bench.Settings(methods=tuple(methods.split(",")))
+    settings = bench.Settings(methods=tuple(methods.split(",")), seeds=2)
 
     again = bench.run([folder], tmp_path / "killed", settings)
     whole = bench.run([folder], tmp_path / "whole", settings)

@@ -801,7 +801,7 @@ def test_theory_ranks_other_encoders(project, capsys):
 def test_synthetics_states_and_checks_its_claims(capsys, tmp_path):
     figure = tmp_path / "s.svg"
 
-    code = main(["synthetics", "--rows", "2500", "--seed", "100", "--figure", str(figure)])
+    code = main(["synthetics", "--rows", "400", "--seed", "100", "--figure", str(figure)])
 
     lines = [
         line for line in capsys.readouterr().out.splitlines() if line[:5] in ("holds", "FAILS")

@@ -79,18 +79,20 @@ import sys, epoxy
 session = epoxy.Session.open(sys.argv[1], graph=False)
 for row in sys.argv[2:]:
     session.label(row, "ham")
+    print(row, flush=True)
 """
 
 
 def test_decisions_of_two_processes_at_once_survive_each_other(project):
-    opened(project)
+    session = opened(project)
     rows = [[f"m{at}" for at in range(start, 60, 5)] for start in (1, 2)]
-    editors = [
-        subprocess.Popen([sys.executable, "-c", EDITOR, str(project), *each]) for each in rows
-    ]
+    command = [sys.executable, "-c", EDITOR, str(project), *rows[0]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as editor:
+        editor.stdout.readline()  # it is at it
+        for row in rows[1]:
+            session.label(row, "ham")
 
-    assert [each.wait() for each in editors] == [0, 0]
-
+    assert editor.returncode == 0
     assert set(given(opened(project))) == {row for each in rows for row in each}
 
 

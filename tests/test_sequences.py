@@ -344,6 +344,15 @@ def test_trust_is_the_power_that_evidence_is_raised_to():
     np.testing.assert_allclose(odds[1], odds[0] / 2, atol=1e-9)  # shares are equal: no prior
 
 
+def test_an_explanation_counts_a_source_with_as_much_trust_as_the_labels_do():
+    votes, _ = film(500)
+
+    whole, half = (Chain(4, trust=each).fit(votes).contributions(votes) for each in (1.0, 0.5))
+
+    assert np.abs(whole).max() > 0.3
+    np.testing.assert_allclose(half, whole / 2, rtol=0, atol=1e-12)
+
+
 def test_less_trust_means_less_certainty_and_the_same_side_without_neighbours():
     votes, _ = film(500)
 

@@ -314,6 +314,44 @@ def test_the_seconds_of_a_change_cover_the_search_for_neighbours(session, monkey
     assert session.set_votes("s0", np.where(TRAIN.y == 0, 0, -1)).seconds > 0.05
 
 
+def test_who_lies_exactly_on_the_radius_still_borrows_after_an_edit_of_votes(session):
+    loans = session.state.workspace.source("s0").loans[0]
+    exact = float(loans.breakpoints[len(loans.breakpoints) // 2])
+    at_it = (loans.own == -1) & (loans.distance == exact)
+    column = loans.own.copy()
+    column[np.setdiff1d(np.flatnonzero(column >= 0), loans.lender[at_it])[0]] = -1
+
+    session.set_radius("s0", exact)
+    session.set_votes("s0", column)
+
+    assert (session.votes.matrix[at_it, 0] >= 0).all()
+    assert_equals_a_fit(session)
+
+
+def test_loans_of_several_splits_are_as_certain_as_the_least_of_them(session):
+    near, own = session.state.workspace.near, TRAIN.votes.matrix[:, 0]
+    some, all_of_it = (
+        near.lend([own, DEV.votes.matrix[:, 0]], radius=each)[0] for each in (0.1, 1.0)
+    )
+
+    both = epoxy.loans.Loans.joined([all_of_it, some])
+
+    assert both.certain == some.certain < all_of_it.certain
+
+
+def test_a_source_that_is_asked_farther_is_not_answered_for_another(session):
+    near = session.state.workspace.near
+    columns = [np.ascontiguousarray(TRAIN.votes.matrix[:, at]) for at in (0, 1)]
+    here, there = (near.lend([each, DEV.votes.matrix[:, 0]], radius=0.05) for each in columns)
+
+    near.reaching(here, 0.5)
+    found = near.reaching(there, 0.5)
+
+    whole = near.lend([columns[1], DEV.votes.matrix[:, 0]])
+    assert found[0].certain >= 0.5 > there[0].certain
+    np.testing.assert_array_equal(found[0].extend(0.5), whole[0].extend(0.5))
+
+
 def test_a_preview_says_what_an_edit_would_do_and_keeps_nothing(session):
     start = session.probabilities
 

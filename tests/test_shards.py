@@ -20,6 +20,7 @@ from scipy import stats
 
 import epoxy
 from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError, VectorError
+from epoxy.fusion import features
 from epoxy.fusion.choice import _ks
 from epoxy.fusion.decision import RankedRows
 from epoxy.label_models.moments import moments
@@ -93,6 +94,17 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     assert all(row["label"] == row["truth"] for row in believed)
     # where somebody who is believed says otherwise, the model's own label is another
     assert any(row["probability"] < 0.5 for row in believed)
+
+
+def test_of_many_rows_the_same_make_the_view_as_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "ALL_UP_TO", 32)
+    home = project(tmp_path / "project", 127)
+    n_train = epoxy.Session.open(home, graph=False).split().n_rows
+
+    memory, shards = in_memory(home), in_shards(home, 50)
+
+    assert features.n_viewed(n_train) < n_train
+    agree(memory, shards, within=1e-6)
 
 
 @pytest.mark.parametrize("scoring", ["f1", pytest.param("f1_macro", marks=pytest.mark.slow)])
@@ -355,6 +367,80 @@ def test_vectors_are_joined_by_id_or_read_from_a_column(tmp_path):
     agree(in_memory(home), in_shards(home, 25), within=1e-6)
 
 
+def name_vectors(home: Path, *, order: np.ndarray | None = None) -> np.ndarray:
+    """Write the vectors of a project in another order, and their ids beside them."""
+    vectors = np.load(home / "vectors.npy")
+    order = np.random.default_rng(3).permutation(len(vectors)) if order is None else order
+    np.save(home / "vectors.npy", vectors[order])
+    pq.write_table(pa.table({"id": [f"r{at}" for at in order]}), home / "names.parquet")
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(
+        text.replace("[vectors]", '[vectors]\nids = "names.parquet"', 1)
+    )
+    return order
+
+
+def test_vectors_in_a_file_of_numbers_are_joined_by_the_ids_beside_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("epoxy.shards.vectors.STRETCH", 7)
+    home = project(tmp_path / "project", model='kind = "epoxy"')
+    plain = in_shards(home, 25)
+
+    name_vectors(home)
+
+    agree(plain, in_shards(home, 25), within=0.0)
+    agree(plain, in_memory(home), within=0.0)
+
+
+def test_ids_of_vectors_that_do_not_match_are_told_as_in_memory(tmp_path):
+    def told(home: Path, match: str) -> None:
+        for label_it in (in_memory, lambda home: in_shards(home, 25)):
+            with pytest.raises(AlignmentError, match=match):
+                label_it(home)
+
+    home = project(tmp_path / "lost")
+    name_vectors(home, order=np.arange(59))
+    told(home, r"names.parquet has no row for 1 ids of the rows: \['r59'\]; write one")
+    home = project(tmp_path / "twice")
+    name_vectors(home, order=np.array([*range(60), 3]))
+    told(home, r"names.parquet names 1 rows twice in its column 'id': \['r3'\]")
+    home = project(tmp_path / "fewer")
+    name_vectors(home)
+    np.save(home / "vectors.npy", np.load(home / "vectors.npy")[1:])
+    told(home, "vectors.npy has 59 vectors and .*names.parquet has 60 ids; write one id for every")
+    home = project(tmp_path / "by place")
+    np.save(home / "vectors.npy", np.load(home / "vectors.npy")[1:])
+    told(home, "vectors.npy has 59 vectors for 60 rows; write one for every row, in the order")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (('id = "id"\n', ""), r"joined by id, and \[rows\] names no id"),
+        (('"vectors.npy"', '"lsa"'), "says whose the vectors of a .npy file are, and encoder is"),
+        (("ids =", 'dev = "dev.npy"\nids ='), "finds the vectors of the dev file's rows too"),
+    ],
+)
+def test_ids_of_vectors_need_what_they_join(tmp_path, change, match):
+    home = project(tmp_path / "project")
+    name_vectors(home)
+    text = (home / "epoxy.toml").read_text().replace('[votes]\nfile = "votes.parquet"\n', "")
+    (home / "epoxy.toml").write_text(text.replace(*change))
+
+    with pytest.raises(StoreError, match=match):
+        Project.read(home)
+
+
+def test_a_damaged_part_is_told_with_what_to_do(tmp_path):
+    home = project(tmp_path / "project", parts=2)
+    whole = (home / "rows" / "1.parquet").read_bytes()
+    (home / "rows" / "1.parquet").write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(
+        StoreError, match=r"1.parquet cannot be read as .parquet: .*; write it again"
+    ):
+        in_shards(home, 25)
+
+
 def test_any_stretch_of_rows_is_read_from_parts(tmp_path):
     (tmp_path / "rows").mkdir()
     for at, size in enumerate((5, 1, 9)):
@@ -455,6 +541,50 @@ def test_new_rows_without_vectors_are_told_where_to_give_them(tmp_path):
         VectorError, match=r"new\.parquet has none; write one, or .* --vectors FILE"
     ):
         label(home, new=tmp_path / "new.parquet")
+
+
+def new_rows(home: Path, ids: list[str], name: str = "new") -> dict[str, Path]:
+    """Rows to come, with votes and vectors."""
+    votes, vectors, _ = drawn(len(ids), 7)
+    columns = {f"s{at}": votes[:, at] for at in range(votes.shape[1])}
+    pq.write_table(pa.table({"id": ids, **columns}), home / f"{name}.parquet")
+    np.save(home / f"{name}.npy", vectors)
+    return {"new": home / f"{name}.parquet", "vectors": home / f"{name}.npy"}
+
+
+def test_new_rows_are_looked_at_before_the_old_ones(tmp_path):
+    home = project(tmp_path / "project")
+    twice = new_rows(tmp_path, ["a", "b", "a"])
+
+    with pytest.raises(AlignmentError, match=r"new.parquet names 1 rows twice .*: \['a'\]; give"):
+        label(home, **twice)
+    unnamed = pq.read_table(twice["new"]).drop_columns(["id"])
+    pq.write_table(unnamed, twice["new"])
+    with pytest.raises(EpoxyError, match=r"no column of .*new.parquet named 'id'; known: s0"):
+        label(home, **twice)
+    with pytest.raises(EpoxyError, match=r"there is no file .*; check --new"):
+        label(home, new=tmp_path / "nowhere.parquet")
+    assert not (home / ".epoxy" / "shards").exists()
+
+
+def test_labels_of_new_rows_are_written_beside_those_of_the_old_ones(tmp_path):
+    home = project(tmp_path / "project")
+    given = new_rows(tmp_path, ["a", "b"], "labels")
+
+    with pytest.raises(ParameterError, match=r"written over those of the project's rows, .* --to"):
+        label(home, **given)
+    found = label(home, **given, to=tmp_path / "tomorrow.csv")
+    assert found.path.read_text().startswith('"id","label"')
+
+
+def test_where_labels_cannot_be_written_is_told_before_any_work(tmp_path):
+    home = project(tmp_path / "project")
+
+    with pytest.raises(ParameterError, match=r"written as Parquet, and x.csv is none; name a file"):
+        label(home, to="x.csv")
+    with pytest.raises(ParameterError, match="are those of new rows; name their file too: --new"):
+        label(home, vectors="x.npy")
+    assert not (home / ".epoxy" / "shards").exists()
 
 
 # a run that was interrupted goes on

@@ -99,7 +99,7 @@ def label(options: argparse.Namespace) -> None:
     if clustering.asked_for(options):
         with clustering.runner_of(options) as runner:
             label_in_shards(options, runner)
-    elif options.memory is not None or options.new is not None:
+    elif any(each is not None for each in (options.memory, options.new, options.vectors)):
         label_in_shards(options)
     else:
         _label_in_memory(options)

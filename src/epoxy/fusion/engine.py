@@ -177,15 +177,15 @@ class FusionEngine:
         if any(split.vectors is None for split in splits):
             self._vectors = None
         elif self._vectors is None or not self._vectors.are_of(splits):
-            apart = self.metric == "cosine"
-            self._vectors = Vectors(splits, self.parameters.seed, apart=apart)
+            apart, known = self.metric == "cosine", self._vectors
+            self._vectors = Vectors(splits, self.parameters.seed, apart=apart, known=known)
         self.see(self._vectors)
 
     def see(self, vectors: Seen | None) -> None:
         """Teach over these vectors from now on."""
         self._seen = vectors
         if self._teaching.vectors is not vectors:
-            self._teaching = Teaching(vectors)
+            self._teaching = self._teaching.over(vectors)
 
     def _finish(self, workspace: Workspace, made: Corrections) -> Outcome:
         rows, said, base, fitted, held = made.rows, made.said, made.base, made.fitted, made.held

@@ -11,6 +11,10 @@ made once and kept. Two views of a row make its features:
 
 Vectors are standardised in float64, multiplied and kept in float32, always in whole blocks: rows with
 equal vectors have equal features, whichever split and block they stand in.
+
+Of many train rows the first make the view, a number that stays while rows are appended until they are a
+sixteenth more. So a session need not view its old rows anew for a few new ones, and a model fitted from
+nothing views them as the session does. Gram matrices are of all rows: they add.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from typing import Self
 import numpy as np
 
 from ..errors import VectorError
-from ..neighbors.workers import Work
+from ..neighbors.workers import Work, single_threaded_blas
 from ..numerics import unit_rows
+from ..room import followed, roomy
 
 AXES = 384
 WAVES, FEW_DIMENSIONS = 512, 128
@@ -34,6 +39,8 @@ RIDGE = 5.0
 FEWEST_AXES = 8
 WHITE = 0.8
 IN_ORDER = -0.85
+ALL_UP_TO, DIGITS = 32_768, 5
+"""Train rows up to which all make the view; of more, the number of the first has so many binary digits."""
 BLOCK = 2048
 """Rows read at a time: their features stay in the cache while they are used twice."""
 MADE = 512
@@ -45,6 +52,12 @@ def in_blocks(n_rows: int, do: Callable[[slice], None], size: int = BLOCK) -> No
     Work([slice(at, at + size) for at in range(0, n_rows, size)]).run(lambda: do)
 
 
+def n_viewed(n_train: int) -> int:
+    """How many of the train rows, from the first on, make the view: all, or at least 15 of 16."""
+    unit = 1 << max(0, n_train.bit_length() - DIGITS)
+    return n_train if n_train <= ALL_UP_TO else n_train // unit * unit
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """How a vector becomes features, learned from the train vectors; labels and votes play no part."""
@@ -54,7 +67,7 @@ class View:
     axes: np.ndarray  # (dimension, n_axes), stretched
     waves: np.ndarray  # (dimension, n_waves)
     phase: np.ndarray  # (n_waves,)
-    middle: np.ndarray  # (n_features,) mean features of the train rows
+    middle: np.ndarray  # (n_features,) mean features of the rows it was learned from
     apart: bool  # rows of zeros have no direction and are like the average row
 
     @classmethod
@@ -62,13 +75,16 @@ class View:
         cls, vectors: np.ndarray, seed: int = 0, *, apart: bool = True
     ) -> tuple[Self, Features]:
         """Learn the view from the train vectors, and view them."""
-        count = max(1, len(vectors))
-        centre = vectors.mean(axis=0, dtype=np.float64)
-        covariance = products(vectors, centre) / count
+        first = vectors[: n_viewed(len(vectors))]
+        count = max(1, len(first))
+        centre = first.mean(axis=0, dtype=np.float64)
+        covariance = products(first, centre) / count
         bare = cls.before(centre, covariance, apart=apart)
-        bare = bare.with_waves(bare.directions(vectors) / count, seed)
-        matrix = bare._matrix(vectors)
-        view = bare.around(_sum(len(matrix), lambda part: matrix[part]) / count)
+        bare = bare.with_waves(bare.directions(first) / count, seed)
+        matrix = roomy(len(vectors), len(bare.middle), np.float32)
+        bare._fill(matrix, vectors)
+        viewed = matrix[: len(first)]
+        view = bare.around(_sum(len(viewed), lambda part: viewed[part]) / count)
         return view, Features(view._centred(matrix, vectors))
 
     @classmethod
@@ -133,8 +149,13 @@ class View:
         return matrix
 
     def _matrix(self, vectors: np.ndarray) -> np.ndarray:
+        found = np.empty((len(vectors), len(self.middle)), dtype=np.float32)
+        self._fill(found, vectors)
+        return found
+
+    def _fill(self, found: np.ndarray, vectors: np.ndarray) -> None:
+        """Features before they are centred."""
         at, n_waves = self.axes.shape[1], len(self.phase)
-        found = np.empty((len(vectors), at + n_waves), dtype=np.float32)
         axes, waves = self.axes.astype(np.float32), self.waves.astype(np.float32)
 
         def view(part: slice) -> None:
@@ -147,7 +168,6 @@ class View:
                 out[:, at:] = np.sqrt(2 / n_waves) * local[: len(out)]
 
         in_blocks(len(vectors), view, MADE)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +176,32 @@ class Features:
 
     matrix: np.ndarray  # (n_train, n_features) float32, centred
 
+    def followed_by(self, more: np.ndarray) -> Features:
+        """The same with features of further rows behind; what is known of these rows is kept."""
+        found = Features(followed(self.matrix, more))
+        if "whole" in self.__dict__:
+            known = len(self.matrix) // BLOCK * BLOCK
+            found.__dict__["whole"] = _whole(found.matrix, None, self.whole, known)
+        if "lengths" in self.__dict__:
+            found.__dict__["lengths"] = np.concatenate([self.lengths, Features(more).lengths])
+        return found
+
+    def up_to(self, n_rows: int) -> Features:
+        """Those of the first rows."""
+        found = Features(self.matrix[:n_rows])
+        if "lengths" in self.__dict__:
+            found.__dict__["lengths"] = self.lengths[:n_rows]
+        return found
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        """ΦᵀΦ over the blocks that are full, every other one; (2, n_features, n_features) float64."""
+        return _whole(self.matrix, None)
+
     @cached_property
     def gram(self) -> np.ndarray:
         """ΦᵀΦ; (n_features, n_features) float64."""
-        return products(self.matrix, None)
+        return _with_rest(self.whole, self.matrix, None)
 
     @cached_property
     def inverse(self) -> np.ndarray:
@@ -202,18 +244,38 @@ def _sum(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
 
 def products(rows: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
     """Σ (x − centre)(x − centre)ᵀ in float64, in an order that does not depend on threads."""
-    starts = range(0, len(rows), BLOCK)
-    halves = starts[: len(starts) // 2], starts[len(starts) // 2 :]
-    totals = np.zeros((2, rows.shape[1], rows.shape[1]))
+    return _with_rest(_whole(rows, centre), rows, centre)
+
+
+def _whole(
+    rows: np.ndarray, centre: np.ndarray | None, known: np.ndarray | None = None, start: int = 0
+) -> np.ndarray:
+    """The same over blocks that are full, every other one apart: more rows only add to it.
+
+    `known` is that of the rows before `start`.
+    """
+    shape = (2, rows.shape[1], rows.shape[1])
+    totals = np.zeros(shape) if known is None else known.copy()
+    blocks = range(start // BLOCK, len(rows) // BLOCK)
 
     def add(half: int) -> None:
-        for start in halves[half]:
-            part = rows[start : start + BLOCK]
-            part = part if centre is None else part - centre
-            totals[half] += part.T @ part
+        for block in blocks:
+            if block % 2 == half:
+                totals[half] += _product(rows[block * BLOCK : (block + 1) * BLOCK], centre)
 
     Work(range(2)).run(lambda: add)
-    return np.asarray(totals[0] + totals[1])
+    return totals
+
+
+def _with_rest(whole: np.ndarray, rows: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
+    rest = rows[len(rows) // BLOCK * BLOCK :]
+    with single_threaded_blas():
+        return np.asarray(whole[0] + whole[1] + _product(rest, centre))
+
+
+def _product(part: np.ndarray, centre: np.ndarray | None) -> np.ndarray:
+    part = part if centre is None else part - centre
+    return np.asarray(part.T @ part, dtype=np.float64)
 
 
 def _scales(covariance: np.ndarray, centre: np.ndarray) -> np.ndarray:

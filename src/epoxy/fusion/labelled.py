@@ -152,6 +152,16 @@ class Nearby:
         in_blocks(len(matrix), look, MADE)
         return cls(labelled, number, likeness)
 
+    def resized(self, matrix: np.ndarray, lengths: np.ndarray) -> Nearby:
+        """The same for rows that begin as these do: only those behind are looked at."""
+        known = min(len(self.number), len(matrix))
+        more = Nearby.of(matrix[known:], lengths[known:], self.labelled)
+        return Nearby(
+            self.labelled,
+            np.concatenate([self.number[:known], more.number]),
+            np.concatenate([self.likeness[:known], more.likeness]),
+        )
+
     def changed(self, matrix: np.ndarray, lengths: np.ndarray, labelled: Labelled) -> Nearby:
         """The same for other labelled rows, looked at again only where it must be."""
         before = {self.labelled.places[at]: at for at in self.labelled.kept.tolist()}

@@ -124,6 +124,9 @@ class Seen(Protocol):
     matrices: tuple[np.ndarray, ...]
     view: View
 
+    n_known: int
+    """Train rows, from the first on, that are as the vectors before saw them."""
+
     def spacing(self) -> Spacing:
         """How near train rows lie to labelled rows, before any is labelled."""
 
@@ -145,6 +148,21 @@ class Teaching:
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
         self._memory: dict[int, Memory] = {}  # of the last fit, by number of experts; 0: trusted
+
+    def over(self, vectors: Seen | None) -> Teaching:
+        """The same over other vectors; what rows that these see alike have taught is kept."""
+        found, known = Teaching(vectors), self._known
+        if vectors is None or known is None:
+            return found
+        if not all(row < vectors.n_known for row in [0, *known.labels.rows[TRAIN]]):
+            return found
+        found._take_up(known.labels, known.rows, vectors.spacing(), np.empty(0, dtype=np.intp))
+        found._others, found._grouped, found._memory = self._others, self._grouped, self._memory
+        found._nearby = [
+            None if each is None else each.resized(vectors.matrices[at], vectors.lengths(at))
+            for at, each in enumerate(self._nearby)
+        ]
+        return found
 
     def correct(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], said: Said, told: float
@@ -258,6 +276,11 @@ class Teaching:
             spacing = vectors.spacing()
         else:
             (rows, moved), spacing = known.rows.changed(*given), known.spacing
+        return self._take_up(labels, rows, spacing, moved)
+
+    def _take_up(
+        self, labels: HandLabels, rows: Labelled, spacing: Spacing, moved: np.ndarray
+    ) -> _TakenUp:
         units, order = rows.units, rows.order
         spacing = spacing.changed(units, moved)
         groups = spacing.groups(units[order], rows.twins[order])[rows.rank]

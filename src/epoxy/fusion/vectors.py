@@ -14,7 +14,7 @@ from ..numerics import softmax
 from ..votes import Split
 from ..workspace import TRAIN
 from . import evidence as ev
-from .features import BLOCK, Features, View, in_blocks
+from .features import BLOCK, Features, View, in_blocks, n_viewed
 from .fitted import WEIGHTS, Readout, Rows, read
 from .groups import Spacing, spaced
 
@@ -23,21 +23,55 @@ SLOPE, SCORE, SOME = 0.25, 4.0, 3000
 
 
 class Vectors:
-    """Features of every split, and what is taught over those of train."""
+    """Features of every split, and what is taught over those of train.
 
-    def __init__(self, splits: Sequence[Split], seed: int, *, apart: bool) -> None:
+    Rows that `known` has seen already, with the view that they would be given anew, are not looked at
+    again: `n_known` of train, from the first on.
+    """
+
+    def __init__(
+        self, splits: Sequence[Split], seed: int, *, apart: bool, known: Vectors | None = None
+    ) -> None:
         self.given = tuple(split.vectors for split in splits)
         assert all(each is not None for each in self.given)
         train = self.given[TRAIN]
         assert train is not None
-        self.view, self.features = View.over(train, seed, apart=apart)
-        others = [self.view.of(each) for each in self.given[1:] if each is not None]
+        self.n_known = 0 if known is None else known._shared(train)
+        self.view: View
+        if known is not None and self.n_known:
+            self.view, self.features = known.view, known._continued(train)
+        else:
+            self.view, self.features = View.over(train, seed, apart=apart)
+        others = [self._viewed(at, known) for at in range(1, len(self.given))]
         self.matrices = (self.features.matrix, *others)
         some = spaced(len(train), SOME)
         self._gate = (
             some,
             leverages(self.matrices[TRAIN][some], self.features.inverse, len(train)),
         )
+
+    def _shared(self, train: np.ndarray) -> int:
+        """How many rows these and other train rows begin with alike; 0 where those make another view."""
+        mine = self.given[TRAIN]
+        assert mine is not None
+        count = min(len(mine), len(train))
+        if n_viewed(len(mine)) != n_viewed(len(train)) or not _alike(mine[:count], train[:count]):
+            return 0
+        return count
+
+    def _continued(self, train: np.ndarray) -> Features:
+        """Features of train rows that begin as these do, or end before them."""
+        n_mine = len(self.features.matrix)
+        if len(train) < n_mine:
+            return self.features.up_to(len(train))
+        return self.features.followed_by(self.view.of(train[n_mine:]))
+
+    def _viewed(self, at: int, known: Vectors | None) -> np.ndarray:
+        vectors = self.given[at]
+        assert vectors is not None
+        if known is not None and self.view is known.view and self.given[at] is known.given[at]:
+            return known.matrices[at]
+        return self.view.of(vectors)
 
     def are_of(self, splits: Sequence[Split]) -> bool:
         """Whether these splits have the very same vectors."""
@@ -85,6 +119,16 @@ class Vectors:
     def _solve(self, target: np.ndarray) -> np.ndarray:
         """Weights that read `target` (n_train, n_classes) off the features; float32."""
         return solved(self.features.inverse, right_side(self.features.matrix, target))
+
+
+def _alike(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether two tables of vectors are equal; those of a session mostly are the same memory."""
+    if first.shape != second.shape:
+        return False
+    if first.__array_interface__ == second.__array_interface__:
+        return True
+    parts = (slice(at, at + BLOCK) for at in range(0, len(first), BLOCK))
+    return all(np.array_equal(first[part], second[part]) for part in parts)
 
 
 def votes_as_target(votes: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -24,6 +24,34 @@ def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndar
     return [vectors[joined_by_id(places, ids, project.encoder)] for ids in named]
 
 
+def vectors_named(
+    project: Project, vectors: np.ndarray, named: Sequence[np.ndarray]
+) -> list[np.ndarray | None]:
+    """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
+    assert project.vector_ids is not None
+    table = read_rows(project.vector_ids, "check ids under [vectors]")
+    places = ids_in(table, project, project.vector_ids)
+    if len(vectors) != table.num_rows:
+        raise AlignmentError(ids_for(project.encoder, len(vectors), project.vector_ids, len(table)))
+    return [vectors[joined_by_id(places, ids, project.vector_ids)] for ids in named]
+
+
+def ids_for(file: str | Path, n_vectors: int, ids: Path, n_ids: int) -> str:
+    """What to say of vectors and ids that are not as many."""
+    return (
+        f"{file} has {n_vectors} vectors and {ids} has {n_ids} ids; write one id for every vector, "
+        "in their order"
+    )
+
+
+def vectors_for(file: str | Path, n_vectors: int, n_rows: int) -> str:
+    """What to say of a file of vectors that are not as many as rows."""
+    return (
+        f"{file} has {n_vectors} vectors for {n_rows} rows; write one for every row, in the order "
+        "of the rows"
+    )
+
+
 def ready_made(project: Project, named: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
     """Votes that came in a Parquet file, for rows of these names in each split: a column a source."""
     assert project.votes is not None

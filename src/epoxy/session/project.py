@@ -32,6 +32,7 @@ _KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "column": (str,),
         "mentions": (list,),
         "dev": (str,),
+        "ids": (str,),
         "neighbours": (str,),
         "recall": (int, float),
     },
@@ -86,6 +87,7 @@ class Project:
     positive: str | None = None
     model: str = "fusion"
     dev_vectors: Path | None = None
+    vector_ids: Path | None = None
     votes: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     labellers: Mapping[str, float] = field(default_factory=dict)
@@ -142,6 +144,7 @@ class Project:
             positive=classes.get("positive"),
             model=model.get("kind", "fusion"),
             dev_vectors=_beside(home, vectors.get("dev")),
+            vector_ids=_beside(home, vectors.get("ids")),
             votes=_beside(home, raw.get("votes", {}).get("file")),
             options={key: value for key, value in model.items() if key != "kind"},
             labellers=_labellers(raw.get("labellers", {}), path),
@@ -166,16 +169,33 @@ class Project:
             check_neighbours(self.neighbours)
             if not self.encoder.endswith(FILES) and self.vector_column is None and self.embeds:
                 resolve(self.encoder, cache=False)
-            if self.id is None and (self.votes is not None or self.encoder.endswith(".parquet")):
-                raise StoreError(
-                    "votes and vectors in a Parquet file of their own are joined by id, and [rows] "
-                    'names no id; add id = "…"'
-                )
+            self._check_joined()
             if self.positive is not None and self.positive not in self.classes:
                 raise UnknownName.of("class", self.positive, self.classes)
             self.make_model()
         except EpoxyError as error:
             raise type(error)(f"{self.folder / FILE}: {error}") from None
+
+    def _check_joined(self) -> None:
+        """Refuse files that are to be joined by an id that is not there, or in two ways at once."""
+        apart = self.votes is not None or self.encoder.endswith(".parquet")
+        if self.id is None and (apart or self.vector_ids is not None):
+            raise StoreError(
+                "votes and vectors in files of their own are joined by id, and [rows] "
+                'names no id; add id = "…"'
+            )
+        if self.vector_ids is None:
+            return
+        if not self.encoder.endswith(".npy"):
+            raise StoreError(
+                "ids under [vectors] says whose the vectors of a .npy file are, and encoder is "
+                f"{self.encoder!r}; take ids out"
+            )
+        if self.dev_vectors is not None:
+            raise StoreError(
+                "ids under [vectors] finds the vectors of the dev file's rows too, and dev names "
+                "another file for them; take one of the two out"
+            )
 
     def make_model(self, kind: str | None = None) -> Any:
         """The model that labels the rows; a setting it does not read is an error."""

@@ -20,7 +20,7 @@ from ..errors import (
     UnknownName,
 )
 from ..progress import Progress
-from .by_id import vectors_by_id, vectors_in
+from .by_id import vectors_by_id, vectors_for, vectors_in, vectors_named
 from .project import Project
 from .records import Place
 from .rows_files import label_of, read_rows
@@ -224,6 +224,8 @@ def read_vectors(
     """A vector per row of every split, or None where the project has none."""
     if not project.embeds:
         return [None] * len(rows.tables)
+    if project.vector_ids is not None:
+        return vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
     if project.encoder.endswith(".npy"):
         return _vectors_from_files(project, rows)
     if project.vector_column is not None:
@@ -260,7 +262,7 @@ def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray 
         expected = [sum(len(each) for each in rows.positions)]
     for file, each, count in zip(files, loaded, expected):
         if len(each) != count:
-            raise AlignmentError(f"{file} has {len(each)} vectors for {count} rows")
+            raise AlignmentError(vectors_for(file, len(each), count))
     if project.dev is not None:
         return list(loaded)
     return [loaded[0][each] for each in rows.positions]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..fusion.features import Features, View, inverse_of, products
+from ..fusion.features import Features, View, inverse_of, n_viewed, products
 from ..fusion.groups import Spacing, spaced
 from ..fusion.vectors import SOME, leverages
 from .run import Run
@@ -28,18 +28,31 @@ class ShardFeatures:
     leverage: np.ndarray  # how much each weighs in its own prediction
 
 
+@dataclass(frozen=True)
+class First:
+    """The train vectors that make the view: so many, from the first on."""
+
+    vectors: ShardVectors
+    count: int
+
+    def of(self, shard: Shard) -> np.ndarray:
+        """Those in a shard."""
+        return self.vectors.of(shard)[: max(0, self.count - shard.train)]
+
+
 def view_of(run: Run, vectors: ShardVectors, n_train: int, seed: int, *, apart: bool) -> View:
-    """The view learned from all train vectors, in four passes over them."""
-    (total,) = run.stage("mean", add_vectors, vectors).total("total")
-    centre = total / n_train
-    (spread,) = run.stage("covariance", add_products, vectors, centre).total("products")
-    view = View.before(centre, spread / n_train, apart=apart)
+    """The view learned from train vectors, in four passes over them."""
+    first = First(vectors, n_viewed(n_train))
+    (total,) = run.stage("mean", add_vectors, first).total("total")
+    centre = total / first.count
+    (spread,) = run.stage("covariance", add_products, first, centre).total("products")
+    view = View.before(centre, spread / first.count, apart=apart)
     mean = np.zeros(len(centre))
     if view.bends:
-        (mean,) = run.stage("directions", add_directions, vectors, view).total("total")
-    view = view.with_waves(mean / n_train, seed)
-    (middle,) = run.stage("middle", add_features, vectors, view).total("total")
-    return view.around(middle / n_train)
+        (mean,) = run.stage("directions", add_directions, first, view).total("total")
+    view = view.with_waves(mean / first.count, seed)
+    (middle,) = run.stage("middle", add_features, first, view).total("total")
+    return view.around(middle / first.count)
 
 
 def features_of(run: Run, vectors: ShardVectors, n_train: int, view: View) -> ShardFeatures:
@@ -56,24 +69,24 @@ def features_of(run: Run, vectors: ShardVectors, n_train: int, view: View) -> Sh
     return ShardFeatures(stage.kept, view, gram, inverse, some, known, leverage)
 
 
-def add_vectors(shard: Shard, kept: Kept, vectors: ShardVectors) -> Summary:
+def add_vectors(shard: Shard, kept: Kept, first: First) -> Summary:
     """The sum of a shard's train vectors."""
-    return {"total": vectors.of(shard).sum(axis=0, dtype=np.float64)}
+    return {"total": first.of(shard).sum(axis=0, dtype=np.float64)}
 
 
-def add_products(shard: Shard, kept: Kept, vectors: ShardVectors, centre: np.ndarray) -> Summary:
+def add_products(shard: Shard, kept: Kept, first: First, centre: np.ndarray) -> Summary:
     """The sum of their products around the mean."""
-    return {"products": products(vectors.of(shard), centre)}
+    return {"products": products(first.of(shard), centre)}
 
 
-def add_directions(shard: Shard, kept: Kept, vectors: ShardVectors, view: View) -> Summary:
+def add_directions(shard: Shard, kept: Kept, first: First, view: View) -> Summary:
     """The sum of their directions."""
-    return {"total": view.directions(vectors.of(shard))}
+    return {"total": view.directions(first.of(shard))}
 
 
-def add_features(shard: Shard, kept: Kept, vectors: ShardVectors, view: View) -> Summary:
+def add_features(shard: Shard, kept: Kept, first: First, view: View) -> Summary:
     """The sum of their features."""
-    return {"total": view.total(vectors.of(shard))}
+    return {"total": view.total(first.of(shard))}
 
 
 def keep_features(
@@ -92,6 +105,7 @@ class FewVectors:
     def __init__(self, given: tuple[np.ndarray | None, ...], over: ShardFeatures) -> None:
         self.given, self.view, self.gram = given, over.view, over.gram
         self.matrices = tuple(over.view.of(each) for each in given if each is not None)
+        self.n_known = 0
         self._sample = over.sample
 
     def spacing(self) -> Spacing:

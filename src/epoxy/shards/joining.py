@@ -57,6 +57,14 @@ def joined(
 
     `ids` gives the name of a row, for the message where one has no partner.
     """
+    for mine, shard, rows in partners(hashes, other, ids):
+        yield mine, _taken(shard, columns, rows)
+
+
+def partners(
+    hashes: np.ndarray, other: Joined, ids: Any
+) -> Iterator[tuple[np.ndarray, Shard, np.ndarray]]:
+    """Where the rows of the other table are: places among these, a shard, and its rows, ascending."""
     left = np.ones(len(hashes), dtype=bool)
     for shard in other.shards:
         if not left.any():
@@ -68,7 +76,7 @@ def joined(
             left[mine] = False
             rows = other.kept.load(shard, "order")[at[mine]]
             order = np.argsort(rows, kind="stable")
-            yield mine[order], _taken(shard, columns, rows[order])
+            yield mine[order], shard, rows[order]
     if left.any():
         lost = [ids(row) for row in np.flatnonzero(left)[:SHOWN].tolist()]
         raise AlignmentError(

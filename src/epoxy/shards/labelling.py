@@ -14,13 +14,13 @@ from ..errors import NotIdentifiable, ParameterError
 from ..files import write_whole
 from ..fusion.engine import FusionEngine
 from ..progress import Progress, silent
-from ..session.export import label_columns, written_ids
+from ..session.export import format_of, label_columns, written_ids
 from ..session.labelled import Labelled, notes_of
 from ..session.project import Project
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting
-from .new_rows import label_rows
+from .new_rows import label_rows, place_for, rows_in
 from .opening import World, open_world
 from .paper import Concluded, Made, loans_of
 from .parts import table_of
@@ -29,6 +29,7 @@ from .runner import Runner, Serial, Summary
 from .shard import Kept, Shard, cannot_write
 
 PART = "labels.parquet"
+NO_NEW_ROWS = "vectors given to label are those of new rows; name their file too: --new FILE"
 
 
 def label(
@@ -69,6 +70,7 @@ def label(
         for a file NAME of new rows.
     """
     project = Project.read(folder)
+    target = _target(project, new, vectors, None if to is None else Path(to))
     with alone(project.cache):
         try:
             world = open_world(
@@ -81,13 +83,29 @@ def label(
             )
             found = conclude(world)
             if new is None:
-                return _labelled(world, found, None if to is None else Path(to))
+                return _labelled(world, found, target)
             given = None if vectors is None else Path(vectors)
-            target = project.labels / f"{Path(new).stem}.parquet" if to is None else Path(to)
             path, rows = label_rows(world, found, Path(new), given, target)
             return replace(_told(world, found, path), rows=rows)
         finally:
             voting.close()
+
+
+def _target(
+    project: Project, new: str | Path | None, vectors: str | Path | None, to: Path | None
+) -> Path:
+    """Where labels are written; what is known to fail is refused before any work."""
+    if new is not None:
+        rows_in(project, Path(new))
+        return place_for(project, Path(new), to)
+    if vectors is not None:
+        raise ParameterError(NO_NEW_ROWS)
+    if to is not None and format_of(to) != "parquet":
+        raise ParameterError(
+            f"labels in shards are written as Parquet, and {to} is none; name a file that ends "
+            "in .parquet"
+        )
+    return project.labels / "labels.parquet" if to is None else to
 
 
 def conclude(world: World) -> Concluded:
@@ -103,7 +121,7 @@ def conclude(world: World) -> Concluded:
     )
 
 
-def _labelled(world: World, found: Concluded, target: Path | None) -> Labelled:
+def _labelled(world: World, found: Concluded, target: Path) -> Labelled:
     path, covered = write(world, found, target)
     shares = (float(covered[0] / world.n_train), float(covered[1] / world.n_train))
     return replace(_told(world, found, path), covered=shares)
@@ -167,7 +185,7 @@ class Few:
         return mine, self.places[mine] - shard.start
 
 
-def write(world: World, found: Concluded, target: Path | None = None) -> tuple[Path, np.ndarray]:
+def write(world: World, found: Concluded, target: Path) -> tuple[Path, np.ndarray]:
     """The labels of all rows as one Parquet file, which appears when it is whole."""
     outcome, scanned = found.outcome, world.scanned
     few = [Few.of(outcome, TRAIN, scanned.hand)]
@@ -183,7 +201,6 @@ def write(world: World, found: Concluded, target: Path | None = None) -> tuple[P
         world.project.classes,
     )
     (covered,) = stage.total("covered")
-    target = world.project.labels / "labels.parquet" if target is None else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, lambda path: _join(path, stage.kept, world.run.shards))

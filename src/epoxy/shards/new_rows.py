@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..inputs import as_float32
 from ..loans import Loans
-from ..session.by_id import list_column, vectors_in, votes_in
-from ..session.export import label_columns, write_table, written_ids
+from ..session.by_id import ids_in, list_column, vectors_in, votes_in
+from ..session.export import format_of, label_columns, write_table, written_ids
+from ..session.project import Project
 from ..session.rows_files import read_rows
 from ..votes import ABSTAIN
 from .lending import lend_to_few
@@ -25,20 +26,40 @@ from .vectors import Encoding, JoinedVectors, VectorColumn, VectorFile
 from .voting import Functions, vote_dtype, vote_on
 
 
+def rows_in(project: Project, file: Path) -> Any:
+    """The new rows, whose ids name them."""
+    table = read_rows(file, "check --new")
+    if project.id is not None:
+        ids_in(table, project, file)
+    return table
+
+
+def place_for(project: Project, file: Path, to: Path | None) -> Path:
+    """Where their labels are written; never over those of the project's own rows."""
+    target = project.labels / f"{file.stem}.parquet" if to is None else to
+    if to is None and target == project.labels / "labels.parquet":
+        raise ParameterError(
+            f"labels of {file} would be written over those of the project's rows, {target}; "
+            "name another file: --to FILE"
+        )
+    format_of(target)
+    return target
+
+
 def label_rows(
     world: World, found: Concluded, file: Path, vectors: Path | None, target: Path
 ) -> tuple[Path, int]:
     """Write a label for every row of a file, so many rows at a time; where, and how many."""
     import pyarrow as pa
 
-    table = read_rows(file, "check --new")
+    table = rows_in(world.project, file)
     every = _vectors(world, table, file, vectors)
     parts = []
     for start in range(0, table.num_rows, world.fits):
         rows = table.slice(start, world.fits)
         some = None if every is None else every[start : start + world.fits]
         parts.append(_labelled(world, found, rows, some, start))
-    return write_table(pa.concat_tables(parts), target, "parquet"), table.num_rows
+    return write_table(pa.concat_tables(parts), target, format_of(target)), table.num_rows
 
 
 def _labelled(
@@ -60,7 +81,7 @@ def _labelled(
         votes[0] += lent_by.own != ABSTAIN
         votes[1] += lent_by.lent(far)
     ids: Any = np.arange(start, start + rows.num_rows)
-    if world.project.id is not None and world.project.id in rows.column_names:
+    if world.project.id is not None:
         ids = written_ids(rows.column(world.project.id))
     nothing: np.ndarray = np.full(rows.num_rows, ABSTAIN)
     label = found.made.rule(proba).astype(np.int64)

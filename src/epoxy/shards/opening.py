@@ -217,6 +217,10 @@ def _vectors(project: Project, parts: Parts) -> tuple[Any, int]:
     """Where vectors come from, as far as that is known before rows are looked at, and their dimension."""
     if not project.embeds:
         return None, 0
+    if project.vector_ids is not None:
+        names = parts_of(project.vector_ids, "check ids under [vectors]")
+        file = VectorFile.of(Path(project.encoder), names.n_rows, project.vector_ids)
+        return (names, file), file.dimension
     if project.encoder.endswith(".npy"):
         file = VectorFile.of(Path(project.encoder), parts.n_rows)
         return file, file.dimension
@@ -248,7 +252,11 @@ def _where(
     """Vectors shard by shard, and what they were made of."""
     if given is None:
         return None, None
-    if isinstance(given, Parts):
+    if isinstance(given, tuple):
+        names, file = given
+        other = index(run, names, "vectors", str(project.id), most)
+        given = JoinedVectors(other, "", file.dimension, file)
+    elif isinstance(given, Parts):
         other = index(run, given, "vectors", str(project.id), most)
         column = list_column(given.schema, given.path)
         given = JoinedVectors(other, column, _list_size(given, column))

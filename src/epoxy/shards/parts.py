@@ -88,7 +88,7 @@ def parts_of(path: Path, cure: str = "check the path") -> Parts:
         except FileNotFoundError:
             raise StoreError(f"there is no file {file}; {cure}") from None
         except (pa.ArrowInvalid, OSError) as error:
-            raise StoreError(f"{file} cannot be read as .parquet: {error}") from error
+            raise unreadable(file, error) from error
         with read:
             found = read.schema_arrow.remove_metadata()
             schema = found if schema is None else schema
@@ -97,6 +97,14 @@ def parts_of(path: Path, cure: str = "check the path") -> Parts:
     if not sum(each.n_rows for each in parts):
         raise FrameError(f"{path} has no rows; give at least one row to label")
     return Parts(path, tuple(parts), schema)
+
+
+def unreadable(file: str | Path, error: Exception) -> StoreError:
+    """What to say of a file that is damaged, or is no Parquet."""
+    return StoreError(
+        f"{file} cannot be read as .parquet: {str(error).rstrip('.')}; write it again, "
+        "or give it the ending of what it holds"
+    )
 
 
 def _part(file: Path, about: Any) -> Part:
@@ -131,7 +139,7 @@ def _read_piece(piece: Piece, columns: Sequence[str] | None, rows: int) -> Itera
         with pq.ParquetFile(piece.file, pre_buffer=False, buffer_size=1 << 20) as read:
             yield from _stretch(read, piece, columns, rows)
     except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"{piece.file} cannot be read as .parquet: {error}") from error
+        raise unreadable(piece.file, error) from error
 
 
 def _stretch(read: Any, piece: Piece, columns: Sequence[str] | None, rows: int) -> Iterator[Any]:

@@ -12,13 +12,16 @@ import numpy as np
 from ..encoders import column_of
 from ..errors import AlignmentError, StoreError, VectorError
 from ..inputs import as_float32
-from ..session.by_id import vectors_in
-from .joining import Joined, joined
+from ..session.by_id import ids_for, vectors_for, vectors_in
+from .joining import Joined, joined, partners
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
 from .scanning import hashes_of
 from .shard import Kept, Shard
+
+STRETCH = 4096
+"""Vectors read at a time where not all are wanted."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,11 @@ class VectorFile:
     key: str  # what another content would change
 
     @classmethod
-    def of(cls, file: Path, n_rows: int) -> VectorFile:
-        """Read the header; refuses what is no table of numbers with so many rows, or is cut short."""
+    def of(cls, file: Path, n_rows: int, ids: Path | None = None) -> VectorFile:
+        """Read the header; refuses what is no table of numbers with so many rows, or is cut short.
+
+        `ids` is where the rows are named, if not by the rows file.
+        """
         try:
             with file.open("rb") as opened:
                 version = np.lib.format.read_magic(opened)
@@ -56,7 +62,11 @@ class VectorFile:
                 "numbers, one row after the other"
             )
         if shape[0] != n_rows:
-            raise AlignmentError(f"{file} has {shape[0]} vectors for {n_rows} rows")
+            raise AlignmentError(
+                vectors_for(file, shape[0], n_rows)
+                if ids is None
+                else ids_for(file, shape[0], ids, n_rows)
+            )
         if status.st_size < offset + dtype.itemsize * shape[0] * shape[1]:
             raise StoreError(
                 f"{file} ends after {status.st_size} bytes, and {shape[0]} vectors of {shape[1]} "
@@ -74,6 +84,16 @@ class VectorFile:
             found = np.fromfile(opened, self.dtype, count)
         return found.reshape(stop - start, self.dimension)
 
+    def some(self, rows: np.ndarray) -> np.ndarray:
+        """Vectors of some rows, ascending, a stretch at a time."""
+        found = np.empty((len(rows), self.dimension), dtype=self.dtype)
+        for start in range(int(rows[0]) if len(rows) else 0, self.n_rows, STRETCH):
+            low, high = np.searchsorted(rows, [start, start + STRETCH])
+            if low < high:
+                first, last = int(rows[low]), int(rows[high - 1])
+                found[low:high] = self.rows(first, last + 1)[rows[low:high] - first]
+        return found
+
 
 @dataclass(frozen=True)
 class VectorColumn:
@@ -85,11 +105,12 @@ class VectorColumn:
 
 @dataclass(frozen=True)
 class JoinedVectors:
-    """A column of vectors in other files, joined by id."""
+    """Vectors joined by id: a column in other files, or a file whose rows are named there."""
 
     other: Joined
     column: str
     dimension: int
+    file: VectorFile | None = None
 
     def of(self, ids: Sequence[Any]) -> np.ndarray:
         """Vectors of a few rows that the driver holds, by their ids."""
@@ -101,6 +122,10 @@ class JoinedVectors:
     def joined(self, hashes: np.ndarray, name_of: Callable[[int], Any]) -> np.ndarray:
         """Vectors of rows by the hashes of their ids."""
         found = np.empty((len(hashes), self.dimension), dtype=np.float32)
+        if self.file is not None:
+            for mine, shard, rows in partners(hashes, self.other, name_of):
+                found[mine] = self.file.some(shard.start + rows)
+            return found
         for mine, table in joined(hashes, self.other, [self.column], name_of):
             at = 0
             for chunk in table.column(self.column).chunks:

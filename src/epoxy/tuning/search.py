@@ -232,7 +232,12 @@ def standard_error(score: Score, first: np.ndarray, second: np.ndarray) -> float
 
     One row's worth is added: where few rows differ, resampling them understates what others would do.
     """
-    spread = float((score.scores(first) - score.scores(second)).std())
+    return _error_between(score, score.scores(first), second)
+
+
+def _error_between(score: Score, drawn: np.ndarray, second: np.ndarray) -> float:
+    """The same, where the first setting's score in every resample is known."""
+    spread = float((drawn - score.scores(second)).std())
     return float(np.hypot(spread, 1 / len(score.y)))
 
 
@@ -324,11 +329,12 @@ class _Plan:
             return tried[0]
         values = [score.score(trial.proba) for trial in known]
         best = known[int(np.argmax(values))]
+        drawn = score.scores(best.proba)
         return next(
             trial
             for trial, value in zip(known, values, strict=True)
             if trial is best
-            or value + errors * standard_error(score, best.proba, trial.proba) >= max(values)
+            or value + errors * _error_between(score, drawn, trial.proba) >= max(values)
         )
 
     def _surely_better(self, trial: Trial, best: Trial) -> bool:
