@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -291,7 +292,7 @@ def lassoed(screen: Screen) -> Found:
 def better_picture(screen: Screen, started: float) -> Found:
     """Seconds from the server's first answer until UMAP is on the map."""
     note = screen.page.get_by_test_id("picture")
-    until(lambda: note.inner_text().strip().endswith("UMAP"), PATIENCE)
+    until(lambda: re.search(r"UMAP(?!.* being made)", note.inner_text()), PATIENCE)
     return {"seconds": round(time.monotonic() - started, 1), "load": _load()}
 
 

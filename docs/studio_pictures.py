@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 from test_studio_browser import CHROMIUM, FLAGS, Screen  # noqa: E402
 
-SOURCE, ROW = "one_big_hole", 2
+SOURCE, ROW = "narrow", 2
 """Whose radius is tried, and which row of the list is explained."""
 
 
@@ -57,7 +57,12 @@ def radius_is_tried(screen: Screen) -> None:
     mouse.move(box["x"] + 0.27 * box["width"], y, steps=6)
     mouse.up()
     screen["trial-flipped"].wait_for()
-    screen.page.wait_for_timeout(1500)
+    screen.page.wait_for_timeout(2500)
+    screen["radius-slider"].press("ArrowLeft")  # one step on its own: its milliseconds are shown
+    screen.page.wait_for_timeout(500)
+    wanted = screen["keep"].inner_text().split()[1]
+    screen.until(lambda: screen.page.get_by_text(f"now {wanted}").count())
+    screen.page.wait_for_timeout(2500)  # pictures of rows come after their names
 
 
 def row_is_explained(screen: Screen) -> None:

@@ -372,3 +372,38 @@ def test_a_draft_that_cannot_be_written_down_is_said(session, monkeypatch):
     message = session.draft(code("return None")).error.message
 
     assert "cannot be written (No space left on device), so nothing can be drafted" in message
+
+
+def test_a_project_without_functions_opens_where_it_may_and_the_first_one_votes(folder):
+    (folder / "lfs.py").write_text("import epoxy\n")
+    with pytest.raises(CodeError, match="defines no labeling functions; decorate one"):
+        Session.open(folder)
+
+    session = Session.open(folder, empty=True)
+
+    assert session.sources == ()
+    assert session.problem == "no source is switched on; add a labeling function"
+    (folder / "lfs.py").write_text("import epoxy\n\n# still nothing\n")
+    assert session.reload() is None  # as empty as before
+    (folder / "lfs.py").write_text(LFS)
+    session.reload()
+    fresh = Session.open(folder)
+    assert session.sources == fresh.sources
+    np.testing.assert_allclose(session.probabilities, fresh.probabilities, atol=1e-6)
+    (folder / "lfs.py").write_text("import epoxy\n")
+    with pytest.raises(CodeError, match="defines no labeling functions"):
+        session.reload()  # a file half written is no wish to lose all sources
+    assert session.sources == fresh.sources
+
+
+def test_a_project_whose_functions_all_fail_opens_where_it_may_and_says_why(folder):
+    (folder / "lfs.py").write_text(
+        "import epoxy\n\n@epoxy.labeling_function\ndef bad(row):\n    return 'eggs'\n"
+    )
+    with pytest.raises(epoxy.EpoxyError, match=r"no labeling function of .* could vote: .*eggs"):
+        Session.open(folder)
+
+    session = Session.open(folder, empty=True)
+
+    assert session.sources == ()
+    assert [each.name for each in session.folder.failures] == ["bad"]

@@ -420,3 +420,24 @@ def test_sources_of_a_crowd_that_come_and_go_leave_what_a_fit_finds() -> None:
     session.switch("s3", True)
     session.switch("s59", True)
     assert_equals_a_fit(session)
+
+
+def test_a_vote_weighs_what_its_silence_would_cost() -> None:
+    session = crowd(12)
+    name, at = "s7", 7
+    train, fusion = session.split(), session.model()
+    voted = np.flatnonzero(train.votes.matrix[:, at] >= 0)
+    rows = session.engine.seen(session.outcome)[0]
+    spoken = fusion.fitted_.columns.tolist().index(at)
+    loans = rows.take(np.arange(len(rows)))
+    loans.votes[spoken], loans.distance[spoken] = -1, np.inf
+    odds = [
+        np.log(each[voted, 1] / each[voted, 0])
+        for each in (session.probabilities, fusion.fitted_.probabilities(loans))
+    ]
+    sign = np.where(train.votes.matrix[voted, at] == 1, 1, -1)
+
+    assert session.weight(name) == pytest.approx((sign * (odds[0] - odds[1])).mean(), abs=1e-6)
+    assert session.weight("s5") is None  # it never votes
+    assert session.weight("nobody") is None
+    assert epoxy.Session(train, model=epoxy.Epoxy(radius=0.1)).weight(name) is None

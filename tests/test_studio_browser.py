@@ -315,6 +315,7 @@ def test_a_radius_is_tried_while_dragged_kept_by_enter_and_dropped_by_escape(scr
     screen["source-prize"].click()
     slider = screen["radius-slider"]
     slider.wait_for()
+    assert float(screen["weight"].inner_text()) > 1  # what its vote makes of the odds
     screen.until(lambda: screen["by-source"].get_attribute("aria-checked") == "true")
     screen.page.evaluate("__epoxy.painted.then(() => null)")
     at_first, box = screen.marks(), slider.bounding_box()
@@ -779,4 +780,50 @@ def test_names_that_look_like_code_are_shown_as_text(browser, tmp_path):
         screen.says("label-tab", marked)
         assert screen.page.evaluate("window.hurt ?? null") is None
         assert screen.page.locator("img").count() == 0
+    context.close()
+
+
+def test_a_project_without_functions_opens_and_the_first_is_written_and_taken_back(
+    browser, tmp_path
+):
+    new_project(tmp_path / "project", write_messages(tmp_path / "rows.csv", 60, 30))
+    lfs = tmp_path / "project" / "lfs.py"
+    before = lfs.read_text("utf-8")
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    session = epoxy.Session.open(tmp_path / "project", empty=True)
+    with serving(session) as studio, Screen(context, studio, f"?token={studio.token}") as screen:
+        screen.says("problem", "add a labeling function")
+        screen["tab-rows"].click()
+        screen.page.locator('[data-testid^="row-"][role="button"]').first.click()
+        screen.page.keyboard.press("w")
+        screen.says("no-answer", "No model answers yet")
+        assert screen["message"].count() == 0  # nothing went wrong
+
+        screen["write-first"].click()
+        screen["words"].fill("prize")
+        screen["class-spam"].click()
+        screen.says("draft-effect", "Covers")
+        screen["save-function"].click()
+        screen.until(lambda: names(screen) == {"prize"})
+        assert screen["problem"].count() == 0
+        assert 'epoxy.keywords("spam", "prize"' in lfs.read_text("utf-8")
+
+        screen.page.keyboard.press("u")
+        screen["write-first"].wait_for()
+        assert lfs.read_text("utf-8") == before
+    context.close()
+
+
+def test_names_of_usual_length_are_not_cut_in_the_list_of_sources(browser, tmp_path):
+    lfs = LFS.replace('name="prize"', 'name="two_strokes_all_the_w"')
+    rows = write_messages(tmp_path / "rows.csv", 60, 30)
+    new_project(tmp_path / "project", rows, lfs=lfs)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    session = epoxy.Session.open(tmp_path / "project")
+    with serving(session) as studio, Screen(context, studio, f"?token={studio.token}") as screen:
+        name = screen["source-two_strokes_all_the_w"].get_by_title("two_strokes_all_the_w")
+        assert name.evaluate("shown => shown.scrollWidth <= shown.clientWidth")
+        for head in ("covers", "own ✓", "lent ✓", "radius"):
+            shown = screen["sources"].get_by_role("button", name=head, exact=True)
+            assert shown.evaluate("shown => shown.scrollWidth <= shown.clientWidth")
     context.close()

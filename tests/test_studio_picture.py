@@ -111,6 +111,42 @@ def test_the_better_picture_comes_from_a_process_and_is_kept(session, tmp_path, 
     again.close()
 
 
+def test_of_very_many_rows_some_are_laid_out_and_others_stand_among_those_near_them(
+    session, monkeypatch
+):
+    monkeypatch.setattr(picture, "PROGRAM", STAND_IN + picture.PROGRAM)
+    monkeypatch.setattr(picture, "WHOLE", 150)
+    monkeypatch.setattr(picture, "LAID_OUT", 100)
+    ready = threading.Event()
+    made = Pictures(session, lambda: ready.set() if made.state in ("ready", "failed") else None)
+
+    made.start(None, None)
+
+    assert made.told["note"] == "UMAP of 100 rows, others placed among them, is being made"
+    assert ready.wait(120)
+    assert made.told["state"] == "ready", made.told["note"]
+    assert made.told["of"] == "of 100 rows, others placed among them"
+    found = made.positions(session)
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() <= 1 + 1e-6
+    nearest = session.state.workspace.near.graphs[0].neighbour[:200, 1:16]
+    for new, near in zip(found[1:200:2], nearest[1::2]):
+        assert (new >= found[near].min(axis=0) - 1e-6).all()
+        assert (new <= found[near].max(axis=0) + 1e-6).all()
+    made.close()
+
+
+def test_rows_that_no_list_leads_to_stay_where_they_were():
+    lists = np.array([[0, 1], [1, 0], [2, 1], [3, 4], [4, 3]])
+    far = np.tile([0.0, 0.5], (5, 1))
+    start = np.arange(10.0).reshape(5, 2)
+
+    found = projecting.among(np.array([[0.5, -0.5]]), np.array([0]), lists, far, start)
+
+    np.testing.assert_allclose(found[:3], [[0.5, -0.5]] * 3)  # row 2 is reached through row 1
+    np.testing.assert_allclose(found[3:], start[3:])
+
+
 def test_a_picture_that_nobody_waits_for_ends_and_leaves_nothing(tmp_path):
     folder = tmp_path / "asked"
     folder.mkdir()

@@ -47,7 +47,7 @@ export class CodeEditor {
       state: EditorState.create({
         doc: text,
         extensions: [
-          lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), bracketMatching(), indentOnInput(),
+          lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), EditorView.lineWrapping, bracketMatching(), indentOnInput(),
           indentUnit.of("    "), EditorState.tabSize.of(4), pythonLanguage, frame, this.theme.of(LIGHT),
           keymap.of([save, indentWithTab, ...lintKeymap, ...historyKeymap, ...defaultKeymap]),
           EditorView.contentAttributes.of({ "aria-label": "lfs.py" }),

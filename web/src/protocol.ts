@@ -43,6 +43,7 @@ export interface State {            // verb "state" {}
 export interface Picture {          // verb "picture" {}; pushed as {type:"picture", picture}
   kind: "pca" | "umap" | "none";    // the one "positions" gives now
   state: "ready" | "working" | "failed" | "off"; // of the better picture
+  of: string;                       // of how many rows UMAP is, where it is not of all
   note: string;                     // "UMAP in 12 s", why it failed
   regions: { x: number; y: number; words: string; rows: number }[];
 }
@@ -73,6 +74,7 @@ export interface SourceRow {
 export interface SourceDetail extends SourceRow {
   definition: Definition | null;           // where a form can show it
   code: string | null;                     // its lines of lfs.py
+  adds: number | null;                     // what an own vote adds to the log-odds of its class, where the model can tell
   curve: { radius: number[]; covered: number[]; right: (number | null)[]; low: (number | null)[]; high: (number | null)[]; n: number[] } | null;
 }
 export type Definition =

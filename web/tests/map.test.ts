@@ -33,7 +33,7 @@ describe("the camera", () => {
       expect(px).toBeGreaterThanOrEqual(19.9);
       expect(px).toBeLessThanOrEqual(780.1);
       expect(py).toBeGreaterThanOrEqual(51.9);
-      expect(py).toBeLessThanOrEqual(456.1);
+      expect(py).toBeLessThanOrEqual(444.1);
     }
   });
   test("knows the bounds of some rows", () => {

@@ -142,6 +142,17 @@ describe("a draft", () => {
     await studio.draft.moreLike([3, 5, 9]);
     expect(studio.draft.definition).toEqual({ kind: "like", label: "spam", rows: ["r3", "r5", "r9"], radius: 0.25 });
   });
+  test("of example rows takes those that are selected, and begins empty where none are", async () => {
+    carrier.answers.draft = () => reply;
+    carrier.answers.suggest_radius = () => ({ radius: 0.25, rows: 9 });
+    carrier.answers.row = ({ row }: { row: number }) => ({ row, id: `r${row}`, text: "win cash now", hand: null, label: "spam" });
+    studio.draft.begin("like");
+    expect(studio.draft.rows).toEqual([]);
+    studio.select(Uint32Array.of(1, 2));
+    studio.draft.begin("like");
+    await settle();
+    expect(studio.draft.rows.map(({ id }) => id)).toEqual(["r1", "r2"]);
+  });
   test("whose code cannot run is not saved", async () => {
     carrier.answers.draft = () => ({ ...reply, ok: false, error: { message: "bad pattern", line: null } });
     studio.draft.start("regex");

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json == "-":
         raise ParameterError("epoxy studio writes no result to read; leave --json out")
     need_server()
-    session = open_project(options, graph=True)
+    session = open_project(options, graph=True, empty=True)
     studio = Studio(session, options.port)
 
     def ready() -> None:

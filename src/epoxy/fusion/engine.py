@@ -383,6 +383,12 @@ class FusionEngine:
 
         return explain_row(outcome, self.seen(outcome)[at], at, row)
 
+    def weight(self, outcome: Outcome, source: str) -> float | None:
+        """What an own vote of an active source adds to the log-odds of its class."""
+        from .weighing import weight_of_source
+
+        return weight_of_source(outcome, self.seen(outcome)[TRAIN], source)
+
     def seen(self, outcome: Outcome) -> list[Rows]:
         """The rows of every split of an outcome as the experts see them."""
         if self._last[0] is not outcome.workspace:  # a preview came between

@@ -42,9 +42,24 @@ _limit: Any = None
 _guard = threading.Lock()
 
 
-def many_threaded_blas() -> Any:
+def _take_control() -> None:
+    """Let this thread set limits.
+
+    From threadpoolctl 3.8 on the thread that set them first is the only one that may, and what others set is
+    silently dropped; the guard below is what keeps threads from setting them against each other.
+    """
+    for library in _pools().lib_controllers:
+        let_go = getattr(library, "clear_controlling_thread", None)
+        if let_go is not None:
+            let_go(force=True)
+
+
+@contextmanager
+def many_threaded_blas() -> Iterator[None]:
     """Within this block products use all threads: for one large product that cannot be shared out."""
-    return _pools().limit(limits=n_threads(), user_api="blas")
+    _take_control()
+    with _pools().limit(limits=n_threads(), user_api="blas"):
+        yield
 
 
 @contextmanager
@@ -58,6 +73,7 @@ def single_threaded_blas() -> Iterator[None]:
     with _guard:
         _entered += 1
         if _entered == 1:
+            _take_control()
             _limit = _pools().limit(limits=1, user_api="blas")
     try:
         yield
@@ -65,7 +81,9 @@ def single_threaded_blas() -> Iterator[None]:
         with _guard:
             _entered -= 1
             if _entered == 0:
+                _take_control()
                 _limit.restore_original_limits()
+                _take_control()  # from nobody: others may set limits again
 
 
 class Work(Generic[T]):

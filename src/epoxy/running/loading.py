@@ -66,11 +66,6 @@ class Loader(MetaPathFinder):
             raise
         except BaseException as error:  # a user's file may raise anything
             raise self._explain(error, path) from error
-        if not functions:
-            raise CodeError(
-                f"{self._show(path)} defines no labeling functions; "
-                "decorate one with @epoxy.labeling_function"
-            )
         names = [each.name for each in functions]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -152,11 +152,17 @@ class Runner:
         self._made = 0
         self._lock = threading.RLock()
 
-    def load(self) -> Loaded:
-        """Run lfs.py afresh, and what it imports of its folder."""
+    def load(self, *, empty: bool = False) -> Loaded:
+        """Run lfs.py afresh, and what it imports of its folder; only if `empty` it may define nothing."""
         with self._lock:
-            self._loaded = self._load()
-            return self._loaded
+            loaded = self._load()
+            if not loaded.functions and not empty:
+                raise CodeError(
+                    f"{self.folder / self.file} defines no labeling functions; "
+                    "decorate one with @epoxy.labeling_function"
+                )
+            self._loaded = loaded
+            return loaded
 
     def changed(self) -> bool:
         """Whether a file the last load read, or missed, is another now; never runs anything."""

@@ -181,15 +181,15 @@ class Folder:
             )
         made = file.write(wanted, file.hash, checked=False)
         try:
-            self.loaded = self._load()
+            self.loaded = self._load(empty=True)
         except EpoxyError:
             made.write(now, made.hash, checked=False)
             raise
         self.failures = tuple(each for each in self.failures if each.name in self.loaded.names)
 
-    def _load(self) -> Loaded:
+    def _load(self, *, empty: bool) -> Loaded:
         try:
-            loaded = self.runner.load()
+            loaded = self.runner.load(empty=empty)
         except EpoxyError as error:
             self.unread = str(error)
             raise
@@ -203,7 +203,7 @@ class Folder:
 
         `written` says that this session wrote it, so that undo may put it back.
         """
-        loaded = self._load()
+        loaded = self._load(empty=not self.loaded.functions)  # a file half written is no wish
         before, now = self.loaded.fingerprints, loaded.fingerprints
         changed = [
             name for name in loaded.names if now[name] is None or now[name] != before.get(name, "")

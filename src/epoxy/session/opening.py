@@ -37,6 +37,7 @@ def open_session(
     *,
     model: Any = None,
     graph: bool = True,
+    empty: bool = False,
     progress: Callable[[str], Progress] | None = None,
 ) -> S:
     """Open a project folder as a session; `progress` makes a callback from what is being done."""
@@ -47,7 +48,7 @@ def open_session(
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
-    loaded = runner.load() if project.votes is None else Loaded((), {})
+    loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})
     read = cache(lambda: read_vectors(project, rows, report("embedding")))
     near = cache(lambda: _near(engine_of(model).metric, rows, read()))
     told = report(voting(runner, rows))
@@ -56,7 +57,7 @@ def open_session(
         columns = ready_made(project, rows.ids)
     else:
         columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
-    if not columns:
+    if not columns and not empty:
         shown = "; ".join(map(str, failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     vectors = read()
@@ -90,6 +91,7 @@ def _split(
     at: int,
     vectors: np.ndarray | None,
 ) -> Split:
-    matrix = np.stack([each[at] for each in columns.values()], axis=1)
+    nobody = np.empty((rows.tables[at].num_rows, 0), dtype=np.int8)
+    matrix = np.column_stack([nobody, *(each[at] for each in columns.values())])
     votes = Votes(matrix, list(columns), project.classes, sequences=rows.sequences[at])
     return Split(votes, vectors, rows.y[at], rows.ids[at], rows.chosen[at])

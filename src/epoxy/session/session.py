@@ -150,15 +150,16 @@ class Session(SessionVerbs):
         *,
         model: Any = None,
         graph: bool = True,
+        empty: bool = False,
         progress: Callable[[str], Progress] | None = None,
     ) -> Self:
         """Open a project folder: vote, embed, and go on where the last session stopped.
 
-        `model` is another than the project's own; `progress` makes a callback from what is being done.
+        `model` is not the project's own; `empty`: functions may be missing; `progress` gives callbacks.
         """
         from .opening import open_session
 
-        return open_session(cls, folder, model=model, graph=graph, progress=progress)
+        return open_session(cls, folder, model=model, graph=graph, empty=empty, progress=progress)
 
     def subscribe(self, watcher: Callable[[Change], None]) -> Callable[[], None]:
         """Call `watcher` with every `Change`; returns a function that ends it."""

@@ -194,6 +194,14 @@ class SessionView:
         own = self._scores if trial is None else trial.scores
         return scoring.comparison(self._engine.name, at, self.beside(at), own, self.positive)
 
+    def weight(self, source: str) -> float | None:
+        """What an own vote of a source adds to the log-odds of its class, under Fusion; None elsewhere."""
+        ask = getattr(self._engine, "weight", None)
+        if ask is None or self._outcome.problem or source not in self._state.workspace.names:
+            return None
+        found: float | None = ask(self._outcome, source)
+        return found
+
     def report(self, split: str = "dev") -> Report:
         """What each source does on a split, and how good the model's labels are."""
         name = split if split == "train" or len(self.names) > 1 else "train"

@@ -2,9 +2,10 @@
 
 The first picture is made in well under a second per ten thousand rows and is the same every time: the
 sign of each axis is fixed. A background process makes the better one and the words of its regions
-(`projecting`), from the neighbours the session found already; it is kept under a name made from the
-vectors, the settings and the versions, turned so that it lies on the first picture as well as it can, and
-swapped in. Rows that came later are placed among their neighbours, and old ones never move.
+(`projecting`), from the neighbours the session found already; of very many rows it lays out a part, and
+the others stand among those near them. It is kept under a name made from the vectors, the settings and
+the versions, turned so that it lies on the first picture as well as it can, and swapped in. Rows that came
+later are placed among their neighbours, and old ones never move.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 
 from ..neighbors import store as arrays
 from ..workspace import TRAIN
+from .projecting import with_self_first
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -35,6 +37,8 @@ NEIGHBOURS, SEED, FORMAT = 15, 0, 1
 PROGRAM = "import sys; from epoxy.studio.projecting import main; main(sys.argv[1])"
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
+WHOLE, LAID_OUT = 200_000, 100_000
+"""Rows up to which UMAP lays out all; of more it lays out so many, and others stand among those near them."""
 
 
 class Pictures:
@@ -67,6 +71,7 @@ class Pictures:
             "kind": self.kind,
             "state": self.state,
             "note": self._note,
+            "of": self._of.strip(" ,"),
             "regions": self._regions,
         }
 
@@ -104,11 +109,24 @@ class Pictures:
         if near.graphs is None or near.spaces[TRAIN].n_nodes <= NEIGHBOURS + 1:
             self._note = "too few rows for a better picture than this"
             return
-        self.state, self._note = "working", "UMAP is being made"
+        self.state, self._note = "working", f"UMAP{self._of} is being made"
         arguments = (texts, cache)
         threading.Thread(
             target=self._make, args=arguments, name="epoxy-picture", daemon=True
         ).start()
+
+    @property
+    def _sample(self) -> np.ndarray | None:
+        """The nodes that are laid out, evenly spaced; None for all."""
+        assert self._near.spaces is not None
+        n_nodes = self._near.spaces[TRAIN].n_nodes
+        return np.arange(0, n_nodes, -(-n_nodes // LAID_OUT)) if n_nodes > WHOLE else None
+
+    @property
+    def _of(self) -> str:
+        """Of how many rows UMAP is, where it is not of all."""
+        sample = None if self._near.spaces is None else self._sample
+        return "" if sample is None else f" of {len(sample):,} rows, others placed among them,"
 
     def close(self) -> None:
         """End the process, if it still runs."""
@@ -135,16 +153,21 @@ class Pictures:
     def _ask(self, folder: Path, texts: Sequence[str] | None) -> None:
         assert self._near.graphs is not None
         assert self._near.spaces is not None
-        graph, first = self._near.graphs[TRAIN], self._near.spaces[TRAIN].first
-        neighbour, distance = _with_self_first(*graph.listed(), NEIGHBOURS + 1)
+        graph, space = self._near.graphs[TRAIN], self._near.spaces[TRAIN]
+        some, sample = {}, self._sample
+        if sample is not None:
+            vectors = self._vectors()[space.first[sample]]
+            some = {"sample": sample, "vectors": vectors, "metric": self._near.metric}
+        neighbour, distance = with_self_first(*graph.listed(), NEIGHBOURS + 1)
         np.savez(
             folder / "in.npz",
             neighbour=neighbour,
             distance=distance.astype(np.float32),
-            start=self._first[first],
+            start=self._first[space.first],
             seed=SEED,
             rows=self._first,
-            node=self._near.spaces[TRAIN].node,
+            node=space.node,
+            **some,
         )
         if texts is not None:
             step = max(1, len(texts) // WORDS_SAMPLE)
@@ -203,6 +226,7 @@ class Pictures:
         assert self._near.spaces is not None
         digest = hashlib.blake2b(digest_size=16)
         versions = [_version(name) for name in ("umap-learn", "numba", "numpy")]
+        versions += [self._of] * bool(self._of)
         for each in (self._near.spaces[TRAIN].fingerprint, NEIGHBOURS, SEED, FORMAT, *versions):
             digest.update(f"{each}\n".encode())
         for text in () if texts is None else texts[:: max(1, len(texts) // WORDS_SAMPLE)]:
@@ -238,19 +262,6 @@ def _scaled(points: np.ndarray) -> np.ndarray:
     else:
         spread = float(np.abs(points - centre).max(initial=0))
     return np.clip((points - centre) / (spread or 1), -1, 1).astype(np.float32)
-
-
-def _with_self_first(
-    neighbour: np.ndarray, distance: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest nodes of each node with itself in front, where equal distances put it elsewhere."""
-    rows = np.arange(len(neighbour))[:, None]
-    itself = neighbour[:, :width] == rows
-    order = np.argsort(~itself, axis=1, kind="stable")
-    near = np.take_along_axis(neighbour[:, :width], order, axis=1).copy()
-    far = np.take_along_axis(distance[:, :width], order, axis=1).copy()
-    near[:, :1], far[:, 0] = rows, 0.0
-    return near, far
 
 
 def _among(near: Any, at: int, nodes: np.ndarray, old: int) -> np.ndarray:

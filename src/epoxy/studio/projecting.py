@@ -1,6 +1,7 @@
 """The better picture, made in a process of its own: `main(FOLDER)`.
 
-Reads `in.npz` (neighbours, where to start, the first picture) and perhaps `texts.json` there; writes one
+Reads `in.npz` (neighbours, where to start, the first picture, and where rows are very many the vectors of
+the sample that is laid out) and perhaps `texts.json` there; writes one
 line of JSON with the regions of the first picture, then `umap.npy` and a line with its regions, or a
 line that says why it failed. It ends when its input does: nobody waits for the picture any more.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
 NICE = 10
+ROUNDS, BLOCK = 4, 50_000
 
 
 def main(place: str) -> None:
@@ -41,7 +43,7 @@ def main(place: str) -> None:
     except ImportError:
         _say({"failed": "umap-learn is not installed: pip install 'epoxy-ws[studio]'"})
         return
-    made = aligned(_umap(umap, told), told["start"])
+    made = _of_some(umap, told) if "sample" in told else aligned(_umap(umap, told), told["start"])
     np.save(folder / "umap.npy", made)
     _say({"kind": "umap", "regions": regions(made[told["node"]], texts, step)})
 
@@ -73,6 +75,60 @@ def _umap(umap: Any, told: dict[str, np.ndarray]) -> np.ndarray:
             force_approximation_algorithm=True,  # or it would look for the neighbours of few rows itself
         )
         return np.asarray(model.fit_transform(start), dtype=np.float64)
+
+
+def _of_some(umap: Any, told: dict[str, np.ndarray]) -> np.ndarray:
+    """UMAP of a sample over its own neighbours, and all others among those near them."""
+    from ..neighbors import Graph, Space
+
+    sample, width = told["sample"], told["neighbour"].shape[1]
+    space = Space(told["vectors"], str(told["metric"]))
+    lists, far = with_self_first(*Graph.build(space, width).listed(), width)
+    nodes = space.first  # equal vectors are one node
+    small = {**told, "start": told["start"][sample[nodes]], "neighbour": lists, "distance": far}
+    laid = aligned(_umap(umap, small), small["start"])
+    return among(laid[space.node], sample, told["neighbour"], told["distance"], told["start"])
+
+
+def among(
+    laid: np.ndarray, sample: np.ndarray, lists: np.ndarray, far: np.ndarray, start: np.ndarray
+) -> np.ndarray:
+    """Every node among those listed as near to it that have a place; the sample stays where it is laid.
+
+    Some rounds, as in each more have a place; who is never reached stays where it was at the `start`.
+    """
+    points = start.astype(np.float32)
+    points[sample] = laid
+    placed = np.zeros(len(points), dtype=bool)
+    placed[sample] = True
+    others = np.flatnonzero(~placed)
+    for _ in range(ROUNDS):
+        mean, found = np.empty((len(others), 2), np.float32), np.empty(len(others), bool)
+        for at in range(0, len(others), BLOCK):
+            part = slice(at, at + BLOCK)
+            near, away = lists[others[part], 1:], far[others[part], 1:]
+            known = placed[near]
+            scale = np.maximum(away.max(axis=1, keepdims=True), 1e-12)
+            weight = np.where(known, 1 / (away / scale + 1e-3), 0)
+            total = np.maximum(weight.sum(axis=1), 1e-12)
+            mean[part] = np.einsum("ij,ijk->ik", weight, points[near]) / total[:, None]
+            found[part] = known.any(axis=1)
+        points[others[found]] = mean[found]
+        placed[others[found]] = True
+    return points
+
+
+def with_self_first(
+    neighbour: np.ndarray, distance: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest nodes of each node with itself in front, where equal distances put it elsewhere."""
+    rows = np.arange(len(neighbour))[:, None]
+    itself = neighbour[:, :width] == rows
+    order = np.argsort(~itself, axis=1, kind="stable")
+    near = np.take_along_axis(neighbour[:, :width], order, axis=1).copy()
+    far = np.take_along_axis(distance[:, :width], order, axis=1).copy()
+    near[:, :1], far[:, 0] = rows, 0.0
+    return near, far
 
 
 def aligned(points: np.ndarray, onto: np.ndarray) -> np.ndarray:

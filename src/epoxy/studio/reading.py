@@ -143,7 +143,7 @@ def source(room: Room, page: Page, body: OneSource) -> Reply:
     """All about one source."""
     source = known(room.session.state.workspace, body.name)
     (line,) = drafts.described(room, [room.table.row(source)])
-    return Reply(drafts.detailed(room, line))
+    return Reply({**drafts.detailed(room, line), "adds": room.session.weight(body.name)})
 
 
 def rows(room: Room, page: Page, body: Rows) -> Reply:

@@ -87,7 +87,7 @@ def _text_columns(session: Session) -> list[str]:
 def picture(room: Room) -> dict[str, Any]:
     """Which picture of the rows there is."""
     if room.pictures is None:
-        return {"kind": "none", "state": "off", "note": "", "regions": []}
+        return {"kind": "none", "state": "off", "note": "", "of": "", "regions": []}
     return room.pictures.told
 
 

@@ -2,7 +2,7 @@
 export interface Camera { x: number; y: number; zoom: number; home: number; width: number; height: number }
 
 // pixels that the tools above, the legend below and the edges take from the pane
-const ABOVE = 52, BELOW = 44, BESIDE = 20;
+const ABOVE = 52, BELOW = 56, BESIDE = 20;
 
 const scale = (camera: Camera): number => (Math.min(camera.width, camera.height) / 2) * camera.zoom;
 

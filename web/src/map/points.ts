@@ -5,9 +5,10 @@ import { FRAGMENT, MODES, PALETTE, VERTEX } from "./shaders";
 
 const MANY = 200_000;
 /** Rows of very many that are drawn at a time. */
-export const STEP = 100_000;
+export const STEP = 50_000;
 
-export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moved: number; pixels: number }
+/** `rows` are those that will be seen, where they are not all. */
+export interface Look { by: ColourBy; theme: Theme; selecting: boolean; moved: number; pixels: number; rows?: number }
 
 /**
  * All rows as points in WebGL2: positions once, two bytes a row for their marks, one byte for flags.
@@ -90,7 +91,7 @@ export class Points {
     gl.uniform2f(where.scale, (2 * k) / camera.width, (2 * k) / camera.height);
     gl.uniform2f(where.centre, camera.x, camera.y);
     gl.uniform1f(where.moved, look.moved);
-    gl.uniform1f(where.size, pointSize(this.total, camera) * look.pixels);
+    gl.uniform1f(where.size, pointSize(look.rows ?? this.total, camera) * look.pixels);
     gl.uniform1i(where.mode, MODES[look.by]);
     gl.uniform1i(where.selecting, look.selecting ? 1 : 0);
     if (look.by === "label" && !look.selecting) gl.disable(gl.DEPTH_TEST);

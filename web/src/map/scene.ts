@@ -8,6 +8,7 @@ import { Points, STEP, type Look } from "./points";
 const GLIDE = 700;
 const REST = { moved: 160, tried: 500, asked: 5000 }; // milliseconds without another step after which all rows are drawn
 const BUDGET = 24; // milliseconds of a frame in which steps of very many rows are drawn
+const FEWEST = 20_000; // rows of very many that are drawn while something moves, however slow drawing is
 
 /** The map without its frame: positions, marks, camera and when to draw. Knows nothing of the page. */
 export class Scene {
@@ -32,7 +33,7 @@ export class Scene {
   private asked = false;
   private stale = false; // something changed since the last drawing
   private drawn = 0; // rows of the picture that are on the canvas
-  private fits = 1; // steps that a frame has time for, as measured when all rows were drawn last
+  private part = FEWEST; // rows that a frame has time for, as measured when all rows were drawn last
   private fresh = false; // drawn out of turn; once between two animation frames
   private watching: (() => void)[] = [];
 
@@ -214,20 +215,27 @@ export class Scene {
     else if (!whole && rests) this.ask();
   }
 
-  /** Draw steps of very many rows; at rest as many as the frame has time for, else as many as it had time for then. */
+  /**
+   * Draw very many rows: at rest step by step, as many as the frame has time for; while something moves the same
+   * part of them in every frame, as many as a frame had time for then, each as large as so few may be.
+   */
   private steps(look: Look, from: number, rests: boolean): number {
     const { points } = this;
-    const goal = rests ? points.total : Math.min(points.total, this.fits * STEP);
+    if (!rests) {
+      const part = Math.min(points.total, this.part);
+      points.draw(this.camera, { ...look, rows: part }, 0, part);
+      return part;
+    }
     const begun = performance.now();
     let drawn = from;
-    let taken = 0;
     do {
-      const to = Math.min(goal, drawn + STEP);
+      const to = Math.min(points.total, drawn + STEP);
       points.draw(this.camera, look, drawn, to);
       drawn = to;
-      if (rests) points.finish();
-    } while (++taken && drawn < goal && (!rests || !points.keeps || performance.now() - begun < BUDGET));
-    if (rests) this.fits = Math.max(1, Math.floor((BUDGET * taken) / Math.max(0.1, performance.now() - begun)));
+      points.finish();
+    } while (drawn < points.total && (!points.keeps || performance.now() - begun < BUDGET));
+    const took = Math.max(0.1, performance.now() - begun);
+    if (drawn - from >= STEP) this.part = Math.max(FEWEST, Math.floor((BUDGET * (drawn - from)) / took));
     return drawn;
   }
 }

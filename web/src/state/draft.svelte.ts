@@ -64,6 +64,13 @@ export class FunctionDraft {
     return this.reply && !this.reply.ok ? "it cannot be run" : "";
   }
 
+  /** A new function of a kind; of example rows one of those that are selected. */
+  begin(kind: Kind): void {
+    const { selection } = this.studio;
+    if (kind === "like" && selection?.length) void this.moreLike(selection);
+    else this.start(kind);
+  }
+
   start(kind: Kind, given: Partial<Pick<FunctionDraft, "words" | "label" | "name" | "rows" | "radius">> = {}): void {
     if (!this.open) this.before = this.studio.by === "draft" ? "label" : this.studio.by;
     Object.assign(this, {
