@@ -233,6 +233,35 @@ def test_any_object_with_fit_and_predict_proba_can_be_the_model():
     assert session.report().summary["model"] == "Foreign"
 
 
+class Remembering(Foreign):
+    """A model that knows the rows it has seen, and nothing of others."""
+
+    def fit(self, train, dev=None):
+        self.seen = {} if dev is None else dict(zip(map(bytes, dev.vectors), dev.y))
+        return self
+
+    def predict_proba(self, split):
+        known = [self.seen.get(bytes(each), -1) for each in split.vectors]
+        return np.array([np.eye(2)[label] if label >= 0 else [0.5, 0.5] for label in known])
+
+
+def test_a_model_from_elsewhere_is_scored_on_rows_it_has_not_seen():
+    _, first = np.unique(DEV.vectors, axis=0, return_index=True)
+    few = DEV.rows(np.sort(first))
+
+    session = epoxy.Session(TRAIN, few, Remembering())
+
+    assert (session.dev_probabilities.max(axis=1) == 1).all()
+    assert (session.outcome.held_out == 0.5).all()
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_ten_labels_are_enough_to_hold_some_out_of_a_model_from_elsewhere(count):
+    session = epoxy.Session(TRAIN, DEV.rows(np.arange(count)), Foreign())
+
+    assert len(session.scores) > 0 if count == 10 else "label 10 or more" in session.scores.why
+
+
 @pytest.mark.parametrize(
     "model",
     [epoxy.Fusion(), epoxy.Epoxy(radius=2.0), Foreign()],
@@ -337,6 +366,16 @@ def test_loans_of_several_splits_are_as_certain_as_the_least_of_them(session):
     both = epoxy.loans.Loans.joined([all_of_it, some])
 
     assert both.certain == some.certain < all_of_it.certain
+
+
+def test_undo_of_a_switch_that_turned_nothing_turns_nothing(session):
+    before = session.probabilities
+    session.switch("s0", True)
+
+    session.undo()
+
+    assert session.switched_off == ()
+    assert (session.probabilities == before).all()
 
 
 def test_a_source_that_is_asked_farther_is_not_answered_for_another(session):
