@@ -891,6 +891,23 @@ def test_a_slider_searches_for_lenders_once_and_not_at_every_step(monkeypatch):
     assert searched == len(asked) == 2  # once on each split
 
 
+def test_labels_are_made_with_what_tuning_chose_and_undo_comes_back_to_it():
+    session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy())
+    before = session.votes.matrix.copy()
+
+    best = session.tune(caution=0).search.best
+    tuned = session.probabilities
+    session.set_radius("s0", 0.9)
+    session.undo()
+
+    balance = epoxy.label_models.balance_of(DEV) if best.balance is None else best.balance
+    model = epoxy.Epoxy(epoxy.Triplet(list(balance)), best.radii).fit(session.split())
+    assert (model.votes_.matrix != before).any()
+    np.testing.assert_array_equal(session.votes.matrix, model.votes_.matrix)
+    assert (tuned == model.predict_proba(session.split())).all()
+    assert (session.probabilities == tuned).all()
+
+
 def test_tuning_after_an_edit_chooses_what_it_would_choose_in_a_new_session(session):
     column = np.where(np.arange(TRAIN.n_rows) % 3, -1, TRAIN.y)
     session.set_votes("s0", column, dev=np.full(DEV.n_rows, -1))
