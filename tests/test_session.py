@@ -378,6 +378,17 @@ def test_undo_of_a_switch_that_turned_nothing_turns_nothing(session):
     assert (session.probabilities == before).all()
 
 
+def test_undo_brings_back_the_label_before_and_how_its_row_was_chosen(session):
+    session.label(3, "c0", chosen="random")
+    before = session.state.records.of((0, 3))
+    session.label(3, "c1", chosen="least sure")
+
+    session.undo()
+
+    assert session.state.records.of((0, 3)) == before
+    assert session.state.workspace.labels.chosen[0][3] == "random"
+
+
 def test_a_source_that_is_asked_farther_is_not_answered_for_another(session):
     near = session.state.workspace.near
     columns = [np.ascontiguousarray(TRAIN.votes.matrix[:, at]) for at in (0, 1)]
