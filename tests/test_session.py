@@ -673,7 +673,8 @@ def test_rows_come_and_go_under_what_was_decided():
     uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), session.radii).fit(session.split())
     assert (session.probabilities == uneven.predict_proba(session.split())).all()
     # what another session of the project decides meanwhile is not this one's to take back
-    session.follow(Several((Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))))
+    theirs = (Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))
+    session.follow(Several((*theirs, Balance((0.7, 0.3)))))
     for _ in range(2):
         session.undo()
         assert len(session.labels) == 120
@@ -681,11 +682,24 @@ def test_rows_come_and_go_under_what_was_decided():
         assert session.radii["s2"] == 0.5
         assert session.split().y[3] == 1
         radii = {name: session.radii[name] for name in session.split().votes.sources}
-        uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), radii).fit(session.split())
+        uneven = epoxy.Epoxy(epoxy.Triplet([0.7, 0.3]), radii).fit(session.split())
         assert (session.probabilities == uneven.predict_proba(session.split())).all()
         session.redo()
         assert len(session.labels) == 130
         assert session.split().y[3] == 1
+
+
+def test_appended_rows_leave_who_said_what_and_bring_no_truth(session):
+    session.label(3, "c1", by="ann", chosen="least sure")
+    said = session.state.records.of((0, 3))
+    more = make(10, seed=7)
+
+    session.append(epoxy.Split(more.votes, more.vectors, more.y))
+
+    assert [each.by for each in said] == ["ann"]
+    assert session.state.records.of((0, 3)) == said
+    assert (session.split().truth[-10:] == -1).all()
+    assert (session.state.workspace.splits[0].truth[-10:] == -1).all()
 
 
 def test_appended_rows_keep_their_sequences():
