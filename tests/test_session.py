@@ -427,6 +427,16 @@ def test_flipped_rows_are_those_whose_label_changed(session):
     assert len(change.flipped) > 0
 
 
+def test_a_hand_label_against_the_model_flips_its_own_row_and_is_told():
+    session = paper(label_model=epoxy.Triplet([0.4, 0.6]))  # whose labels hand labels do not move
+    row = int(session.probabilities[:, 0].argmax())
+
+    change = session.label(row, "c1")
+
+    assert change.flipped.tolist() == [row]
+    assert session.undo().flipped.tolist() == [row]
+
+
 def test_watchers_are_told_until_they_stop(session):
     heard = []
     stop = session.subscribe(lambda change: heard.append(change.what))
@@ -575,6 +585,12 @@ def test_comparison_scores_every_model_on_the_same_rows(session):
     assert beside["epoxy"] == session.scores
     counts = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
     assert beside["majority"]["accuracy"] == (counts.argmax(axis=1) == DEV.y).mean()
+
+
+def test_rows_that_one_model_cannot_be_scored_on_count_for_none():
+    found = epoxy.Session(TRAIN, DEV.rows(np.arange(9)), Foreign()).comparison()
+
+    assert found["foreign"] == found["majority"] == found["epoxy"] == {}
 
 
 def test_a_comparison_is_a_mapping_that_prints_as_a_table(session):
