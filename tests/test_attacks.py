@@ -54,7 +54,7 @@ def test_odd_arguments_get_a_distribution_or_a_sentence():
 def test_an_edited_session_equals_one_told_everything_at_once():
     for model in (epoxy.Epoxy(radius=0.1), epoxy.Fusion()):
         session = epoxy.Session(soak.small(), model=model)
-        soak.course(session, 100)
+        soak.course(session, 50)
 
         gap, changed = soak.distance_to_a_fit(session, model)
 

@@ -585,6 +585,26 @@ def test_unchanged_functions_are_not_run_again(project):
     assert len(now) == 14
 
 
+def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(project, monkeypatch):
+    before = epoxy.Session.open(project, graph=False)
+    kept = list((project / ".epoxy" / "vectors").glob("lsa-*"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("epoxy.encoders.lsa.Lsa.fit", None)
+        again = epoxy.Session.open(project, graph=False)
+    rows = project.parent / "rows.csv"
+    rows.write_text(rows.read_text().replace("free", "new"))
+    other = epoxy.Session.open(project, graph=False)
+
+    for name in ("train", "dev"):
+        one, two = (each.split(name).vectors for each in (before, again))
+        assert one.dtype == two.dtype == np.float32
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(other.split().vectors, before.split().vectors)
+    now = list((project / ".epoxy" / "vectors").glob("lsa-*"))
+    assert len(kept) == len(now) == 1 != len({*kept, *now}), "those of other rows are swept away"
+
+
 def test_a_damaged_cache_is_made_again(project):
     before = epoxy.Session.open(project).probabilities
     for path in (project / ".epoxy").rglob("*.np*"):

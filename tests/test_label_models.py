@@ -761,3 +761,20 @@ def test_three_units_that_are_all_compared_close_a_triplet(pairs, closed):
         observed[a, b] = observed[b, a] = True
 
     assert _closes(observed) is closed
+
+
+def test_what_was_solved_for_other_dependencies_is_not_taken_again():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    matrix = np.where(rng.random((600, 5)) < 0.75, y[:, None], 1 - y[:, None])
+    matrix[:, 1] = np.where(rng.random(600) < 0.9, matrix[:, 0], matrix[:, 1])  # nearly a copy
+    votes = epoxy.Votes(matrix, sources="abcde")
+    linked = epoxy.Triplet(dependencies=[("a", "b")])
+    counted = moments(votes)
+    epoxy.Triplet().fit_moments(counted)
+
+    found = linked.fit_moments(counted).accuracy_.copy()
+
+    fresh = epoxy.Triplet(dependencies=[("a", "b")]).fit(votes).accuracy_
+    np.testing.assert_array_equal(found, fresh)
+    assert (fresh != epoxy.Triplet().fit(votes).accuracy_).any()

@@ -264,7 +264,7 @@ def test_labels_that_may_be_wrong_leave_the_draw_where_it_was() -> None:
     session = Session(data()[0], model=Fusion())
     first = [each.row for each in session.next(6, "score")]
     session.label(first[2], "ham", chosen="teach")
-    for row in (first[0], first[4]):
+    for row in (first[0], first[1], first[3], first[4]):
         session.label(row, "ham", by="ann", chosen="random")
 
     again = [each.row for each in session.next(5, "score")]

@@ -233,6 +233,35 @@ def test_any_object_with_fit_and_predict_proba_can_be_the_model():
     assert session.report().summary["model"] == "Foreign"
 
 
+class Remembering(Foreign):
+    """A model that knows the rows it has seen, and nothing of others."""
+
+    def fit(self, train, dev=None):
+        self.seen = {} if dev is None else dict(zip(map(bytes, dev.vectors), dev.y))
+        return self
+
+    def predict_proba(self, split):
+        known = [self.seen.get(bytes(each), -1) for each in split.vectors]
+        return np.array([np.eye(2)[label] if label >= 0 else [0.5, 0.5] for label in known])
+
+
+def test_a_model_from_elsewhere_is_scored_on_rows_it_has_not_seen():
+    _, first = np.unique(DEV.vectors, axis=0, return_index=True)
+    few = DEV.rows(np.sort(first))
+
+    session = epoxy.Session(TRAIN, few, Remembering())
+
+    assert (session.dev_probabilities.max(axis=1) == 1).all()
+    assert (session.outcome.held_out == 0.5).all()
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_ten_labels_are_enough_to_hold_some_out_of_a_model_from_elsewhere(count):
+    session = epoxy.Session(TRAIN, DEV.rows(np.arange(count)), Foreign())
+
+    assert len(session.scores) > 0 if count == 10 else "label 10 or more" in session.scores.why
+
+
 @pytest.mark.parametrize(
     "model",
     [epoxy.Fusion(), epoxy.Epoxy(radius=2.0), Foreign()],
@@ -339,6 +368,27 @@ def test_loans_of_several_splits_are_as_certain_as_the_least_of_them(session):
     assert both.certain == some.certain < all_of_it.certain
 
 
+def test_undo_of_a_switch_that_turned_nothing_turns_nothing(session):
+    before = session.probabilities
+    session.switch("s0", True)
+
+    session.undo()
+
+    assert session.switched_off == ()
+    assert (session.probabilities == before).all()
+
+
+def test_undo_brings_back_the_label_before_and_how_its_row_was_chosen(session):
+    session.label(3, "c0", chosen="random")
+    before = session.state.records.of((0, 3))
+    session.label(3, "c1", chosen="least sure")
+
+    session.undo()
+
+    assert session.state.records.of((0, 3)) == before
+    assert session.state.workspace.labels.chosen[0][3] == "random"
+
+
 def test_a_source_that_is_asked_farther_is_not_answered_for_another(session):
     near = session.state.workspace.near
     columns = [np.ascontiguousarray(TRAIN.votes.matrix[:, at]) for at in (0, 1)]
@@ -375,6 +425,16 @@ def test_flipped_rows_are_those_whose_label_changed(session):
 
     assert change.flipped.tolist() == np.flatnonzero(before != session.labels).tolist()
     assert len(change.flipped) > 0
+
+
+def test_a_hand_label_against_the_model_flips_its_own_row_and_is_told():
+    session = paper(label_model=epoxy.Triplet([0.4, 0.6]))  # whose labels hand labels do not move
+    row = int(session.probabilities[:, 0].argmax())
+
+    change = session.label(row, "c1")
+
+    assert change.flipped.tolist() == [row]
+    assert session.undo().flipped.tolist() == [row]
 
 
 def test_watchers_are_told_until_they_stop(session):
@@ -527,6 +587,12 @@ def test_comparison_scores_every_model_on_the_same_rows(session):
     assert beside["majority"]["accuracy"] == (counts.argmax(axis=1) == DEV.y).mean()
 
 
+def test_rows_that_one_model_cannot_be_scored_on_count_for_none():
+    found = epoxy.Session(TRAIN, DEV.rows(np.arange(9)), Foreign()).comparison()
+
+    assert found["foreign"] == found["majority"] == found["epoxy"] == {}
+
+
 def test_a_comparison_is_a_mapping_that_prints_as_a_table(session):
     beside = session.comparison()
 
@@ -623,7 +689,8 @@ def test_rows_come_and_go_under_what_was_decided():
     uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), session.radii).fit(session.split())
     assert (session.probabilities == uneven.predict_proba(session.split())).all()
     # what another session of the project decides meanwhile is not this one's to take back
-    session.follow(Several((Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))))
+    theirs = (Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))
+    session.follow(Several((*theirs, Balance((0.7, 0.3)))))
     for _ in range(2):
         session.undo()
         assert len(session.labels) == 120
@@ -631,11 +698,24 @@ def test_rows_come_and_go_under_what_was_decided():
         assert session.radii["s2"] == 0.5
         assert session.split().y[3] == 1
         radii = {name: session.radii[name] for name in session.split().votes.sources}
-        uneven = epoxy.Epoxy(epoxy.Triplet([0.9, 0.1]), radii).fit(session.split())
+        uneven = epoxy.Epoxy(epoxy.Triplet([0.7, 0.3]), radii).fit(session.split())
         assert (session.probabilities == uneven.predict_proba(session.split())).all()
         session.redo()
         assert len(session.labels) == 130
         assert session.split().y[3] == 1
+
+
+def test_appended_rows_leave_who_said_what_and_bring_no_truth(session):
+    session.label(3, "c1", by="ann", chosen="least sure")
+    said = session.state.records.of((0, 3))
+    more = make(10, seed=7)
+
+    session.append(epoxy.Split(more.votes, more.vectors, more.y))
+
+    assert [each.by for each in said] == ["ann"]
+    assert session.state.records.of((0, 3)) == said
+    assert (session.split().truth[-10:] == -1).all()
+    assert (session.state.workspace.splits[0].truth[-10:] == -1).all()
 
 
 def test_appended_rows_keep_their_sequences():
@@ -850,6 +930,23 @@ def test_a_slider_searches_for_lenders_once_and_not_at_every_step(monkeypatch):
         session.preview(Radii({"s3": radius}))
 
     assert searched == len(asked) == 2  # once on each split
+
+
+def test_labels_are_made_with_what_tuning_chose_and_undo_comes_back_to_it():
+    session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy())
+    before = session.votes.matrix.copy()
+
+    best = session.tune(caution=0).search.best
+    tuned = session.probabilities
+    session.set_radius("s0", 0.9)
+    session.undo()
+
+    balance = epoxy.label_models.balance_of(DEV) if best.balance is None else best.balance
+    model = epoxy.Epoxy(epoxy.Triplet(list(balance)), best.radii).fit(session.split())
+    assert (model.votes_.matrix != before).any()
+    np.testing.assert_array_equal(session.votes.matrix, model.votes_.matrix)
+    assert (tuned == model.predict_proba(session.split())).all()
+    assert (session.probabilities == tuned).all()
 
 
 def test_tuning_after_an_edit_chooses_what_it_would_choose_in_a_new_session(session):

@@ -217,7 +217,8 @@ def test_the_address_with_its_token_opens_a_painted_map(browser, studio):
     with Screen(context, studio, f"?token={studio.token}") as screen:
         assert "token" not in screen.page.url
         assert screen["bar"].inner_text().count(f"{N_ROWS} rows") == 1
-        assert len({tuple(each) for each in screen.marks()}) > 2  # both classes, sure and unsure
+        # colours follow the first frame: both classes, sure and unsure
+        screen.until(lambda: len({tuple(each) for each in screen.marks()}) > 2)
         screen.page.evaluate("__epoxy.repaint()")
         painted = screen["canvas"].screenshot()
         screen.page.locator("canvas").evaluate("canvas => (canvas.style.visibility = 'hidden')")

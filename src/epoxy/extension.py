@@ -216,6 +216,13 @@ def unextended(split: Split) -> Reach:
     return Reach(split.votes, loans, onto_train=False)
 
 
+def far(radius: Setting) -> float:
+    """How far a source with this setting may lend: NaN not at all, inf by the model's own rule."""
+    if radius is None:
+        return float("nan")
+    return float("inf") if radius == AUTO else float(radius)
+
+
 def as_settings(radius: Radius | Setting, sources: Sequence[str]) -> list[Setting]:
     """A radius in any accepted form as one setting per source; a mapping leaves out who lends nothing."""
     if isinstance(radius, Mapping):

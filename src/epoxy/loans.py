@@ -1,9 +1,9 @@
 """Who lends: one source's nearest supporting row for every row of a split, and the rule that reads it.
 
-`Loans` is the one value for "who lends", and `Loans.extend` the one place that decides
-`distance <= radius`. `Neighbourhood` answers it for every split of a session: with a graph an edit
-walks the neighbours found once and searches only what they cannot settle, without one every source
-is searched directly. Both give the same bits.
+`Loans` is the one value for "who lends", and `Loans.extend` decides `distance <= radius` for every vote
+that is lent (Fusion grades loans by distance, and asks the same there). `Neighbourhood` answers it for
+every split of a session: with a graph an edit walks the neighbours found once and searches only what
+they cannot settle, without one every source is searched directly. Both give the same bits.
 """
 
 from __future__ import annotations

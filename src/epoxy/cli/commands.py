@@ -1,10 +1,10 @@
-"""The commands, one class each: what it is called, what it takes, what it does."""
+"""The commands, one entry each: what it is called, what it takes, what it does."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from . import (
     agent,
@@ -23,15 +23,8 @@ from . import (
 )
 
 
-class Command(Protocol):
-    """One subcommand."""
-
-    def add(self, parsers: Any) -> None:
-        """Declare name, arguments and help."""
-
-
 @dataclass(frozen=True)
-class Simple:
+class Command:
     """A command declared by data: name, help, how to add its arguments, what to run."""
 
     name: str
@@ -40,23 +33,26 @@ class Simple:
     arguments: Any
     run: Any
 
-    def add(self, parsers: Any) -> None:
-        """Declare it."""
+    def add(self, parsers: Any, *, whole: bool) -> None:
+        """Declare it; of one that is not to run the name and the summary are enough."""
         made = parsers.add_parser(
             self.name,
             help=self.summary,
             description=f"{self.summary}\n\n{self.details}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.arguments(made)
-        made.add_argument(
-            "--json", metavar="FILE", help="also write the result as JSON; - for standard output"
-        )
-        made.set_defaults(run=self.run)
+        if whole:
+            self.arguments(made)
+            made.add_argument(
+                "--json",
+                metavar="FILE",
+                help="also write the result as JSON; - for standard output",
+            )
+            made.set_defaults(run=self.run)
 
 
 ALL: tuple[Command, ...] = (
-    Simple(
+    Command(
         "demo",
         "The whole loop on real data, offline, in seconds.",
         "Writes a project folder with 1,797 handwritten digits and 16 labeling functions, labels it\n"
@@ -65,7 +61,7 @@ ALL: tuple[Command, ...] = (
         demo.arguments,
         demo.run,
     ),
-    Simple(
+    Command(
         "new",
         "Make a project folder around a file of rows.",
         "The folder holds epoxy.toml (which rows, columns, classes), lfs.py (your labeling functions)\n"
@@ -75,7 +71,7 @@ ALL: tuple[Command, ...] = (
         project.new_arguments,
         project.new,
     ),
-    Simple(
+    Command(
         "label",
         "Vote, embed, extend, combine: write labels for every row.",
         "Writes labels/labels.parquet, a line for every row of the rows file: id, label, its probability,\n"
@@ -88,7 +84,7 @@ ALL: tuple[Command, ...] = (
         project.label_arguments,
         project.label,
     ),
-    Simple(
+    Command(
         "tune",
         "Choose on the labelled rows what the model leaves open, and say what that is worth.",
         "Fusion (the default) weighs its parts whenever it is fitted and leaves nothing open. With --model\n"
@@ -98,7 +94,7 @@ ALL: tuple[Command, ...] = (
         tuning.arguments,
         tuning.run,
     ),
-    Simple(
+    Command(
         "report",
         "What each function does, before and after extension, and how right it is.",
         "Polarity, coverage, overlaps and conflicts; how often own and lent votes are right on dev, with\n"
@@ -106,7 +102,7 @@ ALL: tuple[Command, ...] = (
         project.report_arguments,
         project.report,
     ),
-    Simple(
+    Command(
         "explain",
         "Why one row has its label.",
         "Every function's vote on the row: its own, or lent by which row at which distance, and what it\n"
@@ -114,7 +110,7 @@ ALL: tuple[Command, ...] = (
         project.explain_arguments,
         project.explain,
     ),
-    Simple(
+    Command(
         "export",
         "Write the labels as Parquet, CSV, JSON lines or a Hugging Face dataset.",
         "The kind follows from the file's ending, or from --format. --columns adds columns of the rows,\n"
@@ -124,7 +120,7 @@ ALL: tuple[Command, ...] = (
         project.export_arguments,
         project.export,
     ),
-    Simple(
+    Command(
         "theory",
         "What the theory predicts for your functions, and what happens on dev.",
         "For each function: radius against coverage, accuracy, lift and bound; a plain verdict on whether\n"
@@ -132,7 +128,7 @@ ALL: tuple[Command, ...] = (
         theorising.theory_arguments,
         theorising.theory,
     ),
-    Simple(
+    Command(
         "synthetics",
         "The paper's two synthetic experiments, with their claims checked.",
         "10,000 points in the unit square, three functions, the first extended: four accuracies on a\n"
@@ -140,7 +136,7 @@ ALL: tuple[Command, ...] = (
         theorising.synthetics_arguments,
         theorising.synthetics,
     ),
-    Simple(
+    Command(
         "train",
         "Fit an end model on the labels, save it, and label new rows with it.",
         "A linear layer or nearest neighbours on the vectors, or a pre-trained network fine-tuned on the\n"
@@ -149,7 +145,7 @@ ALL: tuple[Command, ...] = (
         training.arguments,
         training.run,
     ),
-    Simple(
+    Command(
         "bench",
         "The paper's tables on your data: every baseline, one protocol.",
         "Data folders in the form of train/dev/test.parquet with votes-*.npy, vectors-*.npy and meta.json.\n"
@@ -158,7 +154,7 @@ ALL: tuple[Command, ...] = (
         benching.arguments,
         benching.run,
     ),
-    Simple(
+    Command(
         "next",
         "Which rows to look at, and why.",
         "mix: seven rows that teach to three drawn at random, on which scores rest. teach: the model is\n"
@@ -169,7 +165,7 @@ ALL: tuple[Command, ...] = (
         choosing.arguments,
         choosing.run,
     ),
-    Simple(
+    Command(
         "annotate",
         "Label rows by keyboard at the terminal, in the order that helps.",
         "Shows one row at a time with the reason it was chosen: seven rows that teach to three drawn at\n"
@@ -179,7 +175,7 @@ ALL: tuple[Command, ...] = (
         annotating.arguments,
         annotating.run,
     ),
-    Simple(
+    Command(
         "suggest",
         "Functions that could be added: words, patterns and example rows, and how right each would be.",
         "Found on one half of the rows, from hand labels and from what the model makes of the others, and\n"
@@ -191,7 +187,7 @@ ALL: tuple[Command, ...] = (
         suggesting.arguments,
         suggesting.run,
     ),
-    Simple(
+    Command(
         "ask",
         "Ask a language model about rows, within a budget, and take its answers as fallible labels.",
         "Any server that speaks the OpenAI chat-completions protocol, by default one on this machine. The\n"
@@ -204,7 +200,7 @@ ALL: tuple[Command, ...] = (
         asking.arguments,
         asking.run,
     ),
-    Simple(
+    Command(
         "watch",
         "Save lfs.py in any editor and see what changed.",
         "Shows coverage, dev scores, the rows whose label flipped and the milliseconds, in place, until\n"
@@ -212,7 +208,7 @@ ALL: tuple[Command, ...] = (
         watching.arguments,
         watching.run,
     ),
-    Simple(
+    Command(
         "studio",
         "The project in a browser: edit, label, move a radius, and watch every label change.",
         "Serves on this machine alone, prints one line with the address (its token opens the page) and\n"
@@ -221,7 +217,7 @@ ALL: tuple[Command, ...] = (
         studio.arguments,
         studio.run,
     ),
-    Simple(
+    Command(
         "mcp",
         "The project for an agent: a session's verbs as tools of the Model Context Protocol.",
         "Speaks on standard input and output, for a client that starts it. Reading is free; without\n"

@@ -14,8 +14,8 @@ from .output import complain, speak_aside
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 2 for an error of the input, 130 for Ctrl-C."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = make_parser(given).parse_args(given)
     speak_aside(options.json == "-")
     try:
         options.run(options)
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser with every command."""
+def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser with every command; given the words to parse, whole only those that these name."""
     parser = argparse.ArgumentParser(
         prog="epoxy",
         description="Label rows with functions you write: each function's votes are extended to rows "
@@ -53,5 +53,5 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"epoxy {__version__}")
     parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in commands.ALL:
-        command.add(parsers)
+        command.add(parsers, whole=words is None or command.name in words)
     return parser

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
-from ..extension import AUTO, Setting, as_settings
+from ..extension import AUTO, Setting, as_settings, far
 from ..label_models.moments import Moments
 from ..label_models.pair_counts import PairCounts
 from ..loans import Neighbourhood
@@ -400,10 +400,3 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
-
-
-def far(radius: Setting) -> float:
-    """How far a source with this setting may lend: NaN not at all, inf by the model's own rule."""
-    if radius is None:
-        return float("nan")
-    return float("inf") if radius == AUTO else float(radius)

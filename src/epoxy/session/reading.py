@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..encoders import embed
+from ..encoders import embed, resolve
 from ..errors import (
     AlignmentError,
     EpoxyError,
@@ -19,6 +21,7 @@ from ..errors import (
     StoreError,
     UnknownName,
 )
+from ..neighbors import store as arrays
 from ..progress import Progress
 from .by_id import vectors_by_id, vectors_for, vectors_in, vectors_named
 from .project import Project
@@ -233,16 +236,42 @@ def read_vectors(
         return [vectors_in(each.column(name), name) for each in rows.tables]
     if project.encoder.endswith(".parquet"):
         return vectors_by_id(project, rows.ids)
-    found: list[np.ndarray | None] = list(
-        embed(
-            project.encoder,
-            *rows.tables,
-            column=project.encoded,
-            cache=project.cache / "vectors",
-            progress=progress,
-        )
+    return list(_embedded(project, rows, progress))
+
+
+def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
+    """Vectors by the project's encoder; what `lsa` learned from the rows is kept while they stay.
+
+    To learn it again takes seconds in every command, and to import what it is learned with one more.
+    """
+    place = _place(project, rows) if project.encoder == "lsa" else None
+    sizes = {name: table.num_rows for name, table in zip(("train", "dev"), rows.tables)}
+    kept = None if place is None else arrays.load(place, tuple(sizes))
+    if kept is not None and {name: len(each) for name, each in kept.items()} == sizes:
+        progress(1, 1)
+        return [kept[name] for name in sizes]
+    found = embed(
+        project.encoder,
+        *rows.tables,
+        column=project.encoded,
+        cache=project.cache / "vectors",
+        progress=progress,
     )
+    if place is not None:
+        with suppress(StoreError):  # a folder that cannot be written: they are learned again
+            arrays.save(place, dict(zip(sizes, found)))
+            for other in place.parent.glob("lsa-*.npz"):
+                if other != place:
+                    arrays.remove(other)
     return found
+
+
+def _place(project: Project, rows: ProjectRows) -> Path:
+    """Where vectors that were learned from these rows are kept."""
+    learned_by = (repr(resolve(project.encoder)), version("scikit-learn"), str(project.encoded))
+    text = "\n".join([*learned_by, *rows.keys])
+    name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return project.cache / "vectors" / f"lsa-{name}.npz"
 
 
 def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray | None]:

@@ -104,7 +104,11 @@ class Session(SessionVerbs):
     ) -> None:
         if positive is not None and positive not in train.classes:
             raise UnknownName.of("class", positive, train.classes)
-        self.model_template = _default_model() if model is None else model
+        if model is None:
+            from ..fusion import Fusion
+
+            model = Fusion()
+        self.model_template = model
         self.classes, self.positive = train.classes, positive
         self.folder = folder
         self._rows = rows
@@ -387,12 +391,6 @@ def _named(source: Any) -> str:
     if not isinstance(source, str):
         raise ParameterError(f"a source is named by text, got {source!r:.60}; give its name")
     return source
-
-
-def _default_model() -> Any:
-    from ..fusion import Fusion
-
-    return Fusion()
 
 
 def _words(edit: Edit, state: State) -> str:

@@ -14,13 +14,14 @@ from functools import partial
 import numpy as np
 
 from ..engines import Outcome
+from ..extension import far
 from ..fusion import decision
 from ..fusion import evidence as ev
 from ..fusion.agreement import of_votes_alone
 from ..fusion.calibration import SCALES
 from ..fusion.choice import Crowd, looks_chosen, margin
 from ..fusion.copies import distinct
-from ..fusion.engine import Corrections, FusionEngine, far
+from ..fusion.engine import Corrections, FusionEngine
 from ..fusion.features import Features, View
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
