@@ -281,10 +281,9 @@ class FusionEngine:
         tables = (stacked.votes, stacked.lent, stacked.distance, stacked.lender)
         if len(columns) < len(stacked.votes):
             tables = tuple(each[columns] for each in tables)
-        vectors = self._vectors
-        if vectors is None:
+        if (seen := self._vectors) is None:
             return Rows(*tables)
-        return Rows(*tables, vectors.matrices[at], regions=vectors.regions[at])
+        return Rows(*tables, seen.matrices[at], regions=seen.regions[at])
 
     def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
         """How far each active source lends anything; copies lend nothing."""
@@ -344,9 +343,8 @@ class FusionEngine:
         right = labels.labels[drawn] == positive
         shown = held[drawn, positive]
         heard, agreed = base.balance.agreed, None
-        if (
-            heard is not None and len(heard) == 2 and base.agreement is None
-        ):  # else it spoke already
+        # where `agreement` speaks, it has said so already
+        if heard is not None and len(heard) == 2 and base.agreement is None:
             agreed = float(heard[positive])
         return decision.f1_rule(ranked(positive), positive, agreed, shown, right)
 
