@@ -5,14 +5,15 @@
     python benchmarks/answers.py --json answers.json    all numbers; sets that are there are kept
     python benchmarks/answers.py --json answers.json --figure docs/answers.svg
     python benchmarks/answers.py --earlier FILE         take the classifier's scores from an earlier file
+    python benchmarks/answers.py --told                 how often the answerer is right is told
 
 Rows of dev are the pool: 100 of them, if asked for, are hand labels, and the rest is answered, with one
-answer in five (100 at most) about a hand-labelled row, as `epoxy ask` does. The answerer is right 70, 80,
-90 or 95 % of the time in the mean over classes, some classes more often and some less (up to 10 points
-either way), and half of its mistakes about a class are one other class. Answers reach Fusion as labels
-of a labeller of whom nothing is told. The classifier is logistic regression on the vectors of the same
-rows, penalty and threshold by cross-validation on the same labels; hand labels take the place of
-answers there. Test gold only scores.
+answer in five (100 at most) about a hand-labelled row, as `epoxy ask` does. The answerer is right 70,
+80, 90 or 95 % of the time in the mean over classes, some classes more often and some less (up to 10
+points either way), and half of its mistakes about a class are one other class. Answers reach Fusion as
+labels of a labeller of whom nothing is told (with --told the mean over classes is). The classifier is
+logistic regression on the vectors of the same rows, penalty and threshold by cross-validation on the
+same labels; hand labels take the place of answers there. Test gold only scores.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def main() -> None:
         task, judge = open_task(DATA / name)
         if task.name in done:
             continue
-        results += _measured(task, judge, options.seeds, earlier)
+        results += _measured(task, judge, options, earlier)
         if path is not None:
             path.write_text(json.dumps({"results": results}, indent=1) + "\n")
     _show(results)
@@ -91,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", nargs="*", help="names of data folders; all with vectors")
     parser.add_argument("--seeds", type=int, default=3, help="draws of rows and answers")
+    parser.add_argument("--told", action="store_true", help="tell how often answers are right")
     parser.add_argument("--json", help="where to write all numbers")
     parser.add_argument("--figure", help="where to draw score against money")
     parser.add_argument(
@@ -110,16 +112,23 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _measured(
-    task: Task, judge: Judge, seeds: int, earlier: dict[tuple[Any, ...], float]
+    task: Task, judge: Judge, options: argparse.Namespace, earlier: dict[tuple[Any, ...], float]
 ) -> list[dict[str, Any]]:
     dev = task.dev
     assert dev is not None
     pool = Split(dev.votes, dev.vectors, ids=[f"dev-{at}" for at in range(dev.n_rows)])
     model = Fusion(scoring=task.scoring.name, positive=task.positive)
-    session = Session(task.train, pool, model, graph=False)
+    rates = RIGHT if options.told else (None,)
+    sessions = {
+        rate: Session(
+            task.train, pool, model, graph=False, reliability={} if rate is None else {BY: rate}
+        )
+        for rate in rates
+    }
     found = []
     by_hand: dict[tuple[int, ...], dict[str, Any]] = {}
-    for case in _cases(dev, seeds):
+    for case in _cases(dev, options.seeds):
+        session = sessions[case.right if options.told else None]
         ours = _fused(session, task, judge, case, by_hand)
         known = earlier.get(_key(ours))
         score = _classified(task, judge, case) if known is None else known
