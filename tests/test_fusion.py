@@ -621,7 +621,8 @@ def test_chosen_labels_teach_and_move_no_threshold() -> None:
 def test_without_hand_labels_typical_weights_stay(train: Split, test: Split) -> None:
     model = Fusion().fit(train)
 
-    assert model.weights_ == {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "echo": 0.765}
+    typical = {"majority": 0.51, "reach": 0.425, "pupil": 0.34, "regions": 0.6, "echo": 0.65}
+    assert model.weights_ == typical
     assert model.hand_ is None
     assert len(model.held_out_) == 0
     assert model.score(test) > 0.8

@@ -27,7 +27,7 @@ from epoxy.label_models.solvers import SOLVERS
 from epoxy.label_models.triplet import solve_units
 
 WEIGHT = {"majority": 0.51, "reach": 0.425, "agreement": 0.35}
-WEIGHT |= {"pupil": 0.34, "echo": 0.765, "neighbours": 0.15}
+WEIGHT |= {"pupil": 0.34, "regions": 0.6, "echo": 0.65, "neighbours": 0.15}
 RIDGE = dict.fromkeys(WEIGHT, 12.0) | {"neighbours": 6.0}
 LIFTS = (0.8, 0.4, 0.1, 0.0)
 
@@ -121,6 +121,11 @@ class Oracle:
         taught = softmax(pooled)
         self.echo_base = taught.mean(axis=0)
         self.echo = inverse @ (x.T @ (taught - self.echo_base))
+        self.landmarks = landmarks(view, self.vectors)
+        if len(self.landmarks):
+            belongs = membership(x, self.landmarks)
+            total = belongs.T @ taught + 2 * self.echo_base
+            self.thought = total / (belongs.sum(axis=0) + 2)[:, None]
 
     def counts(self, votes: np.ndarray) -> np.ndarray:
         return np.stack([(votes == k).sum(axis=1) for k in range(self.n_classes)], 1).astype(float)
@@ -153,11 +158,16 @@ class Oracle:
         x = None
         if self.view is not None:
             x = np.zeros((len(votes), self.features.shape[1]))
-            said |= {name: np.zeros((len(votes), self.n_classes)) for name in ("pupil", "echo")}
+            names = ("pupil", "regions", "echo") if len(self.landmarks) else ("pupil", "echo")
+            said |= {name: np.zeros((len(votes), self.n_classes)) for name in names}
             if split.vectors is not None:
                 x = self.view.of(split.vectors).astype(np.float64)
                 said["pupil"] = evidence(x @ self.pupil + self.base, self.base)
                 said["echo"] = evidence(x @ self.echo + self.echo_base, self.echo_base)
+            if split.vectors is not None and len(self.landmarks):
+                belongs = membership(x, self.landmarks)
+                silent = (1 - belongs.sum(axis=1, keepdims=True)) * self.echo_base
+                said["regions"] = evidence(belongs @ self.thought + silent, self.echo_base)
             phi = np.hstack([1.1 * x, phi])
         return {"votes": votes, "said": said, "x": x, "phi": phi}
 
@@ -322,6 +332,27 @@ def evidence(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
         return np.log(p / (1 - p))
 
     return loud(logit(shares) - logit(base))
+
+
+def landmarks(view: View, vectors: np.ndarray) -> np.ndarray:
+    """Features, at length one, of vectors evenly apart in the order of those that differ."""
+    some = vectors[np.linspace(0, len(vectors) - 1, min(len(vectors), 3000)).astype(int)]
+    differ = np.array(sorted(set(map(tuple, some.tolist()))), dtype=vectors.dtype)
+    count = min(256, len(vectors) // 6, len(differ))
+    if not count:
+        return np.zeros((0, 1))
+    x = view.of(differ[np.linspace(0, len(differ) - 1, count).astype(int)]).astype(np.float64)
+    x = x[(x != 0).any(axis=1)]
+    return x / np.linalg.norm(x, axis=1, keepdims=True) if len(x) > 8 else x[:0]
+
+
+def membership(x: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """How far rows belong to each landmark: by how much liker they are to it than to the ninth likest."""
+    like = x @ marks.T
+    ninth = np.sort(like, axis=1)[:, [-9]]
+    gap = np.maximum(like - ninth, 0.0)
+    total = gap.sum(axis=1, keepdims=True)
+    return np.divide(gap, total, out=np.zeros_like(gap), where=total > 0)
 
 
 def ahead(logits: np.ndarray) -> np.ndarray:

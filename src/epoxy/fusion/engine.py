@@ -2,8 +2,9 @@
 
 The walk of one edit: the column's loans (given by the workspace) → pair counts → which sources are
 copies → class balance → what votes make of each row → `pupil` (one solve) → what pupil and majority
-agree on → `echo` (one solve) → the correction on the labelled rows → every probability. The features
-of the train rows are read three times, and nothing is searched. A hand label starts at the correction.
+agree on → `echo` (one solve) and `regions` (one sum) → the correction on the labelled rows → every
+probability. The features of the train rows are read three times, and nothing is searched. A hand label
+starts at the correction.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .calibration import SCALES
 from .choice import Crowd, looks_chosen, margin
 from .copies import distinct
 from .fitted import Fitted, Rows, read
-from .matching import known_logits, matched, some_of
+from .matching import keeps_balance
 from .stacked import Grading, Stacked
 from .teaching import Said, Seen, Teaching, surely_better, vote_mean
 from .vectors import Vectors
@@ -124,15 +125,20 @@ class FusionEngine:
         vectors = self._vectors
         pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
         if vectors is None or pupil is None:
-            return _keeps_balance(of_votes_alone(base, summary), rows[TRAIN]), rows, []
+            return keeps_balance(of_votes_alone(base, summary), rows[TRAIN]), rows, []
         said = [base.of_votes(each) for each in rows]
         readout, said[TRAIN]["pupil"] = pupil
         for each, part in zip(said[1:], rows[1:]):
             assert part.features is not None
             each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
-        echo = vectors.echo(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
-        heard = replace(base, view=vectors.view, pupil=readout, echo=echo, scales=SCALES)
-        return _keeps_balance(heard, rows[TRAIN]), rows, said
+        echo, regions = vectors.second(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
+        heard = replace(
+            base, view=vectors.view, pupil=readout, regions=regions, echo=echo, scales=SCALES
+        )
+        if regions is not None:
+            for each, part in zip(said, rows):
+                each["regions"] = heard.of_regions(part)
+        return keeps_balance(heard, rows[TRAIN]), rows, said
 
     def corrected(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], spoken: Said
@@ -275,7 +281,10 @@ class FusionEngine:
         tables = (stacked.votes, stacked.lent, stacked.distance, stacked.lender)
         if len(columns) < len(stacked.votes):
             tables = tuple(each[columns] for each in tables)
-        return Rows(*tables, None if self._vectors is None else self._vectors.matrices[at])
+        vectors = self._vectors
+        if vectors is None:
+            return Rows(*tables)
+        return Rows(*tables, vectors.matrices[at], regions=vectors.regions[at])
 
     def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
         """How far each active source lends anything; copies lend nothing."""
@@ -391,13 +400,6 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
-
-
-def _keeps_balance(base: Fitted, train: Rows) -> Fitted:
-    """The model without labels with a lean, where votes tell the class balance."""
-    if not base.balance.trust:
-        return base
-    return matched(base, *known_logits(base, train.take(some_of(len(train)))))
 
 
 def far(radius: Setting) -> float:

@@ -1,7 +1,7 @@
 """Evidence: what an expert adds to the log-odds of the classes, on top of the prior.
 
 An expert never returns a posterior. It returns evidence, an (n_rows, n_classes) matrix whose rows
-have mean zero, so that the prior enters once, however many experts speak. The four experts here learn
+have mean zero, so that the prior enters once, however many experts speak. The experts here learn
 from no hand label: each is a fixed function of votes and vectors, so labelled rows may judge them.
 """
 

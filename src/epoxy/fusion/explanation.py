@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _REST = {
     "agreement": "what the silence of sources that name one class says",
     "pupil": "what sources call rows with such vectors",
+    "regions": "what votes and vectors together say of its surroundings",
     "echo": "what votes and vectors together say of rows like it",
     "hand labels": "all the other hand-labelled rows",
 }

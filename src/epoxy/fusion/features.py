@@ -20,7 +20,7 @@ nothing views them as the session does. Gram matrices are of all rows: they add.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -41,10 +41,14 @@ WHITE = 0.8
 IN_ORDER = -0.85
 ALL_UP_TO, DIGITS = 32_768, 5
 """Train rows up to which all make the view; of more, the number of the first has so many binary digits."""
-BLOCK = 2048
-"""Rows read at a time: their features stay in the cache while they are used twice."""
 MADE = 512
 """Rows viewed at a time: fewer are filled up with zeros, so that a product never depends on how many."""
+LANDMARKS, NEAREST, ROWS_EACH = 256, 8, 6
+"""Landmarks at most, those that a row hears, and train rows that there are for each at least."""
+SAMPLE = 3000
+"""Rows, evenly apart, that stand for all of them."""
+BLOCK = 2048
+"""Rows read at a time: their features stay in the cache while they are used twice."""
 
 
 def in_blocks(n_rows: int, do: Callable[[slice], None], size: int = BLOCK) -> None:
@@ -69,6 +73,9 @@ class View:
     phase: np.ndarray  # (n_waves,)
     middle: np.ndarray  # (n_features,) mean features of the rows it was learned from
     apart: bool  # rows of zeros have no direction and are like the average row
+    landmarks: np.ndarray = field(  # (n_landmarks, n_features) float32; see `regions`
+        default_factory=lambda: np.zeros((0, 0), dtype=np.float32)
+    )
 
     @classmethod
     def over(
@@ -85,7 +92,8 @@ class View:
         bare._fill(matrix, vectors)
         viewed = matrix[: len(first)]
         view = bare.around(_sum(len(viewed), lambda part: viewed[part]) / count)
-        return view, Features(view._centred(matrix, vectors))
+        features = Features(view._centred(matrix, vectors))
+        return view.with_landmarks(first[spaced(len(first), SAMPLE)], len(first)), features
 
     @classmethod
     def before(cls, centre: np.ndarray, covariance: np.ndarray, *, apart: bool) -> Self:
@@ -129,6 +137,20 @@ class View:
     def around(self, mean: np.ndarray) -> Self:
         """The same, centred on the mean features of the train rows."""
         return replace(self, middle=mean.astype(np.float32))
+
+    def with_landmarks(self, sample: np.ndarray, n_rows: int) -> Self:
+        """The same with landmarks among a sample of the vectors of the `n_rows` rows it was learned from.
+
+        Distinct vectors are put in order, and landmarks stand evenly apart in it, so that the order of
+        the rows plays no part. Where rows are too few for more than eight there are none.
+        """
+        distinct = np.unique(sample, axis=0)
+        count = min(LANDMARKS, n_rows // ROWS_EACH, len(distinct))
+        some = self.of(distinct[spaced(len(distinct), count)]).astype(np.float64)
+        some = some[some.any(axis=1)]
+        if len(some) <= NEAREST:
+            some = some[:0]
+        return replace(self, landmarks=unit_rows(some).astype(np.float32))
 
     def of(self, vectors: np.ndarray) -> np.ndarray:
         """Features of rows, (n_rows, n_features) float32."""
@@ -219,6 +241,11 @@ class Features:
 
         in_blocks(len(found), measure)
         return np.maximum(found, 1e-12)
+
+
+def spaced(count: int, most: int) -> np.ndarray:
+    """At most so many numbers below `count`, evenly apart."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.intp))
 
 
 def inverse_of(gram: np.ndarray) -> np.ndarray:

@@ -16,14 +16,16 @@ from .calibration import kinds_of
 from .decision import Rule
 from .features import View, in_blocks
 from .labelled import Labelled, Nearby
+from .regions import Regions
 
-EXPERTS = ("majority", "reach", "agreement", "pupil", "echo", "neighbours")
+EXPERTS = ("majority", "reach", "agreement", "pupil", "regions", "echo", "neighbours")
 WEIGHTS = {
     "majority": 0.51,
     "reach": 0.425,
     "agreement": 0.35,
     "pupil": 0.34,
-    "echo": 0.765,
+    "regions": 0.6,
+    "echo": 0.65,
     "neighbours": 0.15,
 }
 """How loud each expert is before a hand label says otherwise."""
@@ -44,6 +46,7 @@ class Rows:
     lender: np.ndarray  # (n_sources, n_rows) the train row that lends
     features: np.ndarray | None = None  # (n_rows, n_features)
     nearby: Nearby | None = None
+    regions: Regions | None = None  # where they lie; found anew where it is not known
 
     def take(self, rows: np.ndarray) -> Rows:
         """A selection of rows."""
@@ -57,6 +60,7 @@ class Rows:
             self.lender[:, rows],
             None if self.features is None else self.features[rows],
             near,
+            None if self.regions is None else self.regions.take(rows),
         )
 
     def __len__(self) -> int:
@@ -106,6 +110,7 @@ class Fitted:
     corrected: Corrected | None
     rule: Rule
     lean: np.ndarray | None = None  # (n_classes,) keeps the class balance; see `matching`
+    regions: Readout | None = None  # what landmarks think; None where train rows are few
 
     @property
     def prior(self) -> np.ndarray:
@@ -118,6 +123,7 @@ class Fitted:
         absent = {
             "agreement": self.agreement is None,
             "pupil": self.pupil is None,
+            "regions": self.regions is None,
             "echo": self.pupil is None,
             "neighbours": not self.hears_neighbours,
         }
@@ -159,6 +165,8 @@ class Fitted:
             return found | dict.fromkeys(silent, nothing), self.correction(rows.votes)
         if self.pupil is not None:
             found["pupil"] = self.pupil.evidence(read(rows.features, self.pupil.weights)[0])
+        if self.regions is not None:
+            found["regions"] = self.of_regions(rows)
         found |= (second := self.second(rows))[0]
         if self.hears_neighbours:
             assert rows.nearby is not None
@@ -189,6 +197,16 @@ class Fitted:
         if taught is not None:
             learned += said[-1]
         return {} if self.echo is None else {"echo": self.echo.evidence(said[0])}, learned
+
+    def of_regions(self, rows: Rows) -> np.ndarray:
+        """Evidence of the landmarks around each row."""
+        assert self.regions is not None
+        at = rows.regions
+        if at is None:
+            assert self.view is not None
+            assert rows.features is not None
+            at = Regions.of(rows.features, self.view.landmarks)
+        return self.regions.evidence(at.read(self.regions.weights))
 
     def of_neighbours(self, nearby: Nearby) -> np.ndarray:
         """Evidence of the likest labelled rows, the liker the louder: a twin says nearly all."""

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled
-from .features import MADE, Features, in_blocks
+from .features import MADE, SAMPLE, Features, in_blocks, spaced
 
 FEWEST = 10
-SAMPLE = 3000
 SLACK = 0.02
 DIGITS = 10  # likenesses are rounded so that twins are equal however the product is blocked
 
@@ -147,11 +146,6 @@ def _grouped(units: np.ndarray, twins: np.ndarray, enough: float) -> np.ndarray:
 def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     found = left @ right.T
     return np.asarray(np.round(found, DIGITS, out=found))
-
-
-def spaced(count: int, most: int) -> np.ndarray:
-    """At most so many numbers below `count`, evenly apart."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.intp))
 
 
 def _hardness(near: np.ndarray, groups: np.ndarray, times: np.ndarray) -> float:

@@ -37,7 +37,7 @@ class Fusion(Estimator, Updatable):
 
         logit(x) = log π0 + β + b + Σ_e w_e E_e(x) + θᵀφ(x)
 
-    β keeps the class balance where votes tell it. Four experts read votes, votes lent by near rows, and
+    β keeps the class balance where votes tell it. Five experts read votes, votes lent by near rows, and
     vectors taught by both; without hand labels they and their typical weights are the whole model. Hand
     labels move the weights, add a bias and a correction θ on vectors and votes, and (from five on) bring
     an expert of their own, the likest labelled rows. All of that is drawn to the model without labels, so

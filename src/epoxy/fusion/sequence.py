@@ -23,7 +23,7 @@ from ..sequences.counts import one_hot, vote_counts
 from ..sequences.forward_backward import ChainPrior, messages
 from ..sequences.layout import Layout, layout_of
 from ..votes import ABSTAIN, Votes
-from .groups import spaced
+from .features import spaced
 
 LEARNED = 30.0
 """Neighbouring hand labels that weigh as much as what the votes say of how labels follow each other."""

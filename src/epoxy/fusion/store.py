@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model", bound="Fusion")
 CHAIN = ("share", "pairs", "given")
 BALANCE = ("shares", "low", "high")
-VIEW = ("centre", "scale", "axes", "waves", "phase", "middle")
+VIEW = ("centre", "scale", "axes", "waves", "phase", "middle", "landmarks")
 TAUGHT = ("y", "dual", "weights", "bias", "of_votes")
 _SPLIT = {"sources": [str], "classes": [str]}
 _VALUES = {
@@ -74,11 +74,15 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
             "view/waves": Array("f", "dimension waves"),
             "view/phase": Array("f", "waves"),
             "view/middle": Array("f", "feature_axes+waves"),
+            "view/landmarks": Array("f", "landmarks feature_axes+waves"),
         }
         if "pupil/weights" in names:
             for name in ("pupil", "echo"):
                 found[f"{name}/weights"] = Array("f", several)
                 found[f"{name}/base"] = Array("f", "classes", low=0, high=1)
+        if "regions/weights" in names:
+            found["regions/weights"] = Array("f", "landmarks classes")
+            found["regions/base"] = Array("f", "classes", low=0, high=1)
     if "places" in values:
         found |= {
             "corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
@@ -151,7 +155,8 @@ def to_state(model: Fusion) -> State:
             arrays[name] = getattr(fitted, name)
     if fitted.view is not None:
         arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
-    for name, readout in (("pupil", fitted.pupil), ("echo", fitted.echo)):
+    for name in ("pupil", "regions", "echo"):
+        readout: Readout | None = getattr(fitted, name)
         if readout is not None:
             arrays |= {f"{name}/weights": readout.weights, f"{name}/base": readout.base}
     values: dict[str, Any] = {
@@ -226,6 +231,7 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         _corrected(model, view, values, arrays),
         rule,
         arrays.get("lean"),
+        _readout("regions", arrays),
     )
     _check_parts(model, model.fitted_, values)
     return model

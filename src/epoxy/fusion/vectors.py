@@ -14,11 +14,12 @@ from ..numerics import softmax
 from ..votes import Split
 from ..workspace import TRAIN
 from . import evidence as ev
-from .features import BLOCK, Features, View, in_blocks, n_viewed
+from .features import BLOCK, NEAREST, SAMPLE, Features, View, in_blocks, n_viewed, spaced
 from .fitted import WEIGHTS, Readout, Rows, read
-from .groups import Spacing, spaced
+from .groups import Spacing
+from .regions import Regions, thought
 
-SLOPE, SCORE, SOME = 0.25, 4.0, 3000
+SLOPE, SCORE, SOME = 0.25, 4.0, SAMPLE
 """Vectors tell something if targets rise with their own leave-one-out predictions, on so many rows."""
 
 
@@ -44,6 +45,7 @@ class Vectors:
             self.view, self.features = View.over(train, seed, apart=apart)
         others = [self._viewed(at, known) for at in range(1, len(self.given))]
         self.matrices = (self.features.matrix, *others)
+        self.regions = tuple(self._placed(at, known) for at in range(len(self.given)))
         some = spaced(len(train), SOME)
         self._gate = (
             some,
@@ -72,6 +74,17 @@ class Vectors:
         if known is not None and self.view is known.view and self.given[at] is known.given[at]:
             return known.matrices[at]
         return self.view.of(vectors)
+
+    def _placed(self, at: int, known: Vectors | None) -> Regions | None:
+        """Where the rows of a split lie; None without landmarks."""
+        matrix, marks = self.matrices[at], self.view.landmarks
+        if len(marks) <= NEAREST:
+            return None
+        before = None if known is None or self.view is not known.view else known.regions[at]
+        if before is None or not (at == TRAIN or known is None or matrix is known.matrices[at]):
+            return Regions.of(matrix, marks)
+        n_known = min(len(before.number), len(matrix))
+        return before.take(slice(n_known)).followed_by(Regions.of(matrix[n_known:], marks))
 
     def are_of(self, splits: Sequence[Split]) -> bool:
         """Whether these splits have the very same vectors."""
@@ -109,12 +122,20 @@ class Vectors:
         readout = Readout(weights, base)
         return readout, readout.evidence(said)
 
-    def echo(self, prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray) -> Readout:
-        """Taught by what majority and pupil agree on: their pooled opinion of the rows, made smooth."""
+    def second(
+        self, prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray
+    ) -> tuple[Readout, Readout | None]:
+        """`echo` and `regions`, taught by what majority and pupil agree on.
+
+        Their pooled opinion of the rows, made smooth by one line through all of them, and by surroundings.
+        """
         taught = pooled(prior, majority, pupil)
         base = taught.mean(axis=0)
         taught -= base
-        return Readout(self._solve(taught), base)
+        echo, at = Readout(self._solve(taught), base), self.regions[TRAIN]
+        if at is None:
+            return echo, None
+        return echo, Readout(thought(*at.sums(taught, len(self.view.landmarks))), base)
 
     def _solve(self, target: np.ndarray) -> np.ndarray:
         """Weights that read `target` (n_train, n_classes) off the features; float32."""

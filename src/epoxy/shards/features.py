@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..fusion.features import Features, View, inverse_of, n_viewed, products
-from ..fusion.groups import Spacing, spaced
+from ..fusion.features import (
+    NEAREST,
+    SAMPLE,
+    Features,
+    View,
+    inverse_of,
+    n_viewed,
+    products,
+    spaced,
+)
+from ..fusion.groups import Spacing
+from ..fusion.regions import Regions
 from ..fusion.vectors import SOME, leverages
 from .run import Run
 from .runner import Summary
@@ -41,7 +51,7 @@ class First:
 
 
 def view_of(run: Run, vectors: ShardVectors, n_train: int, seed: int, *, apart: bool) -> View:
-    """The view learned from train vectors, in four passes over them."""
+    """The view learned from train vectors, in four passes over them and a look at some."""
     first = First(vectors, n_viewed(n_train))
     (total,) = run.stage("mean", add_vectors, first).total("total")
     centre = total / first.count
@@ -52,7 +62,10 @@ def view_of(run: Run, vectors: ShardVectors, n_train: int, seed: int, *, apart: 
         (mean,) = run.stage("directions", add_directions, first, view).total("total")
     view = view.with_waves(mean / first.count, seed)
     (middle,) = run.stage("middle", add_features, first, view).total("total")
-    return view.around(middle / first.count)
+    view = view.around(middle / first.count)
+    stage = run.stage("landmarks", take_some, vectors, spaced(first.count, SAMPLE))
+    sample = np.concatenate([each["some"] for each in stage])
+    return view.with_landmarks(sample, first.count)
 
 
 def features_of(run: Run, vectors: ShardVectors, n_train: int, view: View) -> ShardFeatures:
@@ -89,14 +102,35 @@ def add_features(shard: Shard, kept: Kept, first: First, view: View) -> Summary:
     return {"total": view.total(first.of(shard))}
 
 
+def take_some(shard: Shard, kept: Kept, vectors: ShardVectors, some: np.ndarray) -> Summary:
+    """Vectors of some of a shard's train rows."""
+    return {"some": np.asarray(vectors.of(shard)[within(some, shard)])}
+
+
+def within(some: np.ndarray, shard: Shard) -> np.ndarray:
+    """Which of some train rows are a shard's, and where in it."""
+    return (
+        np.asarray(some[(some >= shard.train) & (some < shard.train + shard.n_train)]) - shard.train
+    )
+
+
 def keep_features(
     shard: Shard, kept: Kept, vectors: ShardVectors, view: View, some: np.ndarray
 ) -> Summary:
-    """Features of a shard's train rows, kept; their Gram matrix, and those of some rows."""
-    matrix = view.of(vectors.of(shard))
-    kept.save(shard, features=matrix)
-    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
-    return {"gram": Features(matrix).gram, "some": matrix[mine]}
+    """Features of a shard's train rows and where these lie, kept; their Gram matrix, and some of them."""
+    matrix, at = view.of(vectors.of(shard)), {}
+    if len(view.landmarks) > NEAREST:
+        placed = Regions.of(matrix, view.landmarks)
+        at = {"number": placed.number, "share": placed.share}
+    kept.save(shard, features=matrix, **at)
+    return {"gram": Features(matrix).gram, "some": matrix[within(some, shard)]}
+
+
+def placed(kept: Kept, shard: Shard, view: View) -> Regions | None:
+    """Where a shard's train rows lie; None without landmarks."""
+    if len(view.landmarks) <= NEAREST:
+        return None
+    return Regions(kept.load(shard, "number"), kept.load(shard, "share"))
 
 
 class FewVectors:

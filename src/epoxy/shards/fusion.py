@@ -1,8 +1,9 @@
 """The default model over shards: what rows add up to is merged, labelled rows are here, solves are small.
 
 The walk is that of `fusion.engine`: pair counts → which sources are copies → class balance → loans and
-their grades → features → `pupil` (one solve) → `echo` (one solve) → the correction on the labelled rows
-→ every probability → the rule of decision. Each arrow is a stage over shards or a step on the driver.
+their grades → features → `pupil` (one solve) → `echo` (one solve) and `regions` (one sum) → the
+correction on the labelled rows → every probability → the rule of decision. Each arrow is a stage over
+shards or a step on the driver.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from ..fusion.calibration import SCALES
 from ..fusion.choice import Crowd, looks_chosen, margin
 from ..fusion.copies import distinct
 from ..fusion.engine import Corrections, FusionEngine, far
-from ..fusion.features import Features
+from ..fusion.features import Features, View
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
 from ..fusion.matching import known_logits, matched, some_of
+from ..fusion.regions import Regions, thought
 from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
 from ..loans import Loans
 from ..numerics import softmax
 from .balance import balance_voted
-from .features import FewVectors, ShardFeatures, features_of, view_of
+from .features import FewVectors, ShardFeatures, features_of, placed, view_of, within
 from .lending import Lending
 from .opening import World
 from .paper import Concluded, Made, lend_all
@@ -46,16 +48,18 @@ class Heard:
     columns: np.ndarray  # kept votes of the sources that speak
     loans: Kept | None
 
-    def rows(self, shard: Shard, features: np.ndarray | None = None) -> Rows:
+    def rows(
+        self, shard: Shard, features: np.ndarray | None = None, regions: Regions | None = None
+    ) -> Rows:
         """The train rows of a shard."""
         own = self.votes.load(shard, "votes")[self.columns]
         if self.loans is None:
             nobody = np.full(own.shape, -1, dtype=np.int32)
-            return Rows(own, own, np.full(own.shape, np.inf), nobody, features)
+            return Rows(own, own, np.full(own.shape, np.inf), nobody, features, regions=regions)
         lender, distance, vote = (
             self.loans.load(shard, name) for name in ("lender", "distance", "vote")
         )
-        return Rows(own, vote, distance, lender, features)
+        return Rows(own, vote, distance, lender, features, regions=regions)
 
 
 def conclude(world: World) -> Concluded:
@@ -129,7 +133,7 @@ def _features(world: World, engine: FusionEngine) -> ShardFeatures | None:
 def _taught(
     world: World, heard: Heard, base: Fitted, over: ShardFeatures | None, votes: bool
 ) -> Fitted:
-    """The model without labels: what pupil and echo learn from all rows."""
+    """The model without labels: what pupil, echo and regions learn from all rows."""
     if over is None:
         return base
     run, prior = world.run, base.prior
@@ -146,9 +150,11 @@ def _taught(
         return base
     (total,) = run.stage("opinions", add_opinions, heard, over.kept, prior, pupil).total("total")
     mean = total / world.n_train
-    (right,) = run.stage("echo", teach_echo, heard, over.kept, prior, pupil, mean).total("right")
+    stage = run.stage("second", teach_second, heard, over.kept, over.view, prior, pupil, mean)
+    right, sums, count = stage.total("right", "sums", "count")
     echo = Readout(solved(over.inverse, right), mean)
-    return replace(base, view=over.view, pupil=pupil, echo=echo, scales=SCALES)
+    regions = Readout(thought(sums, count), mean) if len(count) else None
+    return replace(base, view=over.view, pupil=pupil, regions=regions, echo=echo, scales=SCALES)
 
 
 def add_targets(shard: Shard, kept: Kept, heard: Heard, prior: np.ndarray) -> Summary:
@@ -169,7 +175,7 @@ def teach_pupil(
     """A shard's part of pupil's right-hand side, and the targets of some rows."""
     target = votes_as_target(heard.votes.load(shard, "votes")[heard.columns], prior)
     target -= mean
-    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
+    mine = within(some, shard)
     return {"right": right_side(features.load(shard, "features"), target), "some": target[mine]}
 
 
@@ -190,20 +196,25 @@ def add_opinions(
     return {"total": found.sum(axis=0)}
 
 
-def teach_echo(
+def teach_second(
     shard: Shard,
     kept: Kept,
     heard: Heard,
     features: Kept,
+    view: View,
     prior: np.ndarray,
     pupil: Readout,
     mean: np.ndarray,
 ) -> Summary:
-    """A shard's part of echo's right-hand side."""
+    """A shard's part of echo's right-hand side, and of what landmarks think."""
     matrix = features.load(shard, "features")
     taught = _opinion(shard, heard, matrix, prior, pupil)
     taught -= mean
-    return {"right": right_side(matrix, taught)}
+    at = placed(features, shard, view)
+    sums, count = np.zeros((0, len(prior))), np.zeros(0)
+    if at is not None:
+        sums, count = at.sums(taught, len(view.landmarks))
+    return {"right": right_side(matrix, taught), "sums": sums, "count": count}
 
 
 def _keeps_balance(world: World, heard: Heard, base: Fitted, over: ShardFeatures | None) -> Fitted:
@@ -219,7 +230,7 @@ def known_in_shard(
     shard: Shard, kept: Kept, heard: Heard, base: Fitted, features: Kept | None, some: np.ndarray
 ) -> Summary:
     """What the model without labels says of some rows of a shard."""
-    mine = some[(some >= shard.train) & (some < shard.train + shard.n_train)] - shard.train
+    mine = within(some, shard)
     matrix = None if features is None else features.load(shard, "features")
     logits, scale = known_logits(base, heard.rows(shard, matrix).take(mine))
     return {"logits": logits, "scale": scale}
@@ -269,7 +280,10 @@ class Answering:
         """The train rows of a shard as the experts see them."""
         if self.features is None:
             return heard.rows(shard)
-        return with_nearby(self.fitted, heard.rows(shard, self.features.load(shard, "features")))
+        assert self.fitted.view is not None
+        at = placed(self.features, shard, self.fitted.view)
+        seen = heard.rows(shard, self.features.load(shard, "features"), at)
+        return with_nearby(self.fitted, seen)
 
     def probabilities(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Of the fitted model, and logits of the one without labels."""
