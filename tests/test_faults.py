@@ -91,6 +91,7 @@ def test_decisions_of_two_processes_at_once_survive_each_other(project):
         editor.stdout.readline()  # it is at it
         for row in rows[1]:
             session.label(row, "ham")
+        editor.stdout.read()  # to its end: nobody writes to a pipe that is closed
 
     assert editor.returncode == 0
     assert set(given(opened(project))) == {row for each in rows for row in each}
