@@ -333,6 +333,35 @@ def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, st
             each.close()
 
 
+def test_whoever_was_answered_before_keeps_the_line_while_silent_ones_come(call, studio):
+    head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n"
+    asked = f"{head}Authorization: Bearer {studio.token}\r\n\r\n".encode()
+    silent = []
+    try:
+        with socket.create_connection(("127.0.0.1", studio.port), timeout=20) as known:
+            known.sendall(asked)
+            assert status(known.recv(1 << 16)) == 200
+            for _ in range(security.CONNECTIONS + 20):
+                silent.append(socket.create_connection(("127.0.0.1", studio.port), timeout=10))
+            assert call("state")["rows"]["total"] == 160  # all of them were taken up
+            known.setblocking(False)
+            while rest := _at_hand(known):
+                assert rest  # what was left of the first answer
+            known.setblocking(True)
+            known.sendall(asked)
+            assert status(known.recv(1 << 16)) == 200
+    finally:
+        for each in silent:
+            each.close()
+
+
+def _at_hand(connection):
+    try:
+        return connection.recv(1 << 20)
+    except BlockingIOError:
+        return b""
+
+
 def test_a_thousand_who_are_refused_do_not_keep_others_out(call, studio, monkeypatch):
     monkeypatch.setattr(security, "LINGER", 60)
     head = f"POST /api/state HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nContent-Length: 9\r\n\r\n"

@@ -1,8 +1,8 @@
 """Connections that send nothing, or send slowly, do not keep the studio from those that work.
 
 A connection has a few seconds to send a request whole. Where there are too many, the one that came first
-of those that were refused makes room, or else the first without a request; those in the middle of one,
-and WebSockets, stay.
+of those that were refused makes room, or else the first that never asked, or else the first that waits
+after an answer; those in the middle of a request, and WebSockets, stay.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ class PatientProtocol(H11Protocol):
             if not spare:
                 transport.abort()
                 return
-            first = min(spare, key=lambda each: (not each.is_refused, each.since))
+            first = min(spare, key=PatientProtocol._worth)
             self.connections.discard(first)
             first.transport.abort()
         super().connection_made(transport)
         self.since = self.loop.time()
         self._wait()
+
+    def _worth(self) -> tuple[bool, bool, float]:
+        """The least first: refused ones, those that never asked, those that were answered and wait."""
+        return not self.is_refused, self.cycle is not None, self.since
 
     @property
     def is_idle(self) -> bool:
