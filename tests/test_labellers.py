@@ -14,6 +14,7 @@ import pytest
 
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
+from epoxy.fusion import teaching
 from epoxy.fusion.fallible import confused, evenly
 from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
@@ -321,6 +322,22 @@ def test_answers_that_lean_one_way_do_not_drag_a_trusted_model_along() -> None:
     guess = session.outcome.labels[0]
     assert (guess == truth).mean() >= before
     assert (guess[truth == 1] == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize(("n_trusted", "judges"), [(19, 59), (20, 20)])
+def test_trusted_labels_say_how_sure_the_model_may_be(n_trusted, judges, monkeypatch) -> None:
+    """A label that may be wrong is believed by what the model says, and agrees with it too well."""
+    seen, fitted = [], teaching.fit_scales
+    monkeypatch.setattr(
+        teaching, "fit_scales", lambda *given: seen.append(len(given[1])) or fitted(*given)
+    )
+    _, y = data()
+    said = labelled(y, slice(0, 40), 0.1, 1)
+    who = {"ann": said, None: labelled(y, slice(100, 100 + n_trusted), 0.0, 2)}
+
+    session_of(who)
+
+    assert seen[-1] == judges
 
 
 def project_of(folder: Path) -> Path:

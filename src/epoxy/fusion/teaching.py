@@ -24,6 +24,8 @@ NOISE = 0.05
 """Hand labels are taken to be wrong at least this often."""
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
+FEWEST_JUDGES = 20
+"""Trusted labels from which they alone say how sure the model may be."""
 
 Said = list[dict[str, np.ndarray]]
 """For each split, what each expert says of its rows."""
@@ -91,6 +93,12 @@ class _Lesson:
             doubted > 0,
             whole_sequences(groups, workspace.label_groups[back]),
         )
+
+    @property
+    def judges(self) -> np.ndarray:
+        """The rows that say how sure the model may be: trusted ones, or all where these are few."""
+        trusted = ~self.fallible
+        return trusted if trusted.sum() >= FEWEST_JUDGES else np.ones(len(self.y), bool)
 
     def only(self, rows: np.ndarray) -> _Lesson:
         """The same of some of the labelled rows."""
@@ -197,7 +205,8 @@ class Teaching:
         )
         kinds, held = lesson.kinds, found.held_out
         labels = believed(softmax(held), belief.told)
-        scales = fit_scales(base.scales, held, labels, kinds)
+        some = lesson.judges
+        scales = fit_scales(base.scales, held[some], labels[some], kinds[some])
         made = replace(base, corrected=corrected, scales=scales)
         return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
