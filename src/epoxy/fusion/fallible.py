@@ -6,9 +6,9 @@ alone says of the rows (without trusted labels, the model without labels), expec
 counts how often class k is called right, and what it is called instead,
 
     q_i(k) ∝ Pr(label_i | k) · p_i(k)
-    rate(k) = (Σ_i q_i(k) [label_i = k] + 20 · told(k)) / (Σ_i q_i(k) + 20)
+    rate(k) = (Σ_i q_i(k) [label_i = k] + 60 · told(k)) / (Σ_i q_i(k) + 60)
 
-and mistakes likewise. What is known of the labellers as a whole weighs as much as twenty answers about
+and mistakes likewise. What is known of the labellers as a whole weighs as much as sixty answers about
 each class. Labellers known to differ keep their difference, as log-odds.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-VOICES, ROUNDS = 20.0, 10
+VOICES, ROUNDS = 60.0, 10
 LEAST, MOST = 0.02, 0.99
 
 
