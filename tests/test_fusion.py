@@ -282,8 +282,8 @@ def test_copies_of_a_rare_source_with_ten_votes_count_once() -> None:
     """Ten votes alike are no chance, however many rows there are."""
     train = draw(600, 1)
     rare = np.full((600, 3), -1)
-    rare[::50] = 1
-    rare[0, 2] = -1  # nearly equal
+    rare[::60] = 1
+    rare[:2, 2] = -1, 1  # ten as well, nine of them the same
     names = [*train.votes.sources, "equal", "one", "nearly"]
     train = with_votes(train, np.hstack([train.votes.matrix, rare]), names)
 

@@ -97,6 +97,17 @@ def test_a_told_reliability_stands() -> None:
     assert found["bob"]["right"] < UNTOLD
 
 
+def test_of_those_who_are_never_wrong_the_last_one_settles_a_row() -> None:
+    session = session_of({}, reliability={"ann": 1.0})
+
+    session.label(0, "ham")
+    session.label(0, "spam", by="ann")
+    after_ann = int(session.labels[0])
+    session.label(0, "ham")
+
+    assert (after_ann, int(session.labels[0])) == (1, 0)
+
+
 def test_what_is_not_known_is_said() -> None:
     _, y = data()
 
