@@ -96,6 +96,17 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     assert any(row["probability"] < 0.5 for row in believed)
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_a_source_that_votes_on_every_train_row_lends_to_no_other_row(tmp_path, kind):
+    votes, vectors, y = drawn(60, 1)
+    truth = np.where(np.arange(60) % 5 == 3, y, -1)
+    votes[:, 0] = np.where(truth < 0, y, -1)
+    home = tmp_path / "project"
+    write_project(home, votes, vectors, truth, CLASSES, model=f'kind = "{kind}"')
+
+    agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
+
+
 def test_of_many_rows_the_same_make_the_view_as_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "ALL_UP_TO", 32)
     home = project(tmp_path / "project", 127)
