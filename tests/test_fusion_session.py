@@ -251,8 +251,8 @@ def test_a_preview_leaves_explanations_and_answers_as_they_were():
     session = epoxy.Session(TRAIN, DEV)
     before = [str(session.explain(row)) for row in range(5)]
 
-    session.preview(SetVotes("s0", (np.where(TRAIN.y == 0, 0, -1), None)))
     session.preview(Radii({"s1": 0.0}))
+    session.preview(SetVotes("s0", (np.where(TRAIN.y == 0, 0, -1), None)))
 
     assert [str(session.explain(row)) for row in range(5)] == before
     assert_equals_a_fit(session)
