@@ -800,6 +800,21 @@ def test_vectors_that_tell_nothing_are_ignored(
     assert "do not foretell the votes" in str(model.report(noisy[2]))
 
 
+@pytest.mark.parametrize(("n_labels", "heard"), [(9, False), (10, True)])
+def test_ten_labels_may_find_vectors_telling_that_votes_at_chance_do_not(n_labels, heard) -> None:
+    def at_chance(n_rows: int, seed: int) -> Split:
+        rng = np.random.default_rng(seed)
+        y = np.arange(n_rows) % 2
+        votes = np.where(rng.random((n_rows, 3)) < 0.5, rng.integers(2, size=(n_rows, 3)), -1)
+        vectors = 3 * np.eye(8)[y] + 0.3 * rng.normal(size=(n_rows, 8))
+        return Split(Votes(votes, classes=["no", "yes"]), vectors, y)
+
+    model = Fusion().fit(unlabelled(at_chance(300, 1)), at_chance(n_labels, 2))
+
+    assert model.fitted_.pupil is None
+    assert (model.score(at_chance(200, 3)) > 0.8) == heard
+
+
 def test_a_row_is_judged_alone(model: Fusion, test: Split) -> None:
     together = model.predict_proba(test)[:5]
 
