@@ -107,6 +107,17 @@ def test_a_source_that_votes_on_every_train_row_lends_to_no_other_row(tmp_path, 
     agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
 
 
+def test_shards_label_with_the_radii_that_tuning_chose(tmp_path):
+    home = project(tmp_path / "project", 200, 50, model='kind = "epoxy"')
+    before = in_memory(home)
+    epoxy.Session.open(home, graph=False).tune(caution=0)
+
+    memory, shards = in_memory(home), in_shards(home, 90)
+
+    agree(memory, shards, within=0.0)
+    assert memory != before
+
+
 def test_of_many_rows_the_same_make_the_view_as_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "ALL_UP_TO", 32)
     home = project(tmp_path / "project", 127)
