@@ -645,6 +645,18 @@ def test_what_is_finished_is_not_done_again(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_file_that_was_written_again_is_another_whatever_its_size(tmp_path):
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"at": [1, 2]}), file)
+    size, key = file.stat().st_size, parts_of(file).key
+
+    pq.write_table(pa.table({"at": [1, 3]}), file)
+    os.utime(file, ns=(0, 1))
+
+    assert file.stat().st_size == size
+    assert parts_of(file).key != key
+
+
 def test_a_damaged_summary_is_made_again(tmp_path):
     home = project(tmp_path / "project")
     expected = in_shards(home, 20)
