@@ -644,7 +644,6 @@ def test_what_is_finished_is_not_done_again(tmp_path):
     assert again.done == 0
 
 
-@pytest.mark.slow
 def test_a_file_that_was_written_again_is_another_whatever_its_size(tmp_path):
     file = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"at": [1, 2]}), file)
@@ -657,6 +656,7 @@ def test_a_file_that_was_written_again_is_another_whatever_its_size(tmp_path):
     assert parts_of(file).key != key
 
 
+@pytest.mark.slow
 def test_a_damaged_summary_is_made_again(tmp_path):
     home = project(tmp_path / "project")
     expected = in_shards(home, 20)
