@@ -258,6 +258,16 @@ def test_a_preview_leaves_explanations_and_answers_as_they_were():
     assert_equals_a_fit(session)
 
 
+def test_of_labelled_twins_the_first_are_heard_in_whatever_order_they_were_labelled():
+    vectors = np.where(np.arange(120)[:, None] < 24, TRAIN.vectors[0], TRAIN.vectors)
+    session = epoxy.Session(Split(TRAIN.votes, vectors), BARE)
+
+    for row in reversed(range(24)):
+        session.label(row, session.classes[int(row < 12)])
+
+    assert_equals_a_fit(session)
+
+
 def test_an_edited_column_is_lent_anew_on_every_split():
     """What is kept of a source is kept by its votes, not by its name."""
     session = epoxy.Session(TRAIN, BARE)
