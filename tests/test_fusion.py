@@ -282,8 +282,8 @@ def test_copies_of_a_rare_source_with_ten_votes_count_once() -> None:
     """Ten votes alike are no chance, however many rows there are."""
     train = draw(600, 1)
     rare = np.full((600, 3), -1)
-    rare[::50] = 1
-    rare[0, 2] = -1  # nearly equal
+    rare[::60] = 1
+    rare[:2, 2] = -1, 1  # ten as well, nine of them the same
     names = [*train.votes.sources, "equal", "one", "nearly"]
     train = with_votes(train, np.hstack([train.votes.matrix, rare]), names)
 
@@ -798,6 +798,21 @@ def test_vectors_that_tell_nothing_are_ignored(
         model.predict_proba(noisy[2]), without.predict_proba(bare[2]), atol=1e-9
     )
     assert "do not foretell the votes" in str(model.report(noisy[2]))
+
+
+@pytest.mark.parametrize(("n_labels", "heard"), [(9, False), (10, True)])
+def test_ten_labels_may_find_vectors_telling_that_votes_at_chance_do_not(n_labels, heard) -> None:
+    def at_chance(n_rows: int, seed: int) -> Split:
+        rng = np.random.default_rng(seed)
+        y = np.arange(n_rows) % 2
+        votes = np.where(rng.random((n_rows, 3)) < 0.5, rng.integers(2, size=(n_rows, 3)), -1)
+        vectors = 3 * np.eye(8)[y] + 0.3 * rng.normal(size=(n_rows, 8))
+        return Split(Votes(votes, classes=["no", "yes"]), vectors, y)
+
+    model = Fusion().fit(unlabelled(at_chance(300, 1)), at_chance(n_labels, 2))
+
+    assert model.fitted_.pupil is None
+    assert (model.score(at_chance(200, 3)) > 0.8) == heard
 
 
 def test_a_row_is_judged_alone(model: Fusion, test: Split) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from epoxy import Fusion, Split, Votes
 from epoxy.fusion.balance import guessed
+from epoxy.fusion.decision import RankedRows, f1_rule
 
 CLASSES = ["ham", "spam"]
 
@@ -178,3 +179,15 @@ def test_rows_that_are_equally_probable_are_called_together():
     assert called[
         (train.votes.matrix == 1).any(axis=1) & (train.votes.matrix != 0).all(axis=1)
     ].all()
+
+
+@pytest.mark.parametrize(("share", "called"), [(3, 2), (4, 6)])
+def test_a_share_that_would_split_equals_goes_to_the_nearer_end_of_them(share, called):
+    positive = np.array([0.9, 0.9, 0.6, 0.6, 0.6, 0.6, 0.1, 0.1, 0.1, 0.1])
+    proba = np.column_stack([1 - positive, positive])
+    before = np.where(np.arange(10)[:, None] < share, [0.2, 0.8], [0.8, 0.2])
+    nobody = np.empty(0)
+
+    rule = f1_rule(RankedRows(proba, before, 1), 1, None, nobody, nobody.astype(bool))
+
+    assert (rule(proba) == 1).sum() == called

@@ -251,10 +251,20 @@ def test_a_preview_leaves_explanations_and_answers_as_they_were():
     session = epoxy.Session(TRAIN, DEV)
     before = [str(session.explain(row)) for row in range(5)]
 
-    session.preview(SetVotes("s0", (np.where(TRAIN.y == 0, 0, -1), None)))
     session.preview(Radii({"s1": 0.0}))
+    session.preview(SetVotes("s0", (np.where(TRAIN.y == 0, 0, -1), None)))
 
     assert [str(session.explain(row)) for row in range(5)] == before
+    assert_equals_a_fit(session)
+
+
+def test_of_labelled_twins_the_first_are_heard_in_whatever_order_they_were_labelled():
+    vectors = np.where(np.arange(120)[:, None] < 24, TRAIN.vectors[0], TRAIN.vectors)
+    session = epoxy.Session(Split(TRAIN.votes, vectors), BARE)
+
+    for row in reversed(range(24)):
+        session.label(row, session.classes[int(row < 12)])
+
     assert_equals_a_fit(session)
 
 

@@ -274,6 +274,27 @@ def test_voters_and_one_sided_sources_mix():
     np.testing.assert_allclose(found, precision, atol=0.06)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_source_that_contradicts_others_as_chance_would_is_not_reversed(seed):
+    votes, _ = sample([0.8, 0.8, 0.8, 0.5], [1.0] * 4, n_rows=60, seed=seed)
+
+    model = Triplet([0.5, 0.5]).fit(votes)
+
+    assert model.accuracy_[3] >= 0.5
+    assert not any("reversed" in finding for finding in model.findings_)
+
+
+@pytest.mark.parametrize(("shared", "pooled"), [(9, True), (10, False)])
+def test_triplets_over_ten_shared_rows_are_trusted_one_by_one(shared, pooled):
+    right = np.arange(shared) % 2
+    matrix = np.repeat(right[:, None], 3, axis=1)
+    matrix[0, 0], matrix[1, 1], matrix[2, 2] = 1, 0, 1
+
+    model = Triplet([0.5, 0.5]).fit(epoxy.Votes(matrix, classes=["no", "yes"]))
+
+    assert any("triplets were pooled" in finding for finding in model.findings_) == pooled
+
+
 def test_a_source_worse_than_chance_is_found_and_counted_reversed():
     votes, y = sample([0.9, 0.85, 0.8, 0.2], [0.8] * 4)
 

@@ -98,6 +98,30 @@ def test_a_told_reliability_stands() -> None:
     assert found["bob"]["right"] < UNTOLD
 
 
+def test_of_those_who_are_never_wrong_the_last_one_settles_a_row() -> None:
+    session = session_of({}, reliability={"ann": 1.0})
+
+    session.label(0, "ham")
+    session.label(0, "spam", by="ann")
+    after_ann = int(session.labels[0])
+    session.label(0, "ham")
+
+    assert (after_ann, int(session.labels[0])) == (1, 0)
+
+
+def test_labels_that_may_be_wrong_move_no_threshold() -> None:
+    """They teach which rows are the likeliest, and not how many of them to call."""
+    train, _ = data()
+    session = Session(train, model=Fusion(scoring="f1", positive="spam"))
+    before = session.labels.copy()
+
+    for row in range(60):
+        session.label(row, "spam", by="ann", chosen="random")
+
+    assert not np.array_equal(session.labels, before)
+    assert abs((session.labels == 1).sum() - (before == 1).sum()) <= 1
+
+
 def test_what_is_not_known_is_said() -> None:
     _, y = data()
 

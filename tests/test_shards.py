@@ -96,6 +96,28 @@ def test_shards_label_as_memory_does(tmp_path, kind, vectors):
     assert any(row["probability"] < 0.5 for row in believed)
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_a_source_that_votes_on_every_train_row_lends_to_no_other_row(tmp_path, kind):
+    votes, vectors, y = drawn(60, 1)
+    truth = np.where(np.arange(60) % 5 == 3, y, -1)
+    votes[:, 0] = np.where(truth < 0, y, -1)
+    home = tmp_path / "project"
+    write_project(home, votes, vectors, truth, CLASSES, model=f'kind = "{kind}"')
+
+    agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
+
+
+def test_shards_label_with_the_radii_that_tuning_chose(tmp_path):
+    home = project(tmp_path / "project", 200, 50, model='kind = "epoxy"')
+    before = in_memory(home)
+    epoxy.Session.open(home, graph=False).tune(caution=0)
+
+    memory, shards = in_memory(home), in_shards(home, 90)
+
+    agree(memory, shards, within=0.0)
+    assert memory != before
+
+
 def test_of_many_rows_the_same_make_the_view_as_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "ALL_UP_TO", 32)
     home = project(tmp_path / "project", 127)
@@ -620,6 +642,18 @@ def test_what_is_finished_is_not_done_again(tmp_path):
     again = Stops(10**9)
     label(home, rows_per_shard=20, runner=again)
     assert again.done == 0
+
+
+def test_a_file_that_was_written_again_is_another_whatever_its_size(tmp_path):
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"at": [1, 2]}), file)
+    size, key = file.stat().st_size, parts_of(file).key
+
+    pq.write_table(pa.table({"at": [1, 3]}), file)
+    os.utime(file, ns=(0, 1))
+
+    assert file.stat().st_size == size
+    assert parts_of(file).key != key
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epoxy import neighbors
+from epoxy import extension, neighbors
 from epoxy.shards import Run, Serial
 from epoxy.shards.lending import (
     NAMES,
@@ -20,6 +20,7 @@ from epoxy.shards.lending import (
     lend,
     lend_to_few,
     met_by,
+    typical_distance,
     with_direction,
 )
 from epoxy.shards.shard import Kept, Shard
@@ -110,6 +111,17 @@ def test_rows_from_elsewhere_are_lent_what_one_search_lends(tmp_path, metric):
     found = lend_to_few(run, given_shards, asking[1], asking[0], "few")
 
     same(found, at_once(votes, vectors, metric, asking[1], asking[0]))
+
+
+@pytest.mark.parametrize("ends", [[], [2], [4]])
+def test_a_row_with_a_twin_is_at_no_distance_whichever_shard_the_twin_is_in(tmp_path, ends):
+    vectors = np.array([[0], [5], [6], [6], [6]], dtype=np.float32)
+    votes = np.full((1, 5), ABSTAIN, dtype=np.int8)
+    run, given_shards = lending(tmp_path, votes, vectors, ends, "euclidean")
+
+    found = typical_distance(run, given_shards.vectors, "euclidean", 5)
+
+    assert found == extension.typical_distance(neighbors.Space(vectors, "euclidean")) == 0.0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 16, 17])

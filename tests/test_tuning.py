@@ -74,6 +74,18 @@ def test_radii_between_which_no_vote_changes_are_one_setting():
     assert (found.extend(middle).matrix[:, 0] == found.extend(step[3]).matrix[:, 0]).all()
 
 
+def test_a_source_that_votes_on_every_train_row_has_one_setting():
+    votes = TRAIN.votes.matrix.copy()
+    votes[:, 0] = 1
+    train = epoxy.Split(epoxy.Votes(votes, classes=["no", "yes"]), TRAIN.vectors)
+
+    model = epoxy.tune(train, DEV)
+
+    assert (DEV.votes.matrix[:, 0] < 0).any()
+    assert np.isnan([trial.radii[0] for trial in model.search_.trials]).all()
+    assert np.isfinite(model.radius_).any()
+
+
 def test_more_caution_changes_fewer_radii():
     shared = epoxy.tune(TRAIN, DEV, shared=True).radius_
     bold = epoxy.tune(TRAIN, DEV, caution=0.0)

@@ -34,11 +34,8 @@ class TrialEvaluator:
         self.sources, self.classes = train.votes.sources, train.classes
         self.splits, self.reaches, self.score, self.known = splits, reaches, score, known
         self.runner = LabelModelRunner(label_model, self.classes)
-        full = np.asarray(train.votes.cast.all(axis=0))
         self.breakpoints = [
-            np.empty(0)
-            if full[source]
-            else np.unique(np.concatenate([each.loans[source].breakpoints for each in reaches]))
+            np.unique(np.concatenate([each.loans[source].breakpoints for each in reaches]))
             for source in range(len(self.sources))
         ]
         self.columns: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
