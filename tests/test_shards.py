@@ -810,6 +810,47 @@ def test_ids_that_repeat_are_refused(tmp_path):
         label(home, rows_per_shard=20)
 
 
+def without_ids(file: Path, ids: dict[int, str | None]) -> None:
+    rows = pq.read_table(file)
+    given = rows.column("id").to_pylist()
+    for at, name in ids.items():
+        given[at] = name
+    pq.write_table(rows.set_column(0, "id", pa.array(given)), file)
+
+
+def test_rows_without_an_id_are_refused_as_in_memory(tmp_path):
+    home = project(tmp_path / "project")
+    without_ids(home / "rows.parquet", {50: None, 27: None, 9: " "})  # 27 is a dev row
+
+    for label_it in (in_memory, lambda home: in_shards(home, 20)):
+        with pytest.raises(
+            AlignmentError,
+            match=r"rows.parquet has no id in its column 'id' for 3 rows, numbers \[9, 27, 50\]; "
+            "give every row an id of its own, or take id out of \\[rows\\] to name rows by position",
+        ):
+            label_it(home)
+
+
+def test_vectors_and_new_rows_without_an_id_are_refused(tmp_path):
+    home = project(tmp_path / "project")
+    name_vectors(home, order=np.arange(60))
+    names = home / "names.parquet"
+    whole = names.read_bytes()
+
+    without_ids(names, {41: None})
+
+    match = r"names.parquet has no id in its column 'id' for 1 rows, numbers \[41\]; give every row"
+    for label_it in (in_memory, lambda home: in_shards(home, 25)):
+        with pytest.raises(AlignmentError, match=match):
+            label_it(home)
+    names.write_bytes(whole)
+    new = tmp_path / "new.parquet"
+    shutil.copy(home / "rows.parquet", new)
+    without_ids(new, {5: None})
+    with pytest.raises(AlignmentError, match=r"new.parquet has no id in .* numbers \[5\]"):
+        label(home, new=new)
+
+
 @pytest.mark.parametrize("most", [20, 100])
 def test_ids_without_votes_or_vectors_are_refused(tmp_path, most):
     home = project(tmp_path / "project")

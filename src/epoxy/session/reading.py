@@ -23,13 +23,15 @@ from ..errors import (
 )
 from ..neighbors import store as arrays
 from ..progress import Progress
-from .by_id import vectors_by_id, vectors_for, vectors_in, vectors_named
+from .by_id import check_named, nameless, vectors_by_id, vectors_for, vectors_in, vectors_named
 from .project import Project
 from .records import Place
 from .rows_files import label_of, read_rows
 
 ROWS_FILE, DEV_FILE = "rows", "dev"
 """What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
+OWN_IDS = "give every row an id of its own, or take id out of [rows] to name rows by position"
+"""What to do where ids do not name the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ def named_rows(
 ) -> ProjectRows:
     """Tables of rows with their names, which are checked, and all that is told of how they were labelled."""
     ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
-    _check_ids(project, files, ids)
+    _check_ids(project, files, ids, positions)
     return ProjectRows(
         files,
         tables,
@@ -161,19 +163,27 @@ def check_columns(project: Project, table: Any, apart: Any) -> None:
         )
 
 
-def _check_ids(project: Project, files: tuple[str, ...], ids: tuple[np.ndarray, ...]) -> None:
-    """Ids name rows, so no two rows of a file may share one."""
+def _check_ids(
+    project: Project,
+    files: tuple[str, ...],
+    ids: tuple[np.ndarray, ...],
+    positions: tuple[np.ndarray, ...],
+) -> None:
+    """Ids name rows, so every row has one, and no two rows of a file share one."""
     if project.id is None:
         return
     for file in dict.fromkeys(files):
-        parts = [each.astype(str) for name, each in zip(files, ids) if name == file]
-        names, counts = np.unique(np.concatenate(parts), return_counts=True)
+        path = project.rows if file == ROWS_FILE else project.dev
+        mine = [at for at, name in enumerate(files) if name == file]
+        lost = np.concatenate([positions[at][nameless(ids[at].tolist())] for at in mine])
+        check_named(lost, project.id, path, OWN_IDS)
+        every = np.concatenate([ids[at].astype(str) for at in mine])
+        names, counts = np.unique(every, return_counts=True)
         twice = names[counts > 1].tolist()
         if twice:
-            path = project.rows if file == ROWS_FILE else project.dev
             raise AlignmentError(
                 f"{path} names {len(twice)} rows twice in its column {project.id!r}: {twice[:5]}; "
-                "give every row an id of its own, or take id out of [rows] to name rows by position"
+                f"{OWN_IDS}"
             )
 
 
