@@ -15,7 +15,7 @@ from .project import Project
 from .rows_files import label_of, read_rows
 
 
-def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Vectors in a Parquet file of their own, for rows of these names in each split."""
     table = read_rows(project.encoder, "check encoder under [vectors]")
     name = list_column(table.schema, project.encoder)
@@ -26,7 +26,7 @@ def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndar
 
 def vectors_named(
     project: Project, vectors: np.ndarray, named: Sequence[np.ndarray]
-) -> list[np.ndarray | None]:
+) -> list[np.ndarray]:
     """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
     assert project.vector_ids is not None
     table = read_rows(project.vector_ids, "check ids under [vectors]")

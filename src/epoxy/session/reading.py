@@ -14,13 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..encoders import embed, resolve
-from ..errors import (
-    AlignmentError,
-    EpoxyError,
-    LabelError,
-    StoreError,
-    UnknownName,
-)
+from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName, VectorError
+from ..inputs import as_float32
 from ..neighbors import store as arrays
 from ..progress import Progress
 from .by_id import check_named, nameless, vectors_by_id, vectors_for, vectors_in, vectors_named
@@ -238,15 +233,30 @@ def read_vectors(
     if not project.embeds:
         return [None] * len(rows.tables)
     if project.vector_ids is not None:
-        return vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
-    if project.encoder.endswith(".npy"):
-        return _vectors_from_files(project, rows)
-    if project.vector_column is not None:
+        found = vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
+    elif project.encoder.endswith(".npy"):
+        found = _vectors_from_files(project, rows)
+    elif project.vector_column is not None:
         name = project.vector_column
-        return [vectors_in(each.column(name), name) for each in rows.tables]
-    if project.encoder.endswith(".parquet"):
-        return vectors_by_id(project, rows.ids)
-    return list(_embedded(project, rows, progress))
+        found = [vectors_in(each.column(name), name) for each in rows.tables]
+    elif project.encoder.endswith(".parquet"):
+        found = vectors_by_id(project, rows.ids)
+    else:
+        return list(_embedded(project, rows, progress))
+    return list(_finite(rows, found))
+
+
+def _finite(rows: ProjectRows, found: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Vectors that were given as float32; names the first row of a file that has none to use."""
+    try:
+        return [as_float32(each) for each in found]
+    except VectorError:
+        for file in dict.fromkeys(rows.files):
+            mine = [at for at, name in enumerate(rows.files) if name == file]
+            order = np.argsort(np.concatenate([rows.positions[at] for at in mine]))
+            ids = np.concatenate([rows.ids[at] for at in mine])[order].tolist()
+            as_float32(np.concatenate([found[at] for at in mine])[order], name=ids.__getitem__)
+        raise
 
 
 def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
@@ -284,7 +294,7 @@ def _place(project: Project, rows: ProjectRows) -> Path:
     return project.cache / "vectors" / f"lsa-{name}.npz"
 
 
-def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray | None]:
+def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]:
     """Row-aligned .npy files: one for the rows file, and one for the dev file if there is one."""
     files = [Path(project.encoder)]
     if project.dev is not None and len(rows.tables) > 1:
