@@ -269,8 +269,8 @@ def test_what_hand_labels_add_to_every_row_is_theirs_and_no_class_balance() -> N
     assert "class balance, before any source speaks" in str(said)
 
 
-def test_what_experts_say_beyond_single_votes_is_named() -> None:
-    train, hand, other = three(60)
+def test_what_experts_say_beyond_single_voices_is_named() -> None:
+    train, hand, other = three(60, n_classes=4)
 
     said = "".join(str(Fusion().fit(train, hand).explain(other, row)) for row in range(20))
 
@@ -1127,6 +1127,23 @@ def test_an_explanation_names_votes_loans_and_hand_labels(model: Fusion, test: S
     assert "lent by row" in text
     assert "by expert: majority" in text
     json.dumps(said.to_dict())
+
+
+def test_a_vote_never_counts_against_the_class_it_names(train: Split, test: Split) -> None:
+    """Also where sources vote against each other; and all that `majority` says is said by votes."""
+    model = Fusion().fit(train)
+    matrix = test.votes.matrix
+    quarrels = [row for row, votes in enumerate(matrix) if len(set(votes[votes >= 0])) > 1]
+
+    assert quarrels
+    for row in quarrels[:40]:
+        said = model.explain(test, row)
+        heard = [voice for voice in said.voices if voice.detail.endswith("(majority)")]
+        for voice in heard:
+            sign = (voice.vote == said.label) - (voice.vote == said.against)
+            assert np.sign(voice.weight) == sign
+        told = sum(voice.weight for voice in heard)
+        assert told == pytest.approx(said.experts["majority"], abs=1e-6)
 
 
 def test_a_loan_is_the_one_reach_finds(model: Fusion, train: Split, test: Split) -> None:

@@ -844,6 +844,98 @@ def test_ids_that_repeat_are_refused(tmp_path):
         label(home, rows_per_shard=20)
 
 
+def without_ids(file: Path, ids: dict[int, str | None]) -> None:
+    rows = pq.read_table(file)
+    given = rows.column("id").to_pylist()
+    for at, name in ids.items():
+        given[at] = name
+    pq.write_table(rows.set_column(0, "id", pa.array(given)), file)
+
+
+def test_rows_without_an_id_are_refused_as_in_memory(tmp_path):
+    home = project(tmp_path / "project")
+    without_ids(home / "rows.parquet", {50: None, 27: None, 9: " "})  # 27 is a dev row
+
+    for label_it in (in_memory, lambda home: in_shards(home, 20)):
+        with pytest.raises(
+            AlignmentError,
+            match=r"rows.parquet has no id in its column 'id' for 3 rows, numbers \[9, 27, 50\]; "
+            "give every row an id of its own, or take id out of \\[rows\\] to name rows by position",
+        ):
+            label_it(home)
+
+
+@pytest.mark.parametrize("kind", ["in their order", "by id", "in a column"])
+def test_a_vector_that_is_not_finite_is_named_by_its_row_as_in_memory(tmp_path, kind):
+    home = project(tmp_path / "project")  # rows 3, 8, 13, … are dev rows
+    order = np.random.default_rng(0).permutation(60) if kind == "by id" else np.arange(60)
+    vectors = np.load(home / "vectors.npy")
+    vectors[[47, 48]] = np.nan
+    np.save(home / "vectors.npy", vectors)
+    if kind == "by id":
+        name_vectors(home, order=order)
+    if kind == "in a column":
+        vectors_in_a_column(home, vectors)
+
+    match = "vectors must be finite, got NaN or infinity in 2 rows, first row 'r47'; embed those"
+    for label_it in (in_memory, lambda home: in_shards(home, 20)):
+        with pytest.raises(VectorError, match=match):
+            label_it(home)
+
+
+def vectors_in_a_column(home: Path, vectors: np.ndarray) -> None:
+    rows = pq.read_table(home / "rows.parquet")
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    pq.write_table(rows.append_column("vector", column), home / "rows.parquet")
+    text = (home / "epoxy.toml").read_text()
+    (home / "epoxy.toml").write_text(
+        text.replace('encoder = "vectors.npy"', 'encoder = "column:vector"')
+    )
+
+
+def test_without_ids_such_a_vector_is_named_by_the_number_of_its_row_in_the_file(tmp_path):
+    home = project(tmp_path / "project")
+    vectors = np.load(home / "vectors.npy")
+    vectors[47] = np.inf
+    np.save(home / "vectors.npy", vectors)
+    rows = pq.read_table(home / "rows.parquet")
+    votes = pq.read_table(home / "votes.parquet").sort_by("id").drop_columns("id")
+    lfs = [
+        f'{name} = epoxy.from_column("{name}", {{0: "ham", 1: "spam", -1: None}})'
+        for name in votes.column_names
+    ]
+    for name in votes.column_names:
+        rows = rows.append_column(name, votes.column(name))
+    pq.write_table(rows, home / "rows.parquet")
+    (home / "lfs.py").write_text("import epoxy\n" + "\n".join(lfs))
+    text = (home / "epoxy.toml").read_text().replace('id = "id"\n', "")
+    (home / "epoxy.toml").write_text(text.replace('[votes]\nfile = "votes.parquet"\n', ""))
+
+    for label_it in (in_memory, lambda home: in_shards(home, 20)):
+        with pytest.raises(VectorError, match="in 1 rows, first row 47; embed those"):
+            label_it(home)
+
+
+def test_vectors_and_new_rows_without_an_id_are_refused(tmp_path):
+    home = project(tmp_path / "project")
+    name_vectors(home, order=np.arange(60))
+    names = home / "names.parquet"
+    whole = names.read_bytes()
+
+    without_ids(names, {41: None})
+
+    match = r"names.parquet has no id in its column 'id' for 1 rows, numbers \[41\]; give every row"
+    for label_it in (in_memory, lambda home: in_shards(home, 25)):
+        with pytest.raises(AlignmentError, match=match):
+            label_it(home)
+    names.write_bytes(whole)
+    new = tmp_path / "new.parquet"
+    shutil.copy(home / "rows.parquet", new)
+    without_ids(new, {5: None})
+    with pytest.raises(AlignmentError, match=r"new.parquet has no id in .* numbers \[5\]"):
+        label(home, new=new)
+
+
 @pytest.mark.parametrize("most", [20, 100])
 def test_ids_without_votes_or_vectors_are_refused(tmp_path, most):
     home = project(tmp_path / "project")

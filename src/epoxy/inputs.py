@@ -7,7 +7,7 @@ checked where it is given that meaning, in `votes`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,10 @@ def as_table(vectors: Any, who: str = "") -> np.ndarray:
     return raw
 
 
-def check_finite(vectors: np.ndarray, who: str = "") -> None:
-    """Refuse NaN, infinity, and numbers whose squares float32 cannot hold."""
+def check_finite(
+    vectors: np.ndarray, who: str = "", name: Callable[[int], Any] = lambda row: row
+) -> None:
+    """Refuse NaN, infinity, and numbers whose squares float32 cannot hold; `name` names a row."""
     with np.errstate(invalid="ignore"):  # extremes are NaN where anything is
         if not vectors.size or (vectors.min() >= -LARGEST and vectors.max() <= LARGEST):
             return
@@ -122,21 +124,27 @@ def check_finite(vectors: np.ndarray, who: str = "") -> None:
     if len(bad):
         raise VectorError(
             f"{_named(who)}vectors must be finite, got NaN or infinity in {len(bad)} rows, first row "
-            f"{bad[0]}; embed those rows again or drop them from every split"
+            f"{name(int(bad[0]))!r}; embed those rows again or drop them from every split"
         )
     row, at = np.unravel_index(np.abs(vectors).argmax(), vectors.shape)
     raise VectorError(
-        f"{_named(who)}vectors must lie within ±{LARGEST:g}, got {vectors[row, at]:.3g} in row {row}; "
-        "divide all vectors by a constant"
+        f"{_named(who)}vectors must lie within ±{LARGEST:g}, got {vectors[row, at]:.3g} in row "
+        f"{name(int(row))!r}; divide all vectors by a constant"
     )
 
 
-def as_float32(vectors: Any, who: str = "", *, copy: bool | None = None) -> np.ndarray:
+def as_float32(
+    vectors: Any,
+    who: str = "",
+    *,
+    copy: bool | None = None,
+    name: Callable[[int], Any] = lambda row: row,
+) -> np.ndarray:
     """One finite float32 vector per row; copied if asked, or if it must be."""
     raw = as_table(vectors, who)
     with np.errstate(over="ignore"):  # what overflows is infinite, and said to be
         stored = np.array(raw, dtype=np.float32, order="C", copy=copy)
-    check_finite(stored, who)
+    check_finite(stored, who, name)
     return stored
 
 

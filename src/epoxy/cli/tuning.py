@@ -19,7 +19,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     folder_argument(parser)
     model_argument(parser)
     parser.add_argument(
-        "--scoring", default=None, help="accuracy, f1, log_loss or a scorer's name of scikit-learn"
+        "--scoring",
+        default=None,
+        help="accuracy, f1, f1_macro, log_loss or a scorer's name of scikit-learn",
     )
     parser.add_argument("--shared", action="store_true", help="one radius for all functions")
     parser.add_argument(

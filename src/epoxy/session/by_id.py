@@ -12,10 +12,10 @@ import numpy as np
 from ..errors import AlignmentError, StoreError, UnknownName, VectorError, VoteError
 from ..votes import ABSTAIN
 from .project import Project
-from .rows_files import read_rows
+from .rows_files import label_of, read_rows
 
 
-def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Vectors in a Parquet file of their own, for rows of these names in each split."""
     table = read_rows(project.encoder, "check encoder under [vectors]")
     name = list_column(table.schema, project.encoder)
@@ -26,7 +26,7 @@ def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndar
 
 def vectors_named(
     project: Project, vectors: np.ndarray, named: Sequence[np.ndarray]
-) -> list[np.ndarray | None]:
+) -> list[np.ndarray]:
     """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
     assert project.vector_ids is not None
     table = read_rows(project.vector_ids, "check ids under [vectors]")
@@ -110,11 +110,29 @@ def list_column(schema: Any, file: str | Path, cure: str = "write one, with the 
     return str(found[0])
 
 
+def nameless(ids: Sequence[Any]) -> np.ndarray:
+    """Where an id is missing: null, NaN, or blank, as an empty cell of a CSV file is."""
+    return np.array([at for at, each in enumerate(ids) if label_of(each) is None], dtype=np.intp)
+
+
+def check_named(
+    rows: np.ndarray, column: str | None, file: Any, cure: str = "give every row an id of its own"
+) -> None:
+    """Refuse a file some of whose rows, by their numbers, have no id."""
+    if len(rows):
+        raise AlignmentError(
+            f"{file} has no id in its column {column!r} for {len(rows)} rows, numbers "
+            f"{np.sort(rows)[:5].tolist()}; {cure}"
+        )
+
+
 def ids_in(table: Any, project: Project, file: str | Path) -> dict[str, int]:
-    """Where each id stands in a table; refuses ids that repeat."""
+    """Where each id stands in a table; refuses ids that repeat or are missing."""
     if project.id not in table.column_names:
         raise UnknownName.of(f"column of {file}", str(project.id), table.column_names)
-    names = [str(each) for each in table.column(project.id).to_pylist()]
+    given = table.column(project.id).to_pylist()
+    check_named(nameless(given), project.id, file)
+    names = [str(each) for each in given]
     found = {name: at for at, name in enumerate(names)}
     if len(found) < len(names):
         twice = [name for name, times in Counter(names).items() if times > 1]

@@ -14,22 +14,19 @@ from typing import Any
 import numpy as np
 
 from ..encoders import embed, resolve
-from ..errors import (
-    AlignmentError,
-    EpoxyError,
-    LabelError,
-    StoreError,
-    UnknownName,
-)
+from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName, VectorError
+from ..inputs import as_float32
 from ..neighbors import store as arrays
 from ..progress import Progress
-from .by_id import vectors_by_id, vectors_for, vectors_in, vectors_named
+from .by_id import check_named, nameless, vectors_by_id, vectors_for, vectors_in, vectors_named
 from .project import Project
 from .records import Place
 from .rows_files import label_of, read_rows
 
 ROWS_FILE, DEV_FILE = "rows", "dev"
 """What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
+OWN_IDS = "give every row an id of its own, or take id out of [rows] to name rows by position"
+"""What to do where ids do not name the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +118,7 @@ def named_rows(
 ) -> ProjectRows:
     """Tables of rows with their names, which are checked, and all that is told of how they were labelled."""
     ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
-    _check_ids(project, files, ids)
+    _check_ids(project, files, ids, positions)
     return ProjectRows(
         files,
         tables,
@@ -161,19 +158,27 @@ def check_columns(project: Project, table: Any, apart: Any) -> None:
         )
 
 
-def _check_ids(project: Project, files: tuple[str, ...], ids: tuple[np.ndarray, ...]) -> None:
-    """Ids name rows, so no two rows of a file may share one."""
+def _check_ids(
+    project: Project,
+    files: tuple[str, ...],
+    ids: tuple[np.ndarray, ...],
+    positions: tuple[np.ndarray, ...],
+) -> None:
+    """Ids name rows, so every row has one, and no two rows of a file share one."""
     if project.id is None:
         return
     for file in dict.fromkeys(files):
-        parts = [each.astype(str) for name, each in zip(files, ids) if name == file]
-        names, counts = np.unique(np.concatenate(parts), return_counts=True)
+        path = project.rows if file == ROWS_FILE else project.dev
+        mine = [at for at, name in enumerate(files) if name == file]
+        lost = np.concatenate([positions[at][nameless(ids[at].tolist())] for at in mine])
+        check_named(lost, project.id, path, OWN_IDS)
+        every = np.concatenate([ids[at].astype(str) for at in mine])
+        names, counts = np.unique(every, return_counts=True)
         twice = names[counts > 1].tolist()
         if twice:
-            path = project.rows if file == ROWS_FILE else project.dev
             raise AlignmentError(
                 f"{path} names {len(twice)} rows twice in its column {project.id!r}: {twice[:5]}; "
-                "give every row an id of its own, or take id out of [rows] to name rows by position"
+                f"{OWN_IDS}"
             )
 
 
@@ -228,15 +233,30 @@ def read_vectors(
     if not project.embeds:
         return [None] * len(rows.tables)
     if project.vector_ids is not None:
-        return vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
-    if project.encoder.endswith(".npy"):
-        return _vectors_from_files(project, rows)
-    if project.vector_column is not None:
+        found = vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
+    elif project.encoder.endswith(".npy"):
+        found = _vectors_from_files(project, rows)
+    elif project.vector_column is not None:
         name = project.vector_column
-        return [vectors_in(each.column(name), name) for each in rows.tables]
-    if project.encoder.endswith(".parquet"):
-        return vectors_by_id(project, rows.ids)
-    return list(_embedded(project, rows, progress))
+        found = [vectors_in(each.column(name), name) for each in rows.tables]
+    elif project.encoder.endswith(".parquet"):
+        found = vectors_by_id(project, rows.ids)
+    else:
+        return list(_embedded(project, rows, progress))
+    return list(_finite(rows, found))
+
+
+def _finite(rows: ProjectRows, found: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Vectors that were given as float32; names the first row of a file that has none to use."""
+    try:
+        return [as_float32(each) for each in found]
+    except VectorError:
+        for file in dict.fromkeys(rows.files):
+            mine = [at for at, name in enumerate(rows.files) if name == file]
+            order = np.argsort(np.concatenate([rows.positions[at] for at in mine]))
+            ids = np.concatenate([rows.ids[at] for at in mine])[order].tolist()
+            as_float32(np.concatenate([found[at] for at in mine])[order], name=ids.__getitem__)
+        raise
 
 
 def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
@@ -274,7 +294,7 @@ def _place(project: Project, rows: ProjectRows) -> Path:
     return project.cache / "vectors" / f"lsa-{name}.npz"
 
 
-def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray | None]:
+def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]:
     """Row-aligned .npy files: one for the rows file, and one for the dev file if there is one."""
     files = [Path(project.encoder)]
     if project.dev is not None and len(rows.tables) > 1:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, UnknownName
+from ..session.by_id import check_named, nameless
 from .parts import Parts, read_shard, table_of
 from .run import Run
 from .runner import Summary
@@ -27,12 +28,14 @@ class Joined:
 
 
 def index(run: Run, parts: Parts, what: str, column: str, most: int) -> Joined:
-    """Look up the ids of another table once; refuses ids that repeat."""
+    """Look up the ids of another table once; refuses ids that repeat or are missing."""
     if column not in parts.schema.names:
         raise UnknownName.of(f"column of {parts.path}", column, parts.schema.names)
     shards = parts.cut(most)
     other = replace(run, shards=shards, key=f"{what} {parts.key}")
-    kept = other.stage(f"ids-of-{what}", index_shard, column).finish()
+    stage = other.stage(f"ids-of-{what}", index_shard, column)
+    check_named(stage.gathered("nameless")[0], column, parts.path)
+    kept = stage.kept
     check_unique(other, kept, Named(column, None, (), str(parts.path)), f"names-of-{what}")
     return Joined(str(parts.path), shards, kept, column)
 
@@ -41,13 +44,15 @@ def index_shard(shard: Shard, kept: Kept, column: str) -> Summary:
     """The hashes of a shard's ids, as they stand and in order."""
     import pyarrow as pa
 
-    found = [
-        hashes_of(each.column(column).cast(pa.string())) for each in read_shard(shard, [column])
-    ]
+    found, lost, at = [], [], shard.start
+    for each in read_shard(shard, [column]):
+        found.append(hashes_of(each.column(column).cast(pa.string())))
+        lost.append(at + nameless(each.column(column).to_pylist()))
+        at += len(each)
     hashes = np.concatenate(found)
     order = np.argsort(hashes, kind="stable")
     kept.save(shard, ids=hashes, hashes=hashes[order], order=order)
-    return {"n_rows": np.array(len(shard))}
+    return {"nameless": np.concatenate(lost)}
 
 
 def joined(

@@ -136,4 +136,9 @@ def _vectors(world: World, table: Any, file: Path, given: Path | None) -> np.nda
             f"new rows have vectors of dimension {found.shape[1]}, the project's have "
             f"{world.vectors.dimension}; embed them with the same encoder"
         )
-    return as_float32(found)
+    column = world.project.id
+
+    def id_of(row: int) -> Any:
+        return row if column is None else table.column(column)[row].as_py()
+
+    return as_float32(found, name=id_of)

@@ -262,7 +262,7 @@ def _where(
         given = JoinedVectors(other, column, _list_size(given, column))
     elif isinstance(given, str):
         given = _fitted(run, project, scanned)
-    return vectors.take_up(run, given, scanned.kept), given
+    return vectors.take_up(run, given, scanned.kept, project.id), given
 
 
 def _fitted(run: Run, project: Project, scanned: Scanned) -> Encoding:
@@ -299,21 +299,21 @@ def _raw(
 
 def _dev_vectors(project: Project, rows: ProjectRows, given: Any) -> np.ndarray:
     """Vectors of the rows of a dev file."""
-    table = rows.tables[1]
+    table, ids = rows.tables[1], rows.ids[1].tolist()
     if isinstance(given, Encoding):
         return given.of(table)
     if isinstance(given, JoinedVectors):
-        return given.of(rows.ids[1].tolist())
+        return as_float32(given.of(ids), name=ids.__getitem__)
     if isinstance(given, VectorFile):
         if project.dev_vectors is None:
             raise AlignmentError(
                 f"{project.folder} has a dev file and vectors for the rows only; "
                 'name the dev vectors too: dev = "….npy" under [vectors]'
             )
-        return as_float32(
-            VectorFile.of(project.dev_vectors, table.num_rows).rows(0, table.num_rows)
-        )
-    dev = replace(rows, tables=(table,), ids=rows.ids[1:], positions=rows.positions[1:])
-    found = read_vectors(project, dev, silent)[0]
-    assert found is not None
-    return found
+        found = VectorFile.of(project.dev_vectors, table.num_rows).rows(0, table.num_rows)
+        return as_float32(found, name=ids.__getitem__)
+    alone = {name: getattr(rows, name)[1:] for name in ("files", "ids", "positions")}
+    dev = replace(rows, tables=(table,), **alone)
+    read = read_vectors(project, dev, silent)[0]
+    assert read is not None
+    return read

@@ -35,6 +35,8 @@ except ImportError:  # pragma: no cover — Windows has no such locks: there nob
 SUMMARY = "summary.npz"
 """The file that says of a shard that a stage is finished with it."""
 LOCK = "shards.lock"
+FORMAT = 2
+"""Raised when a stage keeps other things under the same name: what an older one kept is made again."""
 
 
 @contextmanager
@@ -79,7 +81,7 @@ class Run:
     def stage(self, name: str, do: Do, *constants: Any) -> Stage:
         """Do something to every shard, or take up what was done before."""
         digest = hashlib.blake2b(digest_size=8)
-        kind = f"{__version__} {name} {do.__module__}.{do.__qualname__} {self.key}"
+        kind = f"{__version__}.{FORMAT} {name} {do.__module__}.{do.__qualname__} {self.key}"
         for part in _parts((kind, self.shards, constants)):
             digest.update(part)
         folder = self.home / f"{name}-{digest.hexdigest()}"

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, EpoxyError
+from ..session.by_id import check_named, nameless
 from ..session.drawing import drawing_digest
 from ..session.project import Project
-from ..session.reading import ROWS_FILE, ProjectRows, checked_labels, in_both_files
+from ..session.reading import OWN_IDS, ROWS_FILE, ProjectRows, checked_labels, in_both_files
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
@@ -64,6 +65,8 @@ def scan(run: Run, project: Project, wanted: Sequence[str]) -> Scanned:
         shards.append(replace(shard, train=at, n_train=n_train))
         at += n_train
         found.append(each)
+    lost = np.concatenate([each["nameless"] for each in found])
+    check_named(lost, named.id, named.file, OWN_IDS)
     if not at:
         raise EpoxyError(
             f"every row of {project.rows} has a true label, so there is nothing to label; "
@@ -90,12 +93,13 @@ def scan_shard(shard: Shard, kept: Kept, named: Named) -> Summary:
     """Which rows of a shard are train rows, and those that are dev rows, whole."""
     import pyarrow as pa
 
-    labelled, hashes = [], []
+    labelled, hashes, lost = [], [], [np.empty(0, dtype=np.intp)]
     at = shard.start
     for batch in read_shard(shard, named.columns) if named.columns else ():
         labelled.append(_labelled(batch, named, at))
         if named.id is not None:
             hashes.append(hashes_of(batch.column(named.id).cast(pa.string())))
+            lost.append(at + nameless(batch.column(named.id).to_pylist()))
         at += len(batch)
     dev = np.concatenate(labelled) if labelled else np.zeros(len(shard), dtype=bool)
     if named.id is not None:
@@ -106,6 +110,7 @@ def scan_shard(shard: Shard, kept: Kept, named: Named) -> Summary:
         "n_train": np.array(np.count_nonzero(~dev)),
         "dev": shard.start + np.flatnonzero(dev),
         "rows": _packed(shard, dev),
+        "nameless": np.concatenate(lost),
     }
 
 
@@ -213,8 +218,7 @@ def check_unique(run: Run, kept: Kept, named: Named, stage: str) -> None:
     if len(both):
         found = _named_by(run.shards, kept, both[:SHOWN], named.id)
         raise AlignmentError(
-            f"{named.file} names {len(both)} rows twice in its column {named.id!r}: {found}; "
-            "give every row an id of its own, or take id out of [rows] to name rows by position"
+            f"{named.file} names {len(both)} rows twice in its column {named.id!r}: {found}; {OWN_IDS}"
         )
 
 

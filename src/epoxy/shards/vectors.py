@@ -160,12 +160,12 @@ class ShardVectors:
     kept: Kept | None
     dimension: int
     train: Kept  # which rows are train rows
+    id: str | None  # the column that names rows
 
     def every(self, shard: Shard) -> np.ndarray:
         """Vectors of all rows of a shard, float32."""
         if self.given is not None:
-            found = self.given.rows(shard.start, shard.stop)
-            return as_float32(found)
+            return _finite(shard, self.given.rows(shard.start, shard.stop), self.id)
         assert self.kept is not None
         return self.kept.load(shard, "vectors")
 
@@ -176,20 +176,33 @@ class ShardVectors:
         return found if train.all() else found[train]
 
 
-def take_up(run: Run, given: Given, rows: Kept) -> ShardVectors:
+def _finite(shard: Shard, found: Any, column: str | None) -> np.ndarray:
+    """Vectors of a shard's rows as float32; one that is of no use is named by its row's id or number."""
+
+    def name(row: int) -> Any:
+        return shard.start + row if column is None else _id(shard, column, row)
+
+    return as_float32(found, name=name)
+
+
+def _id(shard: Shard, column: str, row: int) -> Any:
+    return table_of(shard, [column]).column(0)[row].as_py()
+
+
+def take_up(run: Run, given: Given, rows: Kept, column: str | None) -> ShardVectors:
     """Bring vectors into a form that is read quickly and more than once."""
     if isinstance(given, VectorFile):
-        return ShardVectors(given, None, given.dimension, rows)
-    stage = run.stage("vectors", copy_shard, given, rows)
+        return ShardVectors(given, None, given.dimension, rows, column)
+    stage = run.stage("vectors", copy_shard, given, rows, column)
     dimensions = {int(each["dimension"]) for each in stage}
     if len(dimensions) > 1:
         raise VectorError(
             f"vectors have different dimensions: {sorted(dimensions)}; write them again"
         )
-    return ShardVectors(None, stage.kept, dimensions.pop(), rows)
+    return ShardVectors(None, stage.kept, dimensions.pop(), rows, column)
 
 
-def copy_shard(shard: Shard, kept: Kept, given: Given, rows: Kept) -> Summary:
+def copy_shard(shard: Shard, kept: Kept, given: Given, rows: Kept, column: str | None) -> Summary:
     """Vectors of all rows of a shard as one array in a file."""
     if isinstance(given, VectorColumn):
         batches = read_shard(shard, [given.column], 4096)
@@ -200,16 +213,13 @@ def copy_shard(shard: Shard, kept: Kept, given: Given, rows: Kept) -> Summary:
         assert isinstance(given, Encoding)
         names = [given.column] if isinstance(given.column, str) else given.column
         found = given.of(table_of(shard, names))
-    made = as_float32(found)
+    made = _finite(shard, found, column)
     kept.save(shard, vectors=made)
     return {"dimension": np.array(made.shape[1])}
 
 
 def _join(shard: Shard, given: JoinedVectors, rows: Kept) -> np.ndarray:
-    def name(row: int) -> Any:
-        return table_of(shard, [given.other.id]).column(0)[row].as_py()
-
-    return given.joined(rows.load(shard, "ids"), name)
+    return given.joined(rows.load(shard, "ids"), lambda row: _id(shard, given.other.id, row))
 
 
 def pick_vectors(run: Run, vectors: ShardVectors, places: np.ndarray, name: str) -> np.ndarray:
