@@ -40,7 +40,7 @@ def lending(home, votes, vectors, ends, metric="cosine", room=0) -> tuple[Run, L
         rows = slice(shard.train, shard.train + shard.n_train)
         train = np.ones(shard.n_train, dtype=bool)
         kept.save(shard, votes=votes[:, rows], vectors=vectors[rows], train=train)
-    over = ShardVectors(None, kept, vectors.shape[1], kept)
+    over = ShardVectors(None, kept, vectors.shape[1], kept, None)
     lends = (votes != ABSTAIN).any(axis=1) & (votes == ABSTAIN).any(axis=1)
     columns = np.arange(len(votes))
     run = Run(home / "run", Serial(), shards, "")
