@@ -712,8 +712,12 @@ def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         return answers("ham", delay=0.2)
 
-    with serving(Model(reply)) as model:
-        code = main(command(project, model, "--yes", budget=40))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may begin without it
+    try:
+        with serving(Model(reply)) as model:
+            code = main(command(project, model, "--yes", budget=40))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     shown = capsys.readouterr()
     assert code == 130
