@@ -128,3 +128,12 @@ def test_a_saved_model_hears_its_regions_and_one_without_landmarks_is_refused(tm
     assert np.array_equal(again.predict_proba(test), model.predict_proba(test))
     with pytest.raises(StoreError, match="landmarks"):
         Fusion.from_state(state)
+
+
+def test_a_stored_model_with_too_few_landmarks_is_refused() -> None:
+    state = Fusion().fit(corners(0, 1500)).to_state()
+    for name in ("view/landmarks", "regions/weights"):
+        state.arrays[name] = state.arrays[name][:8]
+
+    with pytest.raises(StoreError, match="its landmarks do not fit the rest"):
+        Fusion.from_state(state)

@@ -14,7 +14,7 @@ from ..votes import Split, Votes
 from .balance import Balance
 from .calibration import HIGHEST, LOWEST, SCALES
 from .decision import Rule
-from .features import View
+from .features import NEAREST, View
 from .fitted import Corrected, Fitted, Readout
 from .labelled import Labelled
 from .sequence import LabelChain
@@ -67,22 +67,7 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
     for name in splits:
         found |= _schema_of_split(name, n_classes)
     if "view/centre" in names:
-        found |= {
-            "view/centre": Array("f", "dimension"),
-            "view/scale": Array("f", "dimension", low=0),
-            "view/axes": Array("f", "dimension feature_axes"),
-            "view/waves": Array("f", "dimension waves"),
-            "view/phase": Array("f", "waves"),
-            "view/middle": Array("f", "feature_axes+waves"),
-            "view/landmarks": Array("f", "landmarks feature_axes+waves"),
-        }
-        if "pupil/weights" in names:
-            for name in ("pupil", "echo"):
-                found[f"{name}/weights"] = Array("f", several)
-                found[f"{name}/base"] = Array("f", "classes", low=0, high=1)
-        if "regions/weights" in names:
-            found["regions/weights"] = Array("f", "landmarks classes")
-            found["regions/base"] = Array("f", "classes", low=0, high=1)
+        found |= _schema_of_view(names)
     if "places" in values:
         found |= {
             "corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
@@ -99,6 +84,28 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
             "chain/pairs": Array("f", "tables classes classes", low=0, high=1, shares=2),
             "chain/given": Array("iu", "train_rows", low=-1, high=n_classes - 1),
         }
+    return found
+
+
+def _schema_of_view(names: Container[str]) -> dict[str, Array]:
+    """The view of vectors, and what was learned on it."""
+    several = "feature_axes+waves classes"
+    found = {
+        "view/centre": Array("f", "dimension"),
+        "view/scale": Array("f", "dimension", low=0),
+        "view/axes": Array("f", "dimension feature_axes"),
+        "view/waves": Array("f", "dimension waves"),
+        "view/phase": Array("f", "waves"),
+        "view/middle": Array("f", "feature_axes+waves"),
+        "view/landmarks": Array("f", "landmarks feature_axes+waves"),
+    }
+    if "pupil/weights" in names:
+        for name in ("pupil", "echo"):
+            found[f"{name}/weights"] = Array("f", several)
+            found[f"{name}/base"] = Array("f", "classes", low=0, high=1)
+    if "regions/weights" in names:
+        found["regions/weights"] = Array("f", "landmarks classes")
+        found["regions/base"] = Array("f", "classes", low=0, high=1)
     return found
 
 
@@ -124,6 +131,8 @@ def _check_parts(model: Fusion, fitted: Fitted, values: dict[str, Any]) -> None:
         "experts": taught is not None and len(taught.weights) != len(fitted.experts),
         "neighbours": fitted.hears_neighbours and (taught is None or taught.labelled is None),
         "vectors": of_vectors and model.train_.vectors is None,
+        "landmarks": fitted.regions is not None
+        and (fitted.view is None or len(fitted.view.landmarks) <= NEAREST),
         "hand labels": taught is not None
         and (model.hand_ is None or model.hand_.n_rows != len(taught.y)),
         "places": taught is not None
