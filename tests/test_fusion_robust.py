@@ -49,6 +49,23 @@ def table(columns):
     return make
 
 
+def _of_two_sizes(n_rows: int, seed: int) -> Split:
+    """Six measurements about zero, twice as large in one class, and four sources right 3 times in 4."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n_rows)
+    right = rng.random((n_rows, 4)) < 0.75
+    votes = np.where(rng.random((n_rows, 4)) < 0.3, np.where(right, y[:, None], 1 - y[:, None]), -1)
+    vectors = rng.normal(size=(n_rows, 6)) * (1 + y)[:, None]
+    return split(votes, vectors, y, 2)
+
+
+def test_few_measurements_are_told_apart_by_their_size_too() -> None:
+    train, hand, test = (_of_two_sizes(n_rows, n_rows) for n_rows in (1500, 100, 1000))
+
+    assert Fusion().fit(train).score(test) > 0.8
+    assert Fusion().fit(train, hand).score(test) > 0.83
+
+
 def test_units_of_columns_do_not_matter() -> None:
     units = 10.0 ** np.random.default_rng(0).uniform(-5, 5, 14)
     plain = three(table(lambda vectors: vectors))

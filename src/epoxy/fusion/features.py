@@ -7,7 +7,8 @@ made once and kept. Two views of a row make its features:
   of its variance. The unlabelled rows thereby say which directions matter: with 100 hand labels a
   linear head gains about 1.5 points over the plain vector.
 - *local*, for vectors of few dimensions: random Fourier features of a Gaussian kernel, so that a linear
-  readout may bend too. Embeddings have dimensions enough: there it adds nothing that was measured.
+  readout may bend too. Few numbers are mostly measurements, whose size says something: here vectors keep
+  their length. Embeddings have dimensions enough: there it adds nothing that was measured.
 
 Vectors are standardised in float64, multiplied and kept in float32, always in whole blocks: rows with
 equal vectors have equal features, whichever split and block they stand in.
@@ -69,7 +70,7 @@ class View:
     centre: np.ndarray  # (dimension,)
     scale: np.ndarray  # (dimension,) what to multiply by; 0 for a constant coordinate
     axes: np.ndarray  # (dimension, n_axes), stretched
-    waves: np.ndarray  # (dimension, n_waves)
+    frequencies: np.ndarray  # (dimension, n_waves)
     phase: np.ndarray  # (n_waves,)
     middle: np.ndarray  # (n_features,) mean features of the rows it was learned from
     apart: bool  # rows of zeros have no direction and are like the average row
@@ -86,8 +87,7 @@ class View:
         count = max(1, len(first))
         centre = first.mean(axis=0, dtype=np.float64)
         covariance = products(first, centre) / count
-        bare = cls.before(centre, covariance, apart=apart)
-        bare = bare.with_waves(bare.directions(first) / count, seed)
+        bare = cls.before(centre, covariance, seed, apart=apart)
         matrix = roomy(len(vectors), len(bare.middle), np.float32)
         bare._fill(matrix, vectors)
         viewed = matrix[: len(first)]
@@ -96,38 +96,13 @@ class View:
         return view.with_landmarks(first[spaced(len(first), SAMPLE)], len(first)), features
 
     @classmethod
-    def before(cls, centre: np.ndarray, covariance: np.ndarray, *, apart: bool) -> Self:
-        """The view that follows from mean and covariance of the train vectors, before waves and mean."""
+    def before(cls, centre: np.ndarray, covariance: np.ndarray, seed: int, *, apart: bool) -> Self:
+        """The view that follows from mean and covariance of the train vectors, before it is centred."""
         scale = _scales(covariance, centre)
         axes = _axes(scale, covariance)
-        nothing = np.zeros(axes.shape[1], dtype=np.float32)
-        none = np.zeros((len(centre), 0))
-        return cls(centre, scale, axes, none, np.zeros(0), nothing, apart)
-
-    @property
-    def bends(self) -> bool:
-        """Whether vectors have so few dimensions that waves are drawn for them."""
-        return len(self.centre) < FEW_DIMENSIONS
-
-    def directions(self, vectors: np.ndarray) -> np.ndarray:
-        """The sum of the standardised vectors at length one; zeros where nobody asks; (dimension,)."""
-        if not self.bends:
-            return np.zeros(len(self.centre))
-        return _sum(
-            len(vectors), lambda part: unit_rows((vectors[part] - self.centre) * self.scale)
-        )
-
-    def with_waves(self, mean: np.ndarray, seed: int) -> Self:
-        """The same with random waves, given the mean of the standardised vectors at length one."""
-        draw = np.random.default_rng(seed)
-        # drawn in the vectors' own coordinates: principal axes are unique only up to signs and ties
-        n_waves = WAVES if self.bends else 0
-        spread = 2 - 2 * float(mean @ mean)  # mean squared distance
-        size = np.sqrt(2 * BANDWIDTH / max(spread, 1e-12))
-        waves = draw.normal(size=(len(self.centre), n_waves)) * size
-        phase = draw.uniform(0, 2 * np.pi, n_waves)
-        nothing = np.zeros(self.axes.shape[1] + n_waves, dtype=np.float32)
-        return replace(self, waves=waves, phase=phase, middle=nothing)
+        frequencies, phase = _waves(scale, covariance, seed)
+        nothing = np.zeros(axes.shape[1] + len(phase), dtype=np.float32)
+        return cls(centre, scale, axes, frequencies, phase, nothing, apart)
 
     def total(self, vectors: np.ndarray) -> np.ndarray:
         """The sum of the features of rows before they are centred; (n_features,) float64."""
@@ -178,7 +153,7 @@ class View:
     def _fill(self, found: np.ndarray, vectors: np.ndarray) -> None:
         """Features before they are centred."""
         at, n_waves = self.axes.shape[1], len(self.phase)
-        axes, waves = self.axes.astype(np.float32), self.waves.astype(np.float32)
+        axes, waves = self.axes.astype(np.float32), self.frequencies.astype(np.float32)
 
         def view(part: slice) -> None:
             out = found[part]
@@ -186,7 +161,7 @@ class View:
             standard[: len(out)] = (vectors[part] - self.centre) * self.scale
             out[:, :at] = unit_rows((standard.astype(np.float32) @ axes)[: len(out)])
             if n_waves:
-                local = np.cos(unit_rows(standard).astype(np.float32) @ waves + self.phase)
+                local = np.cos(standard.astype(np.float32) @ waves + self.phase)
                 out[:, at:] = np.sqrt(2 / n_waves) * local[: len(out)]
 
         in_blocks(len(vectors), view, MADE)
@@ -321,6 +296,19 @@ def _scales(covariance: np.ndarray, centre: np.ndarray) -> np.ndarray:
     if _in_principal_axes(correlation, deviation[moves]):
         inverse[moves] = 1 / np.sqrt((deviation[moves] ** 2).mean())
     return inverse
+
+
+def _waves(scale: np.ndarray, covariance: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random waves for vectors of few dimensions: frequencies (dimension, n_waves) and phases.
+
+    They are drawn in the vectors' own coordinates: principal axes are unique only up to signs and ties.
+    """
+    draw, dimension = np.random.default_rng(seed), len(scale)
+    n_waves = WAVES if dimension < FEW_DIMENSIONS else 0
+    spread = 2 * float(scale**2 @ np.diagonal(covariance))  # mean squared distance
+    size = np.sqrt(2 * BANDWIDTH / max(spread, 1e-12))
+    waves = draw.normal(size=(dimension, n_waves)) * size
+    return waves, draw.uniform(0, 2 * np.pi, n_waves)
 
 
 def _in_principal_axes(correlation: np.ndarray, deviation: np.ndarray) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model", bound="Fusion")
 CHAIN = ("share", "pairs", "given")
 BALANCE = ("shares", "low", "high")
-VIEW = ("centre", "scale", "axes", "waves", "phase", "middle", "landmarks")
+VIEW = ("centre", "scale", "axes", "frequencies", "phase", "middle", "landmarks")
 TAUGHT = ("y", "dual", "weights", "bias", "of_votes")
 _SPLIT = {"sources": [str], "classes": [str]}
 _VALUES = {
@@ -94,7 +94,7 @@ def _schema_of_view(names: Container[str]) -> dict[str, Array]:
         "view/centre": Array("f", "dimension"),
         "view/scale": Array("f", "dimension", low=0),
         "view/axes": Array("f", "dimension feature_axes"),
-        "view/waves": Array("f", "dimension waves"),
+        "view/frequencies": Array("f", "dimension waves"),
         "view/phase": Array("f", "waves"),
         "view/middle": Array("f", "feature_axes+waves"),
         "view/landmarks": Array("f", "landmarks feature_axes+waves"),

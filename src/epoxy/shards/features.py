@@ -51,16 +51,12 @@ class First:
 
 
 def view_of(run: Run, vectors: ShardVectors, n_train: int, seed: int, *, apart: bool) -> View:
-    """The view learned from train vectors, in four passes over them and a look at some."""
+    """The view learned from train vectors, in three passes over them and a look at some."""
     first = First(vectors, n_viewed(n_train))
     (total,) = run.stage("mean", add_vectors, first).total("total")
     centre = total / first.count
     (spread,) = run.stage("covariance", add_products, first, centre).total("products")
-    view = View.before(centre, spread / first.count, apart=apart)
-    mean = np.zeros(len(centre))
-    if view.bends:
-        (mean,) = run.stage("directions", add_directions, first, view).total("total")
-    view = view.with_waves(mean / first.count, seed)
+    view = View.before(centre, spread / first.count, seed, apart=apart)
     (middle,) = run.stage("middle", add_features, first, view).total("total")
     view = view.around(middle / first.count)
     stage = run.stage("landmarks", take_some, vectors, spaced(first.count, SAMPLE))
@@ -90,11 +86,6 @@ def add_vectors(shard: Shard, kept: Kept, first: First) -> Summary:
 def add_products(shard: Shard, kept: Kept, first: First, centre: np.ndarray) -> Summary:
     """The sum of their products around the mean."""
     return {"products": products(first.of(shard), centre)}
-
-
-def add_directions(shard: Shard, kept: Kept, first: First, view: View) -> Summary:
-    """The sum of their directions."""
-    return {"total": view.directions(first.of(shard))}
 
 
 def add_features(shard: Shard, kept: Kept, first: First, view: View) -> Summary:

@@ -35,7 +35,7 @@ except ImportError:  # pragma: no cover — Windows has no such locks: there nob
 SUMMARY = "summary.npz"
 """The file that says of a shard that a stage is finished with it."""
 LOCK = "shards.lock"
-FORMAT = 2
+FORMAT = 3
 """Raised when a stage keeps other things under the same name: what an older one kept is made again."""
 
 
