@@ -49,8 +49,10 @@ class Oracle:
         seed: int = 0,
     ) -> None:
         self.metric, self.n_classes = metric, len(train.classes)
+        n_labels = 0 if hand is None else int(hand.labelled.sum())
+        slips = min(0.05, max(0.01, 1 / max(1, n_labels)))
         most = 0.95 * (self.n_classes - 1) / self.n_classes
-        self.rho, self.told = min(max(0.05, noise), most), min(noise, most)
+        self.rho, self.told = min(max(slips, noise), most), min(noise, most)
         matrix = train.votes.matrix
         self.columns = distinct(matrix, train.votes.sources)
         every = np.full(matrix.shape[1], np.inf) if radii is None else np.asarray(radii, float)

@@ -20,8 +20,8 @@ from .labelled import Labelled, Nearby, Place
 from .sequence import whole_sequences
 
 RIDGES = dict.fromkeys(WEIGHTS, 12.0) | {"neighbours": 6.0}
-NOISE = 0.05
-"""Hand labels are taken to be wrong at least this often."""
+SLIPS = (0.01, 0.05)
+"""About one of all labels is taken to be a slip: of many at least this share, of few at most that."""
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
 FEWEST_JUDGES = 20
@@ -93,6 +93,15 @@ class _Lesson:
             doubted > 0,
             whole_sequences(groups, workspace.label_groups[back]),
         )
+
+    @property
+    def floor(self) -> np.ndarray:
+        """How often labels are taken to be wrong; (m,).
+
+        One slip among few would bend all that a sure model says. Among many the others outvote it, and
+        where many contradict a sure model it is the model that errs.
+        """
+        return np.asarray(np.maximum(self.wrong, np.clip(1 / len(self.y), *SLIPS)))
 
     @property
     def judges(self) -> np.ndarray:
@@ -213,7 +222,7 @@ class Teaching:
     def _belief(self, base: Fitted, lesson: _Lesson) -> _Belief:
         """How often labels are right: evenly, and for labels of people who may err by class."""
         n_classes, rows = len(base.prior), lesson.fallible
-        floor = np.maximum(lesson.wrong, NOISE)
+        floor = lesson.floor
         floored, told = (evenly(lesson.y, each, n_classes) for each in (floor, lesson.wrong))
         if not rows.any():
             return _Belief(floored, told, None)
@@ -228,8 +237,7 @@ class Teaching:
         logits = _offset(base, asked)
         if not len(taught.y):
             return logits
-        floor = np.maximum(taught.wrong, NOISE)
-        even = evenly(taught.y, floor, len(base.prior))
+        even = evenly(taught.y, taught.floor, len(base.prior))
         found = self._solved(base, taught, _Belief(even, even, None), key=0)
         logits = logits + found.bias + asked.votes @ (taught.votes.T @ found.dual)
         for off, each in zip(found.off, asked.heard.values()):
