@@ -10,7 +10,7 @@ import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .calibration import fit_scales, kinds_of
+from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales, kinds_of
 from .correction import Correction, Memory, Problem, believed, correct
 from .fallible import confused, evenly
 from .features import View
@@ -93,6 +93,11 @@ class _Lesson:
             doubted > 0,
             whole_sequences(groups, workspace.label_groups[back]),
         )
+
+    @property
+    def hears_vectors(self) -> bool:
+        """Whether what vectors say without labels is heard, so that the scales are those of vectors."""
+        return "pupil" in self.heard
 
     @property
     def judges(self) -> np.ndarray:
@@ -206,7 +211,8 @@ class Teaching:
         kinds, held = lesson.kinds, found.held_out
         labels = believed(softmax(held), belief.told)
         some = lesson.judges
-        scales = fit_scales(base.scales, held[some], labels[some], kinds[some])
+        voices = VOICES if lesson.hears_vectors else VOICES_WITHOUT_VECTORS
+        scales = fit_scales(base.scales, held[some], labels[some], kinds[some], voices)
         made = replace(base, corrected=corrected, scales=scales)
         return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
