@@ -25,7 +25,7 @@ NOISE = 0.05
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
 FEWEST_JUDGES = 20
-"""Trusted labels from which they alone say how sure the model may be."""
+"""Trusted labels from which they alone say how sure a model without vectors may be."""
 
 Said = list[dict[str, np.ndarray]]
 """For each split, what each expert says of its rows."""
@@ -101,9 +101,16 @@ class _Lesson:
 
     @property
     def judges(self) -> np.ndarray:
-        """The rows that say how sure the model may be: trusted ones, or all where these are few."""
+        """The rows that say how sure the model may be: trusted ones.
+
+        A label that may be wrong is believed by what the model says of its row, and agrees with it too
+        well. Without vectors, where so little else is known of the scales, it is heard nevertheless while
+        few are trusted.
+        """
         trusted = ~self.fallible
-        return trusted if trusted.sum() >= FEWEST_JUDGES else np.ones(len(self.y), bool)
+        if self.hears_vectors or trusted.sum() >= FEWEST_JUDGES:
+            return trusted
+        return np.ones(len(self.y), bool)
 
     def only(self, rows: np.ndarray) -> _Lesson:
         """The same of some of the labelled rows."""
