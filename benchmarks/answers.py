@@ -6,6 +6,7 @@
     python benchmarks/answers.py --json answers.json --figure docs/answers.svg
     python benchmarks/answers.py --earlier FILE         take the classifier's scores from an earlier file
     python benchmarks/answers.py --told                 how often the answerer is right is told
+    python benchmarks/answers.py --dev                  score rows of dev that are held out, in place of test
 
 Rows of dev are the pool: 100 of them, if asked for, are hand labels, and the rest is answered, with one
 answer in five (100 at most) about a hand-labelled row, as `epoxy ask` does. The answerer is right 70,
@@ -13,7 +14,8 @@ answer in five (100 at most) about a hand-labelled row, as `epoxy ask` does. The
 points either way), and half of its mistakes about a class are one other class. Answers reach Fusion as
 labels of a labeller of whom nothing is told (with --told the mean over classes is). The classifier is
 logistic regression on the vectors of the same rows, penalty and threshold by cross-validation on the
-same labels; hand labels take the place of answers there. Test gold only scores.
+same labels; hand labels take the place of answers there. Test gold only scores; with --dev it is not
+asked for: in every draw the pool is 60 % of dev, and the other 40 % score.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import argparse
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -80,7 +82,11 @@ def main() -> None:
         task, judge = open_task(DATA / name)
         if task.name in done:
             continue
-        results += _measured(task, judge, options, earlier)
+        if options.dev:
+            for seed in range(options.seeds):
+                results += _measured(*_held_out(task, seed), options, earlier, [seed])
+        else:
+            results += _measured(task, judge, options, earlier, range(options.seeds))
         if path is not None:
             path.write_text(json.dumps({"results": results}, indent=1) + "\n")
     _show(results)
@@ -93,6 +99,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="*", help="names of data folders; all with vectors")
     parser.add_argument("--seeds", type=int, default=3, help="draws of rows and answers")
     parser.add_argument("--told", action="store_true", help="tell how often answers are right")
+    parser.add_argument("--dev", action="store_true", help="score held-out dev in place of test")
     parser.add_argument("--json", help="where to write all numbers")
     parser.add_argument("--figure", help="where to draw score against money")
     parser.add_argument(
@@ -111,8 +118,23 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
+def _held_out(task: Task, seed: int) -> tuple[Task, Judge]:
+    """A task whose pool is 60 % of dev, and the other rows of dev in the place of test."""
+    assert task.dev is not None
+    order = np.random.default_rng([11, seed]).permutation(task.dev.n_rows)
+    cut = int(0.6 * len(order))
+    scored = task.dev.rows(order[cut:])
+    sealed = Split(scored.votes, scored.vectors, ids=scored.ids)
+    held = replace(task, dev=task.dev.rows(order[:cut]), test=sealed, rows={})
+    return held, Judge(task.scoring, scored.truth)
+
+
 def _measured(
-    task: Task, judge: Judge, options: argparse.Namespace, earlier: dict[tuple[Any, ...], float]
+    task: Task,
+    judge: Judge,
+    options: argparse.Namespace,
+    earlier: dict[tuple[Any, ...], float],
+    seeds: Iterable[int],
 ) -> list[dict[str, Any]]:
     dev = task.dev
     assert dev is not None
@@ -127,7 +149,7 @@ def _measured(
     }
     found = []
     by_hand: dict[tuple[int, ...], dict[str, Any]] = {}
-    for case in _cases(dev, options.seeds):
+    for case in _cases(dev, seeds):
         session = sessions[case.right if options.told else None]
         ours = _fused(session, task, judge, case, by_hand)
         known = earlier.get(_key(ours))
@@ -137,8 +159,8 @@ def _measured(
     return found
 
 
-def _cases(dev: Split, seeds: int) -> Iterator[Case]:
-    for right, n_hand, seed in product(RIGHT, HAND, range(seeds)):
+def _cases(dev: Split, seeds: Iterable[int]) -> Iterator[Case]:
+    for right, n_hand, seed in product(RIGHT, HAND, seeds):
         draw = np.random.default_rng([seed, round(100 * right), n_hand])
         order = draw.permutation(dev.n_rows)
         hand = order[: min(n_hand, dev.n_rows // 2)]
@@ -195,6 +217,7 @@ def _fused(
         "fusion": taught["score"],
         "fusion_without": without["score"],
         "calibration_error": taught["calibration_error"],
+        "log_loss": taught["log_loss"],
         "is_right": float((case.said == dev.truth[case.asked]).mean()),
         "estimated": taught["estimated"],
         "agreement": agreed,
@@ -210,12 +233,14 @@ def _taught(session: Session, task: Task, judge: Judge, labels: list[Label]) -> 
         session.apply(Several(tuple(labels), "labels"))
     model = session.model()
     proba = model.predict_proba(task.test)
+    own = proba[np.arange(len(proba)), judge.truth]
     right = session.state.records.right(BY)
     if labels:
         session.undo()
     return {
         "score": judge.score(model.decide(proba))["score"],
         "calibration_error": calibration_error(proba, judge.truth),
+        "log_loss": float(-np.log(np.maximum(own, 1e-15)).mean()),
         "estimated": right,
     }
 
@@ -257,7 +282,7 @@ def _widened(proba: np.ndarray, present: np.ndarray, task: Task) -> np.ndarray:
 
 
 def _show(results: list[dict[str, Any]]) -> None:
-    print("\nscore on test, mean over sets and draws; margin of Fusion over the classifier")
+    print("\nscore, mean over sets and draws; margin of Fusion over the classifier")
     print(f"{'right':>6} {'hand':>5} {'answers':>8} {'sets':>5}", end="")
     print(
         f"{'without':>9} {'classifier':>11} {'Fusion':>8} {'margin':>8} {'worst set':>22} {'ECE':>6}"

@@ -23,7 +23,8 @@ from epoxy.errors import (
     UnknownName,
     VectorError,
 )
-from epoxy.fusion.calibration import fit_scales
+from epoxy.fusion import teaching
+from epoxy.fusion.calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales
 from epoxy.fusion.correction import believed
 from epoxy.fusion.fallible import evenly
 from epoxy.fusion.features import Features
@@ -345,25 +346,49 @@ def test_labels_say_how_sure_the_model_may_be() -> None:
     def scale(count: int, noise: float) -> float:
         like = evenly(y[:count], np.full(count, noise), proba.shape[1])
         q = believed(proba[:count], like)
-        return fit_scales(np.ones(3), logits[:count], q, np.full(count, 2))[2]
+        return fit_scales(np.ones(3), logits[:count], q, np.full(count, 2), 40.0)[2]
 
     assert scale(400, 0.0) < scale(40, 0.0) < 1.0
     assert scale(400, 0.0) + 0.1 < scale(400, 0.3) < 1.1
 
 
+def test_a_scale_that_is_well_known_moves_less() -> None:
+    logits = np.tile([-1.0, 1.0], (100, 1))
+    targets = np.tile([0.3, 0.7], (100, 1))
+
+    little, well = (
+        fit_scales(np.ones(3), logits, targets, np.full(100, 2), voices)[2]
+        for voices in (40.0, 300.0)
+    )
+
+    assert little < 0.65
+    assert 0.75 < well < 1.0
+
+
+@pytest.mark.parametrize("sighted", [True, False])
+def test_the_scales_are_better_known_where_vectors_speak(monkeypatch, train, dev, sighted) -> None:
+    seen, fitted = [], teaching.fit_scales
+    monkeypatch.setattr(
+        teaching, "fit_scales", lambda *given: seen.append(given[-1]) or fitted(*given)
+    )
+
+    Fusion().fit(*((train, dev) if sighted else (with_vectors(x, None) for x in (train, dev))))
+
+    assert set(seen) == {VOICES if sighted else VOICES_WITHOUT_VECTORS}
+
+
 def test_rows_that_say_nothing_leave_the_scale_alone() -> None:
     equal = np.zeros((5, 2))
 
-    assert fit_scales(np.ones(3), equal, np.eye(2)[[0, 1, 0, 1, 1]], np.full(5, 2))[2] == 1.0
+    assert fit_scales(np.ones(3), equal, np.eye(2)[[0, 1, 0, 1, 1]], np.full(5, 2), 40.0)[2] == 1.0
 
 
 @pytest.mark.parametrize(("right", "end"), [(0.0, 0.25), (1.0, 4.0)])
-def test_a_scale_stays_within_its_bounds(monkeypatch, right: float, end: float) -> None:
-    monkeypatch.setattr("epoxy.fusion.calibration.VOICES", 1e-3)
+def test_a_scale_stays_within_its_bounds(right: float, end: float) -> None:
     logits = np.tile([-1.0, 1.0], (50, 1))
     targets = np.tile([1 - right, right], (50, 1))
 
-    assert fit_scales(np.ones(3), logits, targets, np.full(50, 1))[1] == end
+    assert fit_scales(np.ones(3), logits, targets, np.full(50, 1), 1e-3)[1] == end
 
 
 def test_vectors_of_noise_follow_the_formulas() -> None:

@@ -15,6 +15,7 @@ import pytest
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
 from epoxy.fusion import teaching
+from epoxy.fusion.calibration import SCALES
 from epoxy.fusion.fallible import confused, evenly
 from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
@@ -348,20 +349,52 @@ def test_answers_that_lean_one_way_do_not_drag_a_trusted_model_along() -> None:
     assert (guess[truth == 1] == 1).mean() > 0.9
 
 
-@pytest.mark.parametrize(("n_trusted", "judges"), [(19, 59), (20, 20)])
-def test_trusted_labels_say_how_sure_the_model_may_be(n_trusted, judges, monkeypatch) -> None:
-    """A label that may be wrong is believed by what the model says, and agrees with it too well."""
+def judges_of(who: dict[str | None, np.ndarray], monkeypatch, train: Split) -> int:
+    """How many labels the scales rest on."""
     seen, fitted = [], teaching.fit_scales
     monkeypatch.setattr(
         teaching, "fit_scales", lambda *given: seen.append(len(given[1])) or fitted(*given)
     )
-    _, y = data()
+    session = Session(train, model=Fusion(), graph=False)
+    labels = [
+        Label("train", str(row), ["ham", "spam"][said[row]], name)
+        for name, said in who.items()
+        for row in np.flatnonzero(said >= 0)
+    ]
+    session.apply(Several(tuple(labels), "labels"))
+    assert seen
+    return seen[-1]
+
+
+@pytest.mark.parametrize("n_trusted", [0, 3, 20])
+def test_trusted_labels_say_how_sure_the_model_may_be(n_trusted, monkeypatch) -> None:
+    """A label that may be wrong is believed by what the model says, and agrees with it too well."""
+    train, y = data()
     said = labelled(y, slice(0, 40), 0.1, 1)
     who = {"ann": said, None: labelled(y, slice(100, 100 + n_trusted), 0.0, 2)}
 
-    session_of(who)
+    assert judges_of(who, monkeypatch, train) == n_trusted
 
-    assert seen[-1] == judges
+
+@pytest.mark.parametrize(("n_trusted", "judges"), [(19, 59), (20, 20)])
+def test_without_vectors_other_labels_say_it_too_while_few_are_trusted(
+    n_trusted, judges, monkeypatch
+) -> None:
+    train, y = data()
+    said = labelled(y, slice(0, 40), 0.1, 1)
+    who = {"ann": said, None: labelled(y, slice(100, 100 + n_trusted), 0.0, 2)}
+
+    assert judges_of(who, monkeypatch, Split(train.votes)) == judges
+
+
+def test_answers_alone_leave_the_scales_as_they_are() -> None:
+    _, y = data()
+
+    session = session_of({"ann": labelled(y, slice(0, 60), 0.1, 1)}, reliability={"ann": 0.9})
+
+    fitted = session.model().fitted_
+    assert fitted.corrected is not None
+    np.testing.assert_array_equal(fitted.scales, SCALES)
 
 
 def project_of(folder: Path) -> Path:

@@ -239,8 +239,9 @@ class Oracle:
         self.corrected = (dict(zip(said, off)), bias, right.T @ learned)
         held = left_out(logits, q, experts, parts["phi"], groups, weight, ridges)
         q = believed(softmax(held), self.y, self.told)
+        many = 120 if "pupil" in said else 40
         self.scales = tuple(
-            best_scale(held[rows], q[rows], start) if rows.any() else start
+            best_scale(held[rows], q[rows], start, many) if rows.any() else start
             for rows, start in zip(kinds(parts), self.scales)
         )
         self.held = softmax(self.scaled(held, parts, self.scales))
@@ -554,14 +555,14 @@ def kinds(parts: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return with_votes, ~with_votes & (parts["said"].get("pupil", nothing) != 0).any(axis=1)
 
 
-def best_scale(logits: np.ndarray, q: np.ndarray, start: float) -> float:
-    """The scale at which held-out logits foretell q best, 40 rows more having found `start`."""
+def best_scale(logits: np.ndarray, q: np.ndarray, start: float, many: int) -> float:
+    """The scale at which held-out logits foretell q best, `many` rows more having found `start`."""
     p = softmax(logits)
     bend = (p * (logits - (p * logits).sum(axis=1, keepdims=True)) ** 2).sum(axis=1).mean()
 
     def loss(scale: float) -> float:
         found = -(q * np.log(np.maximum(softmax(scale * logits), 1e-300))).sum()
-        return float(found + 20 * bend * (scale - start) ** 2)
+        return float(found + many / 2 * bend * (scale - start) ** 2)
 
     found = optimize.minimize_scalar(
         loss, bounds=(0.25, 4), method="bounded", options={"xatol": 1e-9}

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .calibration import fit_scales, kinds_of
+from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales, kinds_of
 from .correction import Correction, Memory, Problem, believed, correct
 from .fallible import confused, evenly
 from .features import View
@@ -25,7 +25,7 @@ SLIPS = (0.01, 0.05)
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
 FEWEST_JUDGES = 20
-"""Trusted labels from which they alone say how sure the model may be."""
+"""Trusted labels from which they alone say how sure a model without vectors may be."""
 
 Said = list[dict[str, np.ndarray]]
 """For each split, what each expert says of its rows."""
@@ -104,10 +104,22 @@ class _Lesson:
         return np.asarray(np.maximum(self.wrong, np.clip(1 / len(self.y), *SLIPS)))
 
     @property
+    def hears_vectors(self) -> bool:
+        """Whether what vectors say without labels is heard, so that the scales are those of vectors."""
+        return "pupil" in self.heard
+
+    @property
     def judges(self) -> np.ndarray:
-        """The rows that say how sure the model may be: trusted ones, or all where these are few."""
+        """The rows that say how sure the model may be: trusted ones.
+
+        A label that may be wrong is believed by what the model says of its row, and agrees with it too
+        well. Without vectors, where so little else is known of the scales, it is heard nevertheless while
+        few are trusted.
+        """
         trusted = ~self.fallible
-        return trusted if trusted.sum() >= FEWEST_JUDGES else np.ones(len(self.y), bool)
+        if self.hears_vectors or trusted.sum() >= FEWEST_JUDGES:
+            return trusted
+        return np.ones(len(self.y), bool)
 
     def only(self, rows: np.ndarray) -> _Lesson:
         """The same of some of the labelled rows."""
@@ -215,7 +227,8 @@ class Teaching:
         kinds, held = lesson.kinds, found.held_out
         labels = believed(softmax(held), belief.told)
         some = lesson.judges
-        scales = fit_scales(base.scales, held[some], labels[some], kinds[some])
+        voices = VOICES if lesson.hears_vectors else VOICES_WITHOUT_VECTORS
+        scales = fit_scales(base.scales, held[some], labels[some], kinds[some], voices)
         made = replace(base, corrected=corrected, scales=scales)
         return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
