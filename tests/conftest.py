@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+# before NumPy: as many threads as everywhere, but in some hundred processes that start and end at once
+# a third of the processor time of `import numpy` would go to threads that wait in a loop
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import pytest
 from scipy import linalg  # noqa: F401 — its BLAS is limited below once it is loaded
@@ -11,6 +16,15 @@ from threadpoolctl import threadpool_limits
 SHARED = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
 ).resolve()
+
+
+gc.disable()  # until all modules are imported, see below
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: no collection needs to look at it again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,8 @@ def test_a_digit_labels_the_row_that_next_suggests_with_how_it_was_chosen(projec
 def test_next_prints_the_rows_that_a_session_suggests_with_reasons(
     project, capsys, purpose, tmp_path
 ):
-    wanted = epoxy.Session.open(project).next(4, purpose, seed=3)
+    session = epoxy.Session.open(project)
+    wanted = session.next(4, purpose, seed=3)
 
     target = str(tmp_path / "next.json")
     options = ["-n", "4", "--purpose", purpose, "--seed", "3", "--json", target]
@@ -67,7 +68,7 @@ def test_next_prints_the_rows_that_a_session_suggests_with_reasons(
         assert f"{each['id']} {each['purpose']}: {each['reason']}" in said
         assert each["text"] in said
     assert wanted or f"no row is left to ask for {purpose!r}; try another --purpose" in said
-    assert epoxy.Session.open(project).folder.store.records() == []
+    assert session.folder.store.records() == []  # as they are on disk, whoever wrote them
 
 
 def test_next_refuses_what_is_no_number_of_rows(project, capsys):

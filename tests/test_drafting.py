@@ -28,8 +28,7 @@ def code(body: str, name: str = "short") -> dict[str, str]:
     return {"kind": "python", "code": f"@epoxy.labeling_function\ndef {name}(row):\n    {body}\n"}
 
 
-@pytest.fixture
-def folder(tmp_path):
+def write_project(where):
     rng = np.random.default_rng(5)
     lines = ["id,text,label"]
     for at in range(120):
@@ -37,14 +36,28 @@ def folder(tmp_path):
         lines.append(
             f"m{at},{' '.join(rng.choice(WORDS[label], 3))},{label if at % 6 == 0 else ''}"
         )
-    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    new_project(tmp_path / "project", tmp_path / "rows.csv", lfs=LFS)
-    return tmp_path / "project"
+    (where / "rows.csv").write_text("\n".join(lines) + "\n")
+    new_project(where / "project", where / "rows.csv", lfs=LFS)
+    return where / "project"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_project(tmp_path)
 
 
 @pytest.fixture
 def session(folder):
     return Session.open(folder)
+
+
+@pytest.fixture(scope="module")
+def drafting(tmp_path_factory):
+    """A session that is asked for drafts alone, which keep nothing."""
+    session = Session.open(write_project(tmp_path_factory.mktemp("drafting")))
+    yield session
+    assert session.sources == ("prize", "cash", "home", "near")
+    assert session.reload() is None
 
 
 def column(session, name):
@@ -126,12 +139,12 @@ def test_a_draft_of_words_says_what_it_would_do_and_keeps_nothing(session, folde
     assert (folder / "lfs.py").read_text() == LFS
 
 
-def test_a_draft_counts_the_rows_it_shares_and_quarrels_about(session):
-    draft = session.draft({"kind": "keywords", "label": "ham", "words": ["prize", "friend"]})
+def test_a_draft_counts_the_rows_it_shares_and_quarrels_about(drafting):
+    draft = drafting.draft({"kind": "keywords", "label": "ham", "words": ["prize", "friend"]})
 
-    n_train = session.split().n_rows
-    mine = [row for row in lines_with(session, "prize", "friend") if row < n_train]
-    others = session.split().votes.matrix
+    n_train = drafting.split().n_rows
+    mine = [row for row in lines_with(drafting, "prize", "friend") if row < n_train]
+    others = drafting.split().votes.matrix
     assert draft.overlaps == sum((others[row] != -1).any() for row in mine)
     assert draft.conflicts == sum(len({0, *others[row].tolist()} - {-1}) > 1 for row in mine)
 
@@ -149,21 +162,21 @@ def test_flips_tell_the_label_before_and_after(folder):
         assert flip.text == session.text(flip.row)
 
 
-def test_a_draft_that_replaces_is_tried_in_its_place(session):
-    draft = session.draft(OFFER, replaces="prize")
-    renamed = session.draft(OFFER, name="offers", replaces="prize")
+def test_a_draft_that_replaces_is_tried_in_its_place(drafting):
+    draft = drafting.draft(OFFER, replaces="prize")
+    renamed = drafting.draft(OFFER, name="offers", replaces="prize")
 
     assert draft.name == "prize"
     assert draft.trial.state.workspace.names == ("prize", "cash", "home", "near")
     assert renamed.trial.state.workspace.names == ("cash", "home", "near", "offers")
     assert renamed.extended == pytest.approx(draft.extended)
-    assert session.draft(OFFER).name == "keywords_offer_mobile"
+    assert drafting.draft(OFFER).name == "keywords_offer_mobile"
 
 
-def test_example_rows_are_not_judged_on_themselves(session):
-    dev = [session.cells(at)["id"] for at in range(session.split().n_rows, session.n_rows)]
+def test_example_rows_are_not_judged_on_themselves(drafting):
+    dev = [drafting.cells(at)["id"] for at in range(drafting.split().n_rows, drafting.n_rows)]
 
-    draft = session.draft({"kind": "like", "label": "ham", "rows": dev[:3], "radius": 2.0})
+    draft = drafting.draft({"kind": "like", "label": "ham", "rows": dev[:3], "radius": 2.0})
 
     assert draft.right["n"] == len(dev) - 3
     assert draft.code.startswith("like_m0_m6_m12 = epoxy.like(")
@@ -209,9 +222,9 @@ def test_patterns_and_code_are_drafted_in_a_process_of_their_own(session, folder
     ],
 )
 def test_a_draft_that_does_not_vote_says_why_and_on_which_of_its_lines(
-    session, definition, message, line
+    drafting, definition, message, line
 ):
-    draft = session.draft(definition)
+    draft = drafting.draft(definition)
 
     assert not draft.ok
     assert message in draft.error.message
@@ -229,12 +242,12 @@ def test_a_draft_that_never_ends_is_ended(session, monkeypatch):
     assert session.draft(code("return None")).ok
 
 
-def test_names_of_drafts_are_checked(session):
+def test_names_of_drafts_are_checked(drafting):
     assert "a source named 'cash' already; choose another name" in (
-        session.draft(OFFER, name="cash").error.message
+        drafting.draft(OFFER, name="cash").error.message
     )
-    assert "no source named 'zz'" in session.draft(OFFER, replaces="zz").error.message
-    assert "named by text, got ' '" in session.draft(OFFER, name=" ").error.message
+    assert "no source named 'zz'" in drafting.draft(OFFER, replaces="zz").error.message
+    assert "named by text, got ' '" in drafting.draft(OFFER, name=" ").error.message
 
 
 def test_a_session_without_a_project_drafts_words_patterns_and_example_rows():

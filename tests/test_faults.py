@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -29,12 +30,15 @@ def messages(folder: Path, *, ids: bool = True, labelled: bool = True) -> Path:
     return folder / "project"
 
 
-@pytest.fixture
-def project(tmp_path) -> Path:
-    folder = messages(tmp_path)
+def with_epoxy(folder: Path) -> Path:
     path = folder / "epoxy.toml"
     path.write_text(path.read_text().replace('kind = "fusion"', 'kind = "epoxy"'))
     return folder
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return with_epoxy(messages(tmp_path))
 
 
 def opened(folder: Path) -> epoxy.Session:
@@ -305,6 +309,18 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:5000])
 
 
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory):
+    """A project with decisions, to be copied, and the session that they make."""
+    folder = with_epoxy(messages(tmp_path_factory.mktemp("decided")))
+    decide(folder)
+    session = opened(folder)
+    session.folder.store.close()
+    for each in log_of(folder).parent.glob("state.sqlite-*"):
+        each.unlink()
+    return session, folder
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -317,12 +333,9 @@ def cut(path: Path) -> None:
         (cut, "is damaged"),
     ],
 )
-def test_a_damaged_database_is_made_again_with_a_note(damage, words, project):
-    decide(project)
-    expected = opened(project)
-    expected.folder.store.close()
-    for each in log_of(project).parent.glob("state.sqlite-*"):
-        each.unlink()
+def test_a_damaged_database_is_made_again_with_a_note(damage, words, decided, tmp_path):
+    expected, folder = decided
+    project = shutil.copytree(folder.parent, tmp_path / "copy") / folder.name
 
     damage(log_of(project))
     again = opened(project)
@@ -336,8 +349,9 @@ def test_a_damaged_database_is_made_again_with_a_note(damage, words, project):
     assert [bool(re.search(words, each)) for each in again.notes] == [True, False]
     assert again.notes[1:] == ("switched off, and so without a say: cash",)
     again.label("m58", "ham")
-    assert opened(project).notes == again.notes[1:]
-    assert given(opened(project))["m58"] == "ham"
+    last = opened(project)
+    assert last.notes == again.notes[1:]
+    assert given(last)["m58"] == "ham"
 
 
 def test_a_damaged_database_without_text_gives_what_can_be_read_of_it(project):

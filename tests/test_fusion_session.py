@@ -136,7 +136,7 @@ APPENDS = st.lists(
 
 @pytest.mark.parametrize("dev", [DEV, BARE], ids=["sixty labels", "no label"])
 @given(edits=APPENDS)
-@SLOW
+@settings(SLOW, max_examples=10)
 def test_rows_appended_to_many_leave_what_a_fit_from_nothing_gives(dev, edits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(features, "ALL_UP_TO", 64)

@@ -21,7 +21,7 @@ from scipy import stats
 import epoxy
 from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError, VectorError
 from epoxy.fusion import features
-from epoxy.fusion.choice import _ks
+from epoxy.fusion.choice import SURE, _at_least, _differs, _gap, _independence, _ks
 from epoxy.fusion.decision import RankedRows
 from epoxy.label_models.moments import moments
 from epoxy.session.project import Project
@@ -774,6 +774,34 @@ def test_a_two_sample_test_from_counts_is_that_of_the_samples(n_rows):
         counts = [np.searchsorted(np.sort(other), mine, side) for side in ("left", "right")]
 
         assert _ks(mine, *counts, n_rows) == pytest.approx(stats.ks_2samp(mine, other).pvalue)
+
+
+@pytest.mark.parametrize("n_rows", [40, 3_000, 12_000])
+@pytest.mark.parametrize("n_mine", [10, 60, 2_999])
+def test_what_is_told_without_statistics_is_what_they_say(n_mine, n_rows):
+    rng = np.random.default_rng(n_mine + n_rows)
+    quick = []
+    for shift in (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.1):
+        mine = np.round(rng.random(n_mine) + shift, 2)
+        other = np.sort(np.round(rng.random(n_rows), 2))
+        counts = [np.searchsorted(other, mine, side) for side in ("left", "right")]
+        exact = _ks(mine, *counts, n_rows)
+        bound = _at_least(_gap(mine, *counts, n_rows), n_mine, n_rows)
+        quick.append(bound > SURE)
+
+        assert bound <= exact
+        assert _differs(mine, *counts, n_rows) == (exact < SURE)
+    assert quick[0]
+    assert not quick[-1]
+
+
+def test_the_test_of_two_shares_is_pearsons():
+    for table in ([[3, 7], [300, 100]], [[0, 10], [4, 90]], [[9, 1], [20, 4000]]):
+        wanted = stats.chi2_contingency(np.array(table), correction=False)[1]
+
+        assert _independence(np.array(table)) == pytest.approx(wanted, rel=1e-9)
+    assert _independence(np.array([[0, 12], [0, 90]])) == 1.0
+    assert _independence(np.array([[3, 12], [0, 0]])) == 1.0
 
 
 def test_moments_of_some_sources_are_those_of_their_votes():

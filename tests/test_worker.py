@@ -41,6 +41,13 @@ def runner(tmp_path):
         yield made
 
 
+@pytest.fixture(scope="module")
+def used(tmp_path_factory):
+    """One process for many files, one after the other, as while a person writes."""
+    with Runner(tmp_path_factory.mktemp("used"), LIMITS) as made:
+        yield made
+
+
 def write(folder: Path, text: str, name: str = "lfs.py") -> None:
     (folder / name).write_text(textwrap.dedent(text), "utf-8")
 
@@ -142,18 +149,16 @@ def test_what_cannot_be_taken_apart_has_no_fingerprint_and_votes(runner):
         ),
     ],
 )
-def test_a_file_that_does_not_load_says_why_and_a_corrected_one_works_at_once(
-    runner, text, message
-):
-    write(runner.folder, text)
+def test_a_file_that_does_not_load_says_why_and_a_corrected_one_works_at_once(used, text, message):
+    write(used.folder, text)
 
     with pytest.raises(StoreError, match=message):
-        runner.load()
+        used.load()
 
-    write(runner.folder, "import epoxy\n" + GOOD)
-    assert runner.changed()
-    assert vote(runner).columns["good"].tolist() == GOOD_COLUMN
-    assert not runner.changed()
+    write(used.folder, "import epoxy\n" + GOOD)
+    assert used.changed()
+    assert vote(used).columns["good"].tolist() == GOOD_COLUMN
+    assert not used.changed()
 
 
 def test_a_folder_without_functions_says_so(runner):

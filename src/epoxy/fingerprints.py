@@ -18,7 +18,6 @@ import builtins
 import dis
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -300,11 +299,13 @@ def is_installed(file: Path) -> bool:
 
 
 def _version(top: str) -> str:
+    from importlib import metadata  # most functions name no library, and each worker would load it
+
     try:
-        return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:  # sklearn is scikit-learn
-        names = importlib.metadata.packages_distributions().get(top, ["?"])
-    return "?" if names == ["?"] else importlib.metadata.version(names[0])
+        return metadata.version(top)
+    except metadata.PackageNotFoundError:  # sklearn is scikit-learn
+        names = metadata.packages_distributions().get(top, ["?"])
+    return "?" if names == ["?"] else metadata.version(names[0])
 
 
 def _codes(code: CodeType) -> Iterable[CodeType]:

@@ -10,6 +10,7 @@ labeling function vote differently on the same rows.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -84,8 +85,8 @@ class Rows:
     def __init__(self, columns: Mapping[str, Sequence[Any]], n_rows: int, frame: Any = None):
         self.n_rows = n_rows
         self.names = tuple(columns)
-        self._columns = columns  # narwhals series, or plain lists
-        self._frame = frame
+        self._columns = columns  # pyarrow columns, narwhals series, or plain lists
+        self._frame = frame  # a pyarrow table until narwhals is needed
         self._values: dict[str, list[Any]] = {}
         self._texts: dict[str, Any] = {}
         self._matches: dict[tuple[str, str], np.ndarray] = {}
@@ -106,23 +107,27 @@ class Rows:
     def frame(self) -> Any:
         """The rows as a narwhals DataFrame over what was given (pyarrow for lists and series)."""
         if self._frame is None:
-            import narwhals as nw
             import pyarrow as pa
 
-            arrays = {name: _to_arrow(name, self._columns[name]) for name in self.names}
-            self._frame = nw.from_native(pa.table(arrays), eager_only=True)
+            self._frame = pa.table(
+                {name: _to_arrow(name, self._columns[name]) for name in self.names}
+            )
+        if _is_arrow(self._frame):
+            import narwhals as nw
+
+            self._frame = nw.from_native(self._frame, eager_only=True)
         return self._frame
 
     def series(self, column: str) -> Any:
         """One column as a narwhals Series."""
         self.require(column)
         raw = self._columns[column]
-        if not isinstance(raw, list):
+        if not (isinstance(raw, list) or _is_arrow(raw)):
             return raw
         import narwhals as nw
         import pyarrow as pa
 
-        array = pa.chunked_array([_to_arrow(column, raw)])
+        array: Any = raw if _is_arrow(raw) else pa.chunked_array([_to_arrow(column, raw)])
         return nw.from_native(array, series_only=True).alias(column)
 
     def require(self, column: str) -> None:
@@ -230,12 +235,21 @@ def _is_list(frame: Any) -> bool:
     return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
 
 
-def _of_frame(given: Any) -> Rows:
-    import narwhals as nw
+def _is_arrow(value: Any) -> bool:
+    """Whether it is a table or a column of pyarrow's, which is read without narwhals' 50 ms."""
+    pa = sys.modules.get("pyarrow")  # who has one has imported it
+    return pa is not None and isinstance(value, pa.Table | pa.ChunkedArray)
 
+
+def _of_frame(given: Any) -> Rows:
     frame = known_table(given)
     if _is_list(frame):
         return _of_list(frame)
+    if _is_arrow(frame) and hasattr(frame, "column_names"):
+        names = _distinct(frame.column_names)
+        return Rows(dict(zip(names, frame.columns)), frame.num_rows, frame)
+    import narwhals as nw
+
     try:
         read: Any = nw.from_native(frame, allow_series=True)
     except TypeError:
@@ -253,12 +267,16 @@ def _of_frame(given: Any) -> Rows:
         series: Any = read
         return Rows({str(read.name or TEXT): series}, len(read))
     read = read.collect() if isinstance(read, nw.LazyFrame) else read
-    names = [str(name) for name in read.columns]
+    columns = {name: read[:, index] for index, name in enumerate(_distinct(read.columns))}
+    return Rows(columns, len(read), read)
+
+
+def _distinct(columns: Sequence[Any]) -> list[str]:
+    names = [str(name) for name in columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise FrameError(f"column names must differ, got {twice} more than once; rename one")
-    columns = {name: read[:, index] for index, name in enumerate(names)}
-    return Rows(columns, len(read), read)
+    return names
 
 
 def _of_list(given: Sequence[Any]) -> Rows:
@@ -283,7 +301,13 @@ def _present(value: Any) -> Any:
 
 
 def _python_values(series: Any) -> list[Any]:
-    values: list[Any] = series.to_list()
+    values: list[Any]
+    if _is_arrow(series):
+        from pyarrow import types
+
+        values = series.to_pylist()
+        return [_present(each) for each in values] if types.is_floating(series.type) else values
+    values = series.to_list()
     missing = series.is_null()
     if missing.any():
         values = [None if gone else value for value, gone in zip(values, missing.to_list())]
@@ -294,7 +318,7 @@ def _series_to_arrow(series: Any) -> Any:
     import pyarrow as pa
 
     try:
-        array = series.to_arrow()
+        array = series if _is_arrow(series) else series.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return _to_arrow(series.name, _python_values(series))
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

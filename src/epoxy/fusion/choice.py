@@ -2,10 +2,14 @@
 
 Of the train rows only counts are needed, and counts of shards add: how many are less sure than each
 labelled row, how many have so many votes, on how many votes conflict.
+
+SciPy's statistics take half a second to import, longer than all else here: they are asked only where
+rows may look chosen after all, which rows drawn blindly hardly ever do.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,38 +62,85 @@ def looks_chosen(
     Of the labelled rows: how sure the model without labels is, the votes (n_sources, n_rows), the
     features. `gram` is ΦᵀΦ of the train rows.
     """
-    from scipy import stats
-
     if len(margins) < FEWEST:
         return ""
-    if _ks(margins, crowd.below, crowd.up_to, crowd.n_rows) < SURE:
+    if _differs(margins, crowd.below, crowd.up_to, crowd.n_rows):
         return "the model without labels is more or less sure of them than of other rows"
     cast = (votes >= 0).sum(axis=0)
     up_to = np.cumsum(crowd.cast)
-    if _ks(cast, (up_to - crowd.cast)[cast], up_to[cast], crowd.n_rows) < SURE:
+    if _differs(cast, (up_to - crowd.cast)[cast], up_to[cast], crowd.n_rows):
         return "they have more or fewer votes than other rows"
     own = int(np.count_nonzero(_conflicts(votes)))
     both = [(own, len(margins) - own), (crowd.quarrels, crowd.n_rows - crowd.quarrels)]
-    table = np.array(both)
-    if (table.sum(axis=0) > 0).all():
-        found = stats.chi2_contingency(table, correction=False)
-        if found[1] < SURE:
-            return "votes conflict on them more or less often than on other rows"
+    if _independence(np.array(both)) < SURE:
+        return "votes conflict on them more or less often than on other rows"
     if features is None or gram is None:
         return ""
     return _elsewhere(features, crowd.n_rows, gram)
 
 
-def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
-    """The p-value of the two-sample Kolmogorov-Smirnov test, from counts of the other sample alone.
+def _independence(table: np.ndarray) -> float:
+    """The p-value of Pearson's test of a table of two rows and two columns."""
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(table.sum(), 1)
+    if not expected.all():
+        return 1.0
+    distance = float(((table - expected) ** 2 / expected).sum())
+    return math.erfc(math.sqrt(distance / 2))
 
-    The distance of two step functions is largest at a value of either sample; between two values of
-    mine the other only rises, so it is enough to look at mine, and right before them.
+
+def _differs(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> bool:
+    """Whether rows differ from others in a value, by the two-sample Kolmogorov-Smirnov test."""
+    if not n_rows or _at_least(_gap(mine, below, up_to, n_rows), len(mine), n_rows) > SURE:
+        return False
+    return _ks(mine, below, up_to, n_rows) < SURE
+
+
+def _gap(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
+    """The largest distance of the two samples' distribution functions.
+
+    It is at a value of either sample; between two values of mine the other only rises, so it is
+    enough to look at mine, and right before them.
     """
+    values, first = np.unique(mine, return_index=True)
+    share = np.searchsorted(np.sort(mine), values, "right") / len(mine)
+    before = np.concatenate([[0.0], share[:-1]])
+    rise, fall = share - up_to[first] / n_rows, below[first] / n_rows - before
+    return max(float(rise.max()), float(fall.max()))
+
+
+def _at_least(gap: float, n_mine: int, n_rows: int) -> float:
+    """What the p-value of a distance is not below.
+
+    Samples of one kind are as far apart at least as often as they are in the middle of all rows by
+    just one count, of m rows C(m₁, k) C(m₂, m/2 − k) / C(m, m/2) times; where `_ks` has one sample
+    of m rows and a known distribution, C(m, k) / 2ᵐ times.
+    """
+    if max(n_mine, n_rows) <= SMALL:
+        half = (n_mine + n_rows) // 2
+        count = math.floor((gap + half / n_rows) / (1 / n_mine + 1 / n_rows)) + 1
+        if count > min(n_mine, half):
+            return 0.0
+        ways = _ways(n_mine, count) + _ways(n_rows, half - count)
+        return math.exp(ways - _ways(n_mine + n_rows, half))
+    number = _as_one(n_mine, n_rows)
+    count = math.floor(number * (0.5 + gap)) + 1
+    return math.exp(_ways(number, count) - number * math.log(2)) if count <= number else 0.0
+
+
+def _ways(number: int, count: int) -> float:
+    """The logarithm of the ways to choose some of a number."""
+    return math.lgamma(number + 1) - math.lgamma(count + 1) - math.lgamma(number - count + 1)
+
+
+def _as_one(n_mine: int, n_rows: int) -> int:
+    """Rows of one sample that tells as much as two."""
+    return round(n_mine * n_rows / (n_mine + n_rows))
+
+
+def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
+    """The p-value of the two-sample Kolmogorov-Smirnov test, from counts of the other sample alone."""
     from scipy import stats
 
-    if not n_rows:
-        return 1.0
     values, first, number = np.unique(mine, return_index=True, return_inverse=True)
     less, most = below[first], up_to[first]
     if max(len(mine), n_rows) <= SMALL:  # samples of the same ranks
@@ -101,10 +152,8 @@ def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> 
         ]
         rest = np.full(n_rows - most[-1], 2 * len(values))
         return float(stats.ks_2samp(2 * number.ravel() + 1, np.concatenate([*other, rest])).pvalue)
-    share = np.searchsorted(np.sort(mine), values, "right") / len(mine)
-    before = np.concatenate([[0.0], share[:-1]])
-    gap = max(float((share - most / n_rows).max()), float((less / n_rows - before).max()))
-    return float(stats.kstwo.sf(gap, round(len(mine) * n_rows / (len(mine) + n_rows))))
+    gap = _gap(mine, below, up_to, n_rows)
+    return float(stats.kstwo.sf(gap, _as_one(len(mine), n_rows)))
 
 
 def _conflicts(votes: np.ndarray) -> np.ndarray:

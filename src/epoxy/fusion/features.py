@@ -161,8 +161,8 @@ class View:
             standard[: len(out)] = (vectors[part] - self.centre) * self.scale
             out[:, :at] = unit_rows((standard.astype(np.float32) @ axes)[: len(out)])
             if n_waves:
-                local = np.cos(standard.astype(np.float32) @ waves + self.phase)
-                out[:, at:] = np.sqrt(2 / n_waves) * local[: len(out)]
+                local = (standard.astype(np.float32) @ waves)[: len(out)]
+                out[:, at:] = np.sqrt(2 / n_waves) * np.cos(local + self.phase)
 
         in_blocks(len(vectors), view, MADE)
 
