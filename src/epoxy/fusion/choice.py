@@ -2,9 +2,6 @@
 
 Of the train rows only counts are needed, and counts of shards add: how many are less sure than each
 labelled row, how many have so many votes, on how many votes conflict.
-
-SciPy's statistics take half a second to import, longer than all else here: they are asked only where
-rows may look chosen after all, which rows drawn blindly hardly ever do.
 """
 
 from __future__ import annotations
@@ -20,8 +17,6 @@ FEWEST = 10
 SURE = 1e-6
 """Level of each test: no false alarm in some hundred random draws of real data."""
 MOVED, DEVIATIONS = 0.03, 5.0
-SMALL = 10_000
-"""Rows up to which the two-sample test is exact."""
 
 
 def margin(logits: np.ndarray) -> np.ndarray:
@@ -64,11 +59,11 @@ def looks_chosen(
     """
     if len(margins) < FEWEST:
         return ""
-    if _differs(margins, crowd.below, crowd.up_to, crowd.n_rows):
+    if _ks(margins, crowd.below, crowd.up_to, crowd.n_rows) < SURE:
         return "the model without labels is more or less sure of them than of other rows"
     cast = (votes >= 0).sum(axis=0)
     up_to = np.cumsum(crowd.cast)
-    if _differs(cast, (up_to - crowd.cast)[cast], up_to[cast], crowd.n_rows):
+    if _ks(cast, (up_to - crowd.cast)[cast], up_to[cast], crowd.n_rows) < SURE:
         return "they have more or fewer votes than other rows"
     own = int(np.count_nonzero(_conflicts(votes)))
     both = [(own, len(margins) - own), (crowd.quarrels, crowd.n_rows - crowd.quarrels)]
@@ -88,72 +83,26 @@ def _independence(table: np.ndarray) -> float:
     return math.erfc(math.sqrt(distance / 2))
 
 
-def _differs(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> bool:
-    """Whether rows differ from others in a value, by the two-sample Kolmogorov-Smirnov test."""
-    if not n_rows or _at_least(_gap(mine, below, up_to, n_rows), len(mine), n_rows) > SURE:
-        return False
-    return _ks(mine, below, up_to, n_rows) < SURE
+def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
+    """The p-value of the two-sample Kolmogorov-Smirnov test, from counts of the other sample alone.
 
-
-def _gap(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
-    """The largest distance of the two samples' distribution functions.
-
-    It is at a value of either sample; between two values of mine the other only rises, so it is
-    enough to look at mine, and right before them.
+    The distance of two step functions is largest at a value of either sample; between two values of
+    mine the other only rises, so it is enough to look at mine, and right before them. m and n rows tell
+    as much as mn / (m + n) rows and a known distribution, and twice the tail of one side is that of
+    both where it is small.
     """
+    from scipy.special import smirnov
+
+    if not n_rows:
+        return 1.0
     values, first = np.unique(mine, return_index=True)
     share = np.searchsorted(np.sort(mine), values, "right") / len(mine)
     before = np.concatenate([[0.0], share[:-1]])
     rise, fall = share - up_to[first] / n_rows, below[first] / n_rows - before
-    return max(float(rise.max()), float(fall.max()))
-
-
-def _at_least(gap: float, n_mine: int, n_rows: int) -> float:
-    """What the p-value of a distance is not below.
-
-    Samples of one kind are as far apart at least as often as they are in the middle of all rows by
-    just one count, of m rows C(m₁, k) C(m₂, m/2 − k) / C(m, m/2) times; where `_ks` has one sample
-    of m rows and a known distribution, C(m, k) / 2ᵐ times.
-    """
-    if max(n_mine, n_rows) <= SMALL:
-        half = (n_mine + n_rows) // 2
-        count = math.floor((gap + half / n_rows) / (1 / n_mine + 1 / n_rows)) + 1
-        if count > min(n_mine, half):
-            return 0.0
-        ways = _ways(n_mine, count) + _ways(n_rows, half - count)
-        return math.exp(ways - _ways(n_mine + n_rows, half))
-    number = _as_one(n_mine, n_rows)
-    count = math.floor(number * (0.5 + gap)) + 1
-    return math.exp(_ways(number, count) - number * math.log(2)) if count <= number else 0.0
-
-
-def _ways(number: int, count: int) -> float:
-    """The logarithm of the ways to choose some of a number."""
-    return math.lgamma(number + 1) - math.lgamma(count + 1) - math.lgamma(number - count + 1)
-
-
-def _as_one(n_mine: int, n_rows: int) -> int:
-    """Rows of one sample that tells as much as two."""
-    return round(n_mine * n_rows / (n_mine + n_rows))
-
-
-def _ks(mine: np.ndarray, below: np.ndarray, up_to: np.ndarray, n_rows: int) -> float:
-    """The p-value of the two-sample Kolmogorov-Smirnov test, from counts of the other sample alone."""
-    from scipy import stats
-
-    values, first, number = np.unique(mine, return_index=True, return_inverse=True)
-    less, most = below[first], up_to[first]
-    if max(len(mine), n_rows) <= SMALL:  # samples of the same ranks
-        ends = np.concatenate([[0], most])
-        other = [
-            np.repeat(2 * at + side, count)
-            for at, (start, low, high) in enumerate(zip(ends, less, most))
-            for side, count in ((0, low - start), (1, high - low))
-        ]
-        rest = np.full(n_rows - most[-1], 2 * len(values))
-        return float(stats.ks_2samp(2 * number.ravel() + 1, np.concatenate([*other, rest])).pvalue)
-    gap = _gap(mine, below, up_to, n_rows)
-    return float(stats.kstwo.sf(gap, _as_one(len(mine), n_rows)))
+    gap = max(float(rise.max()), float(fall.max()), 0.0)
+    return min(
+        1.0, 2 * float(smirnov(max(1, round(len(mine) * n_rows / (len(mine) + n_rows))), gap))
+    )
 
 
 def _conflicts(votes: np.ndarray) -> np.ndarray:
