@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import epoxy
@@ -101,6 +101,7 @@ def test_labels_given_one_by_one_equal_labels_given_at_once(labels, edits):
 
 
 @given(edits=EDITS)
+@example(edits=[("switch", 1, False), ("append", 9, 3579), ("votes", 0, 614), ("remove", 3, None)])
 @settings(SLOW, max_examples=10)
 def test_after_any_edits_a_session_follows_the_formulas(edits):
     session = epoxy.Session(TRAIN, BARE)

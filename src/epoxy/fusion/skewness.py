@@ -24,7 +24,7 @@ from ..label_models.kernels import gathered, sum_by_vote
 from ..label_models.moments import Moments
 from ..votes import Votes
 
-_ROUNDS, _STEP = 500, 1e-10
+_ROUNDS, _WORK, _STEP = 500, 100_000, 1e-10  # few sources may take many rounds, and these are cheap
 _NEARLY = 1e-4  # shares are read as at least this far from 0 and from 1
 
 
@@ -111,7 +111,7 @@ def _one_factor(correlation: np.ndarray) -> np.ndarray:
     count = len(between)
     start = np.abs(between).sum() / max(1, count * (count - 1))
     loading = np.full(count, np.sqrt(np.clip(start, 1e-6, 1.0)))
-    for _ in range(_ROUNDS):
+    for _ in range(max(_ROUNDS, _WORK // max(1, count * count))):
         square = loading * loading
         fitted = between @ loading / np.maximum(square.sum() - square, 1e-9)
         moved = 0.5 * loading + 0.5 * np.clip(fitted, -1.0, 1.0)
