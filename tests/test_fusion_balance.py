@@ -188,6 +188,24 @@ def test_a_share_that_would_split_equals_goes_to_the_nearer_end_of_them(share, c
     before = np.where(np.arange(10)[:, None] < share, [0.2, 0.8], [0.8, 0.2])
     nobody = np.empty(0)
 
-    rule = f1_rule(RankedRows(proba, before, 1), 1, None, nobody, nobody.astype(bool))
+    rule = f1_rule(RankedRows(proba, before, 1), 1, None, nobody, nobody.astype(bool), 0)
 
     assert (rule(proba) == 1).sum() == called
+
+
+def test_chosen_positives_move_a_share_as_far_as_random_ones_vouch_for_them():
+    positive = np.linspace(0.95, 0.05, 40)
+    proba = np.column_stack([1 - positive, positive])
+    before = np.where(np.arange(40)[:, None] < 4, [0.2, 0.8], [0.8, 0.2])
+    shown, nobody, four = (
+        np.array([0.9, 0.8, 0.7, 0.6, 0.2, 0.1]),
+        np.zeros(6, bool),
+        np.arange(6) < 4,
+    )
+
+    def called(right: np.ndarray, taught: int) -> int:
+        rule = f1_rule(RankedRows(proba, before, 1), 1, None, shown, right, taught)
+        return int((rule(proba) == 1).sum())
+
+    assert called(nobody, 0) == called(nobody, 400) == 4
+    assert 4 < called(four, 4) < called(four, 10) < called(four, 16) == called(four, 400)

@@ -290,14 +290,21 @@ class Oracle:
             self.divisors = proba.mean(axis=0) ** 0.25
         if scoring == "f1":
             shown, right = self.held[drawn, positive], self.y[drawn] == positive
-            self._cut(rows, proba, positive, shown, right)
+            self._cut(rows, proba, positive, shown, right, int((self.y == positive).sum()))
 
     def _cut(
-        self, rows: dict[str, Any], proba: np.ndarray, positive: int, shown: Any, right: Any
+        self,
+        rows: dict[str, Any],
+        proba: np.ndarray,
+        positive: int,
+        shown: Any,
+        right: Any,
+        taught: int = 0,
     ) -> None:
         two = self.n_classes == 2 and self.agreed is not None and self.triplet is None
         agreed = self.agreed[positive] if two else None
-        self.cut = f1_cut(proba, softmax(self.before(rows)), positive, agreed, shown, right)
+        given = (positive, agreed, shown, right, taught)
+        self.cut = f1_cut(proba, softmax(self.before(rows)), *given)
 
     def labels(self, proba: np.ndarray, positive: int = 1) -> np.ndarray:
         """Class indices by the rule."""
@@ -658,7 +665,7 @@ def looks_chosen(
 
 def f1_cut(
     proba: np.ndarray, before: np.ndarray, positive: int, agreed: float | None, shown: np.ndarray,
-    right: np.ndarray,
+    right: np.ndarray, taught: int,
 ) -> float | None:  # fmt: skip
     """The probability from which rows are called positive; None for the most probable class."""
     own, n = proba[:, positive], len(proba)
@@ -681,7 +688,8 @@ def f1_cut(
             for t in places
         ]
         cut = places[int(np.argmax(curve))]
-        trust = right.sum() / (right.sum() + 20)
+        heard = min(taught, 4 * right.sum())
+        trust = heard / (heard + 20)
         both = odds(share) ** (1 - trust) * odds((own >= cut).mean()) ** trust
         share = both / (1 + both)
     called = round(share * n)

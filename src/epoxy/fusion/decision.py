@@ -28,7 +28,9 @@ SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 HALF = 20.0
-"""Random positives that weigh as much, in how many rows are called positive, as what is known without."""
+"""Positive labels that weigh as much, in how many rows are called positive, as what is known without."""
+HEARD = 4
+"""So many positive labels are heard there for each that was drawn at random, itself among them."""
 ENOUGH_MACRO = 50
 """Random labels from which macro F1 evens out the classes."""
 EVEN, BALANCE = 0.25, 0.75
@@ -110,22 +112,29 @@ class RankedRows:
 
 
 def f1_rule(
-    rows: Ranking, positive: int, agreed: float | None, shown: np.ndarray, right: np.ndarray
+    rows: Ranking,
+    positive: int,
+    agreed: float | None,
+    shown: np.ndarray,
+    right: np.ndarray,
+    taught: int,
 ) -> Rule:
     """Call so many train rows positive as the model without labels, source agreement and labels say.
 
     The class balance a posterior starts from is drawn to equal shares, so the model without labels calls
     too many rows of a rare class; how sources agree (`agreed`) says too few. Midway, in log-odds, is the
-    share called without labels. Random labels correct it in proportion to the positive ones among them,
-    by the threshold that their held-out probabilities (`shown`, and whether each is `right`) and the
-    probabilities of train rows find best. Labels that were chosen move no share.
+    share called without labels. Labels correct it in proportion to the positive ones (`taught`), by the
+    threshold that the probabilities of train rows and the held-out ones of labels drawn at random
+    (`shown`, and whether each is `right`) find best. Labels that were chosen taught the model these
+    probabilities and have a say beside random ones, which show whether they hold; alone they move no share.
     """
     if not rows.n_rows:
         return Rule()
     share = rows.called if agreed is None else _between(rows.called, agreed, 0.5, rows.n_rows)
-    if right.any():
+    many = min(taught, HEARD * int(right.sum()))
+    if many:
         beyond = rows.from_on(rows.threshold(shown, right))
-        trust = float(right.sum() / (right.sum() + HALF))
+        trust = float(many / (many + HALF))
         share = _between(share, beyond, trust, rows.n_rows)
     called = _without_splitting_ties(rows, round(share * rows.n_rows))
     if not called:

@@ -346,7 +346,8 @@ class FusionEngine:
         # where `agreement` speaks, it has said so already
         if heard is not None and len(heard) == 2 and base.agreement is None:
             agreed = float(heard[positive])
-        return decision.f1_rule(ranked(positive), positive, agreed, shown, right)
+        taught = int((labels.labels[labels.noise == 0] == positive).sum())
+        return decision.f1_rule(ranked(positive), positive, agreed, shown, right, taught)
 
     def _before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
