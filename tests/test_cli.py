@@ -812,6 +812,41 @@ def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_
     assert len(list((tmp_path / "f").glob("*.png"))) == 6
 
 
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_theory_says_the_radii_that_tune_chooses_by_the_metric_of_the_project(
+    project, capsys, metric
+):
+    edit_config(project, 'metric = "cosine"', f'metric = "{metric}"')
+    half = {"channel": "yes", "money": "yes", "free": "yes", "song": "wow", "tears|voice": "wow"}
+    (project / "lfs.py").write_text(
+        "import epoxy\n"
+        + "".join(
+            f"s{at} = epoxy.regex({'spam' if end == 'yes' else 'ham'!r}, '({word}).* {end}', name='s{at}')\n"
+            for at, (word, end) in enumerate(half.items())
+        )
+    )
+
+    assert main(["theory", str(project), "--json", "-"]) == 0
+    theory = said_json(capsys)
+    assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
+    tuned = said_json(capsys)
+
+    assert any(radius is not None for radius in tuned["radii"].values())
+    assert {each["source"]: each["radius"] for each in theory["sources"]} == tuned["radii"]
+    assert theory["expected"] == tuned["expected"]
+
+
+def test_theory_says_that_it_does_not_read_the_order_of_rows(project, capsys):
+    rows = project.parent / "rows.csv"
+    header, *lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([f"{header},film", *(f"{line},one" for line in lines)]) + "\n")
+    edit_config(project, "[rows]", '[rows]\nsequence = "film"')
+
+    assert main(["theory", str(project)]) == 0
+
+    assert "their order is not read here" in capsys.readouterr().out
+
+
 def test_theory_ranks_other_encoders(project, capsys):
     assert main(["theory", str(project), "--compare", "lsa"]) == 0
 

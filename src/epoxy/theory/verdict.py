@@ -226,7 +226,7 @@ def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
         search.best.score,
         search.error,
         search.expected,
-        _roughness(known),
+        _roughness(known, scan),
         _one_sided(train.votes),
         promise(tuned, known, case.accuracies, choice, around, scan),
     )
@@ -331,10 +331,10 @@ def _judge(case: _Case, source: int, choice: RadiusChoice, radius: float) -> Sou
     return SourceVerdict(name, radius, predicted, why)
 
 
-def _roughness(dev: Split) -> tuple[float, float]:
+def _roughness(dev: Split, scan: Scan) -> tuple[float, float]:
     if dev.n_rows < 2 or dev.vectors is None:
         return float("nan"), float("nan")
-    rank = compare_embeddings({"vectors": dev.vectors}, dev.y)[0]
+    rank = compare_embeddings({"vectors": dev.vectors}, dev.y, scan=scan)[0]
     return rank.roughness, rank.chance
 
 
