@@ -792,6 +792,20 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     shutil.rmtree(tmp_path / "digits")
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_a_session_opened_under_a_model_by_name_has_what_that_model_labels(project, kind, tmp_path):
+    edit_config(project, 'metric = "cosine"', 'metric = "euclidean"')
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+    assert main(["label", str(project), "--model", kind]) == 0
+
+    session = epoxy.Session.open(project, model=kind, graph=False)
+
+    written = labelled(project).set_index("id").loc[session.split().ids, ["p_ham", "p_spam"]]
+    np.testing.assert_array_equal(session.probabilities, written)
+    with pytest.raises(epoxy.EpoxyError, match="no model named 'fusoin'; did you mean 'fusion'"):
+        epoxy.Session.open(project, model="fusoin")
+
+
 def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_path):
     code = main(
         [
