@@ -396,6 +396,14 @@ def fails(capsys, *arguments: str) -> str:
     return text
 
 
+def test_one_class_is_refused_by_its_name(capsys, tmp_path):
+    rows = write_rows(tmp_path / "rows.csv")
+
+    text = fails(capsys, "new", str(tmp_path / "p"), "--rows", str(rows), "--classes", "spam")
+
+    assert "--classes names 'spam' alone; name at least two" in text
+
+
 def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
     assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
