@@ -404,6 +404,17 @@ def test_one_class_is_refused_by_its_name(capsys, tmp_path):
     assert "--classes names 'spam' alone; name at least two" in text
 
 
+def test_the_first_score_of_a_project_is_not_compared_with_nothing(project):
+    path = project.parent / "rows.csv"
+    path.write_text(path.read_text().replace(",ham\n", ",\n").replace(",spam\n", ",\n"))
+    session = epoxy.Session.open(project)
+
+    said = str(session.label("r0", "ham", chosen="random"))
+
+    assert "held-out accuracy 1.000 on 1 rows" in said
+    assert "nan" not in said
+
+
 def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
     assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
