@@ -396,6 +396,25 @@ def fails(capsys, *arguments: str) -> str:
     return text
 
 
+def test_one_class_is_refused_by_its_name(capsys, tmp_path):
+    rows = write_rows(tmp_path / "rows.csv")
+
+    text = fails(capsys, "new", str(tmp_path / "p"), "--rows", str(rows), "--classes", "spam")
+
+    assert "--classes names 'spam' alone; name at least two" in text
+
+
+def test_the_first_score_of_a_project_is_not_compared_with_nothing(project):
+    path = project.parent / "rows.csv"
+    path.write_text(path.read_text().replace(",ham\n", ",\n").replace(",spam\n", ",\n"))
+    session = epoxy.Session.open(project)
+
+    said = str(session.label("r0", "ham", chosen="random"))
+
+    assert "held-out accuracy 1.000 on 1 rows" in said
+    assert "nan" not in said
+
+
 def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
     assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
@@ -792,6 +811,20 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     shutil.rmtree(tmp_path / "digits")
 
 
+@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
+def test_a_session_opened_under_a_model_by_name_has_what_that_model_labels(project, kind, tmp_path):
+    edit_config(project, 'metric = "cosine"', 'metric = "euclidean"')
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+    assert main(["label", str(project), "--model", kind]) == 0
+
+    session = epoxy.Session.open(project, model=kind, graph=False)
+
+    written = labelled(project).set_index("id").loc[session.split().ids, ["p_ham", "p_spam"]]
+    np.testing.assert_array_equal(session.probabilities, written)
+    with pytest.raises(epoxy.EpoxyError, match="no model named 'fusoin'; did you mean 'fusion'"):
+        epoxy.Session.open(project, model="fusoin")
+
+
 def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_path):
     code = main(
         [
@@ -810,6 +843,41 @@ def test_theory_compares_prediction_with_outcome_and_draws(project, capsys, tmp_
     assert "Near rows carry different labels" in out
     assert len(data["sources"]) == 6
     assert len(list((tmp_path / "f").glob("*.png"))) == 6
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_theory_says_the_radii_that_tune_chooses_by_the_metric_of_the_project(
+    project, capsys, metric
+):
+    edit_config(project, 'metric = "cosine"', f'metric = "{metric}"')
+    half = {"channel": "yes", "money": "yes", "free": "yes", "song": "wow", "tears|voice": "wow"}
+    (project / "lfs.py").write_text(
+        "import epoxy\n"
+        + "".join(
+            f"s{at} = epoxy.regex({'spam' if end == 'yes' else 'ham'!r}, '({word}).* {end}', name='s{at}')\n"
+            for at, (word, end) in enumerate(half.items())
+        )
+    )
+
+    assert main(["theory", str(project), "--json", "-"]) == 0
+    theory = said_json(capsys)
+    assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
+    tuned = said_json(capsys)
+
+    assert any(radius is not None for radius in tuned["radii"].values())
+    assert {each["source"]: each["radius"] for each in theory["sources"]} == tuned["radii"]
+    assert theory["expected"] == tuned["expected"]
+
+
+def test_theory_says_that_it_does_not_read_the_order_of_rows(project, capsys):
+    rows = project.parent / "rows.csv"
+    header, *lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([f"{header},film", *(f"{line},one" for line in lines)]) + "\n")
+    edit_config(project, "[rows]", '[rows]\nsequence = "film"')
+
+    assert main(["theory", str(project)]) == 0
+
+    assert "their order is not read here" in capsys.readouterr().out
 
 
 def test_theory_ranks_other_encoders(project, capsys):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import epoxy
-from epoxy.datasets import read_folder
+from epoxy.datasets import digits_lfs, read_folder
 from epoxy.diagnostics import scores
 from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
 from epoxy.scoring import ONE_BY_ONE, SUMS, score_named
@@ -438,3 +438,26 @@ def test_of_one_sources_radii_that_score_the_same_the_smallest_is_taken(monkeypa
     assert len(alone) > 3
     assert model.search_.best.score == pytest.approx(0.9, abs=0.01)
     assert model.search_.best.radii[0] == min(alone)
+
+
+def test_a_resample_that_draws_every_row_does_not_count_as_all_wrong():
+    right = np.array([[1.0, 0.0], [0.0, 1.0]])
+
+    two = score_named("accuracy", np.array([0, 1]), ["no", "yes"])
+    one = score_named("accuracy", np.array([0]), ["no", "yes"])
+
+    assert two.after_choosing([right]) == (1.0, 0.0)
+    assert np.isnan(one.after_choosing([right[:1]])).all()
+
+
+def test_tuning_on_one_row_does_not_say_what_to_expect():
+    train, dev, _ = epoxy.datasets.load("digits").prepare(
+        [each for each in vars(digits_lfs).values() if hasattr(each, "vote")]
+    )
+
+    tuned = epoxy.tune(train, dev.rows([0]))
+
+    assert "too few rows to say what to expect after choosing" in str(tuned.search_)
+    verdict = epoxy.theory.verdict(tuned, dev.rows([0]))
+    assert "too few rows to say what is expected after choosing" in verdict.text
+    assert "nan" not in verdict.text

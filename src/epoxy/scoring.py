@@ -108,7 +108,8 @@ class Score:
         """What choosing the best of these settings really gives: mean and spread, on rows not drawn.
 
         In every resample the best setting is chosen on the rows drawn and scored on the rest, which
-        takes out the optimism of having looked at many settings on few rows.
+        takes out the optimism of having looked at many settings on few rows. A resample that draws
+        every row leaves none to score on and is not counted; NaN where all do, as with one row.
         """
         if self.custom is not None:
             spread = float(self.scores(probas[-1]).std())
@@ -118,7 +119,9 @@ class Score:
         left = (self.weights == 0).astype(float)
         rest = self.of_parts(parts, left)
         best = drawn.argmax(axis=0)
-        chosen = rest[best, np.arange(rest.shape[1])]
+        chosen = rest[best, np.arange(rest.shape[1])][left.any(axis=0)]
+        if not len(chosen):
+            return float("nan"), float("nan")
         return float(chosen.mean()), float(chosen.std())
 
 

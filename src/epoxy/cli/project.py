@@ -240,10 +240,8 @@ def _check_failed(failed: Sequence[str], options: argparse.Namespace) -> None:
 def open_project(options: argparse.Namespace, **given: Any) -> Session:
     """A session over the project, without the neighbours only edits need."""
     from ..session import Session
-    from ..session.project import Project
 
-    kind = getattr(options, "model", None)
-    model = None if kind is None else Project.read(options.folder).make_model(kind)
+    model = getattr(options, "model", None)
     return Session.open(options.folder, model=model, **{"graph": False, **given})
 
 

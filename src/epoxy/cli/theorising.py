@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import EpoxyError, ParameterError
 from .output import say, write_json
@@ -35,6 +35,7 @@ def theory_arguments(parser: argparse.ArgumentParser) -> None:
 def theory(options: argparse.Namespace) -> None:
     """Compare what theory predicts with what happens on dev."""
     from .. import theory as tools
+    from ..label_models.base import AdditiveModel
     from ..tuning import tune
 
     session = open_project(options)
@@ -45,8 +46,16 @@ def theory(options: argparse.Namespace) -> None:
             "fill the label column of some rows, or name a dev file in epoxy.toml"
         )
     scoring = "f1" if session.positive else "accuracy"
-    found = tools.verdict(tune(train, dev, scoring, positive=session.positive), dev)
+    paper = folder_of(session).project.make_model("epoxy")
+    readable: Any = paper.label_model if isinstance(paper.label_model, AdditiveModel) else None
+    chosen = tune(train, dev, scoring, readable, positive=session.positive, metric=paper.metric)
+    found = tools.verdict(chosen, dev)
     say(found.text)
+    if train.votes.sequences is not None:
+        say(
+            "The theory is about rows one by one: their order is not read here, and epoxy tune "
+            "--model epoxy, which reads it, may choose other radii."
+        )
     say()
     say(found.table())
     data: dict[str, Any] = found.to_dict()
@@ -112,7 +121,7 @@ def _compare(session: Session, encoders: list[str], dev: Any) -> list[dict[str, 
         column = project.encoded if name.startswith("pair") else project.column
         found = embed(name, *home.rows.tables, column=column, cache=project.cache / "vectors")
         vectors[name] = labels.gather(found)
-    ranked = tools.compare_embeddings(vectors, dev.y)
+    ranked = tools.compare_embeddings(vectors, dev.y, scan=tools.Scan(cast(Any, project.metric)))
     say("\nencoders, smoothest first (share of unequal labels among the nearest 1 % of pairs):")
     for each in ranked:
         say(f"  {each.name}: {each.roughness:.1%} (chance {each.chance:.1%})")

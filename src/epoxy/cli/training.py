@@ -69,10 +69,8 @@ def run(options: argparse.Namespace) -> None:
 def _opened(options: argparse.Namespace) -> Session:
     """The project under the model whose labels are learned; `--model` names the end model here."""
     from ..session import Session
-    from ..session.project import Project
 
-    project = Project.read(options.folder)
-    return Session.open(options.folder, model=project.make_model(options.labels), graph=False)
+    return Session.open(options.folder, model=options.labels, graph=False)
 
 
 def _check(options: argparse.Namespace) -> None:

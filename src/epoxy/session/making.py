@@ -69,6 +69,10 @@ def new_project(
     apart = None if given.get("dev") is None else read_rows(given["dev"] or "")
     _fill_in(given, table, file, apart)
     found = list(classes or _classes_in(table if apart is None else apart, given["label"]))
+    if classes and len(found) < 2:
+        raise FrameError(
+            f"--classes names {found[0]!r} alone; name at least two: --classes ham,spam"
+        )
     if len(found) < 2:
         where = file if apart is None else given["dev"]
         raise FrameError(f"{where} shows no classes to choose from; name them: --classes ham,spam")

@@ -42,7 +42,7 @@ def open_session(
 ) -> S:
     """Open a project folder as a session; `progress` makes a callback from what is being done."""
     project = Project.read(folder)
-    model = project.make_model() if model is None else model
+    model = project.make_model(model) if model is None or isinstance(model, str) else model
     rows = read_project(project)
     n_rows = sum(table.num_rows for table in rows.tables)
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress

@@ -159,7 +159,7 @@ class Session(SessionVerbs):
     ) -> Self:
         """Open a project folder: vote, embed, and go on where the last session stopped.
 
-        `model` is not the project's own; `empty`: functions may be missing; `progress` gives callbacks.
+        `model`: "fusion" or "epoxy" as the project sets them, or one of yours; `empty`: no functions yet.
         """
         from .opening import open_session
 

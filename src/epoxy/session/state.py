@@ -147,7 +147,7 @@ class Change:
         first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
             if name in self.after:
-                old = self.before.get(name, float("nan"))
-                parts.append(f"held-out {name} {old:.3f}{first} → {self.after[name]:.3f}{second}")
+                old = f"{self.before[name]:.3f}{first} → " if name in self.before else ""
+                parts.append(f"held-out {name} {old}{self.after[name]:.3f}{second}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")

@@ -116,12 +116,17 @@ class Verdict:
             "unclear": "Extension is chosen here, and its gain may be the luck of choosing.",
             "not extended": "No source is extended: none surely gains.",
         }[self.outcome]
+        few = "too few rows to say what"
         lines = [
             f"{answer} On {self.dev_rows} dev rows {self.scoring} goes from {without} to "
-            f"{self.after:.3f} (s.e. of the difference {self.error:.3f}); {self.expected:.3f} is "
-            f"expected after choosing.",
-            f"Near rows carry different labels {near:.0%} of the time, any two rows {chance:.0%}.",
+            f"{self.after:.3f} (s.e. of the difference {self.error:.3f}); "
+            f"{few if self.expected != self.expected else f'{self.expected:.3f}'} is expected "
+            "after choosing."
         ]
+        if near == near:
+            lines.append(
+                f"Near rows carry different labels {near:.0%} of the time, any two rows {chance:.0%}."
+            )
         if self.promise is not None:
             lines.append(self.promise.text)
         if self.one_sided:
@@ -226,7 +231,7 @@ def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
         search.best.score,
         search.error,
         search.expected,
-        _roughness(known),
+        _roughness(known, scan),
         _one_sided(train.votes),
         promise(tuned, known, case.accuracies, choice, around, scan),
     )
@@ -331,10 +336,10 @@ def _judge(case: _Case, source: int, choice: RadiusChoice, radius: float) -> Sou
     return SourceVerdict(name, radius, predicted, why)
 
 
-def _roughness(dev: Split) -> tuple[float, float]:
+def _roughness(dev: Split, scan: Scan) -> tuple[float, float]:
     if dev.n_rows < 2 or dev.vectors is None:
         return float("nan"), float("nan")
-    rank = compare_embeddings({"vectors": dev.vectors}, dev.y)[0]
+    rank = compare_embeddings({"vectors": dev.vectors}, dev.y, scan=scan)[0]
     return rank.roughness, rank.chance
 
 

@@ -84,9 +84,12 @@ class Search:
 
     def __str__(self) -> str:
         tail = "" if self.complete else "; interrupted, best so far"
+        told = f"{self.expected:.3f} ± {self.spread:.3f} expected"
+        if self.expected != self.expected:
+            told = "too few rows to say what to expect"
         return (
-            f"{self.scoring} {self.best.score:.3f} on dev, {self.expected:.3f} ± {self.spread:.3f} "
-            f"expected after choosing among {len(self.trials)} settings; "
+            f"{self.scoring} {self.best.score:.3f} on dev, {told} "
+            f"after choosing among {len(self.trials)} settings; "
             f"{self.without:.3f} without extension{tail}"
         )
 
