@@ -76,9 +76,10 @@ ALL: tuple[Command, ...] = (
         "Vote, embed, extend, combine: write labels for every row.",
         "Writes labels/labels.parquet, a line for every row of the rows file: id, label, its probability,\n"
         "the probability of each class, how many votes (own and lent) it rests on, whether a person\n"
-        "labelled it and what as. A person's label is the label. Votes and vectors are kept and only made\n"
-        "again when a function or a row changes. Where a function failed and has no vote at all, the labels\n"
-        "are written without it and the exit code is 2, unless --allow-errors.\n\n"
+        "labelled it and what as. A label that is trusted is the label; one of a labeller who may be wrong\n"
+        "is evidence, and has no truth. Votes and vectors are kept and only made again when a function or a\n"
+        "row changes. Where a function failed and has no vote at all, the labels are written without it and\n"
+        "the exit code is 2, unless --allow-errors.\n\n"
         "--memory labels in shards that fit into it, for rows in Parquet that do not: the labels are the\n"
         "same, and a killed run goes on. --new FILE labels the rows of FILE by the project's model,\n"
         "and reads the project's own rows, in Parquet, as --memory does.",
