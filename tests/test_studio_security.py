@@ -334,7 +334,7 @@ def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, st
 
 
 def test_whoever_was_answered_before_keeps_the_line_while_silent_ones_come(call, studio):
-    head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n"
+    head = f"GET /api/openapi.json HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n"
     asked = f"{head}Authorization: Bearer {studio.token}\r\n\r\n".encode()
     silent = []
     try:
