@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # before NumPy: as many threads as everywhere, but in some hundred processes that start and end at once
@@ -39,6 +40,33 @@ def shared_data() -> Path:
 def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test writes to the user's cache."""
     os.environ["EPOXY_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def voted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[Callable[[Path], Path], Path], Path]:
+    """Makes a project in a folder as `make` would, with votes and vectors that were kept before.
+
+    For tests that are not about the first time: nothing was decided or labelled, and functions are
+    loaded and need not vote.
+    """
+    import epoxy
+
+    made: dict[Callable[[Path], Path], Path] = {}
+
+    def copy(make: Callable[[Path], Path], folder: Path) -> Path:
+        if make not in made:
+            made[make] = make(tmp_path_factory.mktemp("voted"))
+            session = epoxy.Session.open(made[make], graph=False)
+            session.folder.runner.close()
+            session.folder.store.close()
+            for each in (made[make] / ".epoxy").glob("state.sqlite*"):
+                each.unlink()
+        shutil.copytree(made[make].parent, folder, dirs_exist_ok=True)
+        return folder / made[make].name
+
+    return copy
 
 
 @pytest.fixture(scope="session", autouse=True)

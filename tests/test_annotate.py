@@ -18,16 +18,14 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.annotating import annotate, class_keys
 from epoxy.errors import ParameterError
-from epoxy.session.making import new_project
-from test_cli import LFS, write_rows
+from test_cli import write_plain_project
 from test_terminal import Watched
 from test_verbs import in_groups
 
 
 @pytest.fixture
-def project(tmp_path):
-    new_project(tmp_path / "spam", write_rows(tmp_path / "rows.csv"), lfs=LFS)
-    return tmp_path / "spam"
+def project(voted, tmp_path):
+    return voted(write_plain_project, tmp_path)
 
 
 def keys(text: str):

@@ -20,6 +20,7 @@ from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.session import Radii
+from epoxy.session.making import new_project
 
 SPAM = [
     "check out my channel",
@@ -61,13 +62,31 @@ def write_rows(path: Path, copies: int = 12, labelled: int = 20) -> Path:
     return path
 
 
+def write_project(folder: Path) -> Path:
+    rows = write_rows(folder / "rows.csv")
+    new_project(folder / "spam", rows, options={"positive": "spam"}, lfs=LFS)
+    return folder / "spam"
+
+
+def write_plain_project(folder: Path) -> Path:
+    """The same without a positive class."""
+    new_project(folder / "spam", write_rows(folder / "rows.csv"), lfs=LFS)
+    return folder / "spam"
+
+
 @pytest.fixture
-def project(tmp_path, capsys) -> Path:
+def fresh(tmp_path, capsys) -> Path:
+    """A project that the command made and nobody has opened."""
     rows = write_rows(tmp_path / "rows.csv")
     assert main(["new", str(tmp_path / "spam"), "--rows", str(rows), "--positive", "spam"]) == 0
     (tmp_path / "spam" / "lfs.py").write_text(LFS)
     capsys.readouterr()
     return tmp_path / "spam"
+
+
+@pytest.fixture
+def project(voted, tmp_path) -> Path:
+    return voted(write_project, tmp_path)
 
 
 def edit_config(project: Path, old: str, new: str) -> None:
@@ -77,14 +96,14 @@ def edit_config(project: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_a_new_project_is_legible_and_points_at_its_rows(project):
-    text = (project / "epoxy.toml").read_text()
+def test_a_new_project_is_legible_and_points_at_its_rows(fresh):
+    text = (fresh / "epoxy.toml").read_text()
 
     assert 'file = "../rows.csv"' in text
     assert 'names = ["ham", "spam"]' in text
     assert 'label = "label"' in text
     assert 'column = "text"' in text
-    assert sorted(path.name for path in project.iterdir()) == ["epoxy.toml", "labels", "lfs.py"]
+    assert sorted(path.name for path in fresh.iterdir()) == ["epoxy.toml", "labels", "lfs.py"]
 
 
 def said_json(capsys) -> dict:
@@ -106,10 +125,10 @@ def test_label_tune_and_report_say_the_same_scores(project, capsys):
     assert found["label"]["scores"]["f1"] > 0.9  # epoxy.toml names a positive class
 
 
-def test_label_writes_every_row_in_the_order_of_its_file(project, capsys):
-    assert main(["label", str(project), "--json", "-"]) == 0
+def test_label_writes_every_row_in_the_order_of_its_file(fresh, capsys):
+    assert main(["label", str(fresh), "--json", "-"]) == 0
 
-    table = labelled(project)
+    table = labelled(fresh)
     assert table.id.tolist() == [f"r{at}" for at in range(120)]
     assert list(table.columns) == [
         "id",
@@ -132,8 +151,8 @@ def test_label_writes_every_row_in_the_order_of_its_file(project, capsys):
     assert said_json(capsys)["rows"] == 120
 
 
-def test_label_says_the_whole_time_and_what_it_was_for(project, capsys):
-    assert main(["label", str(project), "--json", "-"]) == 0
+def test_label_says_the_whole_time_and_what_it_was_for(fresh, capsys):
+    assert main(["label", str(fresh), "--json", "-"]) == 0
 
     said = capsys.readouterr()
     seconds = json.loads(said.out)["seconds"]
@@ -568,68 +587,68 @@ def test_catching_up_needs_a_project():
         session.catch_up()
 
 
-def test_votes_of_functions_that_were_finished_outlast_an_interrupt(project):
+def test_votes_of_functions_that_were_finished_outlast_an_interrupt(fresh):
     def stop(done: int, total: int) -> None:
         if done > 3 * 100:  # in the fourth function of six, on 100 train rows
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        epoxy.Session.open(project, graph=False, progress=lambda what: stop)
+        epoxy.Session.open(fresh, graph=False, progress=lambda what: stop)
 
-    assert len(list((project / ".epoxy" / "votes").iterdir())) == 3
+    assert len(list((fresh / ".epoxy" / "votes").iterdir())) == 3
 
 
-def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(project):
-    asked = project / "asked"
-    (project / "lfs.py").write_text(
+def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(fresh):
+    asked = fresh / "asked"
+    (fresh / "lfs.py").write_text(
         f"{LFS}\n\n@epoxy.labeling_function\ndef wrong(row):\n"
         f"    open({str(asked)!r}, 'a').write(row.id + ' ')\n    return 'hma'\n"
     )
 
-    epoxy.Session.open(project, graph=False)
+    epoxy.Session.open(fresh, graph=False)
 
     assert set(asked.read_text().split()) == {f"r{at}" for at in range(20, 120)}
 
 
-def test_unchanged_functions_are_not_run_again(project):
-    epoxy.Session.open(project, graph=False)
-    kept = {path.name: path.stat().st_mtime_ns for path in (project / ".epoxy" / "votes").iterdir()}
-    (project / "lfs.py").write_text(LFS.replace('"lyrics"', '"lyric"'))
+def test_unchanged_functions_are_not_run_again(fresh):
+    epoxy.Session.open(fresh, graph=False)
+    kept = {path.name: path.stat().st_mtime_ns for path in (fresh / ".epoxy" / "votes").iterdir()}
+    (fresh / "lfs.py").write_text(LFS.replace('"lyrics"', '"lyric"'))
 
-    epoxy.Session.open(project, graph=False)
+    epoxy.Session.open(fresh, graph=False)
 
-    now = {path.name: path.stat().st_mtime_ns for path in (project / ".epoxy" / "votes").iterdir()}
+    now = {path.name: path.stat().st_mtime_ns for path in (fresh / ".epoxy" / "votes").iterdir()}
     assert len(kept) == 12  # six functions on two splits
     assert {name: now[name] for name in kept} == kept
     assert len(now) == 14
 
 
-def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(project, monkeypatch):
-    before = epoxy.Session.open(project, graph=False)
-    kept = list((project / ".epoxy" / "vectors").glob("lsa-*"))
+def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(fresh, monkeypatch):
+    before = epoxy.Session.open(fresh, graph=False)
+    kept = list((fresh / ".epoxy" / "vectors").glob("lsa-*"))
 
     with monkeypatch.context() as patch:
         patch.setattr("epoxy.encoders.lsa.Lsa.fit", None)
-        again = epoxy.Session.open(project, graph=False)
-    rows = project.parent / "rows.csv"
+        again = epoxy.Session.open(fresh, graph=False)
+    rows = fresh.parent / "rows.csv"
     rows.write_text(rows.read_text().replace("free", "new"))
-    other = epoxy.Session.open(project, graph=False)
+    other = epoxy.Session.open(fresh, graph=False)
 
     for name in ("train", "dev"):
         one, two = (each.split(name).vectors for each in (before, again))
         assert one.dtype == two.dtype == np.float32
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(other.split().vectors, before.split().vectors)
-    now = list((project / ".epoxy" / "vectors").glob("lsa-*"))
+    now = list((fresh / ".epoxy" / "vectors").glob("lsa-*"))
     assert len(kept) == len(now) == 1 != len({*kept, *now}), "those of other rows are swept away"
 
 
-def test_a_damaged_cache_is_made_again(project):
-    before = epoxy.Session.open(project).probabilities
-    for path in (project / ".epoxy").rglob("*.np*"):
+def test_a_damaged_cache_is_made_again(fresh):
+    before = epoxy.Session.open(fresh).probabilities
+    for path in (fresh / ".epoxy").rglob("*.np*"):
         path.write_bytes(path.read_bytes()[:40])
 
-    assert (epoxy.Session.open(project).probabilities == before).all()
+    assert (epoxy.Session.open(fresh).probabilities == before).all()
 
 
 def test_labels_radii_and_switches_survive_a_restart(project):
@@ -767,16 +786,16 @@ def test_a_save_is_told_as_often_as_it_is_not_taken_up():
 
 
 @pytest.mark.slow
-def test_watch_runs_in_a_terminal_and_ends_with_ctrl_c(project):
+def test_watch_runs_in_a_terminal_and_ends_with_ctrl_c(fresh):
     process = subprocess.Popen(
-        [sys.executable, "-m", "epoxy", "watch", str(project)],
+        [sys.executable, "-m", "epoxy", "watch", str(fresh)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     lines = [process.stdout.readline() for _ in range(4)]
-    (project / "lfs.py").write_text(LFS.replace('"song"', '"song", "oh"', 1))
+    (fresh / "lfs.py").write_text(LFS.replace('"song"', '"song", "oh"', 1))
     lines.append(process.stdout.readline())
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)

@@ -42,8 +42,8 @@ def write_project(where):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return write_project(tmp_path)
+def folder(voted, tmp_path):
+    return voted(write_project, tmp_path)
 
 
 @pytest.fixture

@@ -37,8 +37,14 @@ def with_epoxy(folder: Path) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path) -> Path:
+def fresh(tmp_path) -> Path:
+    """A project that nobody has opened."""
     return with_epoxy(messages(tmp_path))
+
+
+@pytest.fixture
+def project(voted, tmp_path) -> Path:
+    return with_epoxy(voted(messages, tmp_path))
 
 
 def opened(folder: Path) -> epoxy.Session:
@@ -234,11 +240,11 @@ def test_a_saved_function_whose_votes_could_not_be_written_is_taken_up_later(pro
     assert (session.split().votes.column("prize") == expected).all()
 
 
-def test_a_folder_that_cannot_hold_decisions_says_so(project):
-    (project / ".epoxy").write_text("in the way")
+def test_a_folder_that_cannot_hold_decisions_says_so(fresh):
+    (fresh / ".epoxy").write_text("in the way")
 
     with pytest.raises(StoreError, match=r"\.epoxy cannot be made .* make the project folder writ"):
-        opened(project)
+        opened(fresh)
 
 
 def test_a_text_that_could_not_be_written_is_made_up_for(project):
@@ -409,9 +415,9 @@ def test_a_store_of_a_later_version_is_refused(project):
         opened(project)
 
 
-def test_a_store_of_the_first_version_opens_with_its_decisions(project):
-    log_of(project).parent.mkdir()
-    with sqlite3.connect(log_of(project)) as db:
+def test_a_store_of_the_first_version_opens_with_its_decisions(fresh):
+    log_of(fresh).parent.mkdir()
+    with sqlite3.connect(log_of(fresh)) as db:
         db.executescript(
             """
             CREATE TABLE labels (row TEXT PRIMARY KEY, label TEXT, at REAL);
@@ -423,15 +429,15 @@ def test_a_store_of_the_first_version_opens_with_its_decisions(project):
             """
         )
 
-    session = opened(project)
+    session = opened(fresh)
 
     assert given(session) == {"m1": "ham", "m2": "spam"}
     assert session.radii["prize"] == 0.25
     assert session.radii["cash"] is None
     assert session.switched_off == ("cash",)
     session.label("m3", "ham")
-    deleted(log_of(project))
-    assert given(opened(project)) == {"m1": "ham", "m2": "spam", "m3": "ham"}
+    deleted(log_of(fresh))
+    assert given(opened(fresh)) == {"m1": "ham", "m2": "spam", "m3": "ham"}
 
 
 # rows that were edited

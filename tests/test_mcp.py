@@ -15,8 +15,7 @@ import epoxy
 from epoxy.agent.tools import LONGEST, MOST, READING, WRITING, Tools, _cut
 from epoxy.cli import main
 from epoxy.errors import ParameterError
-from epoxy.session.making import new_project
-from test_cli import LFS, write_rows
+from test_cli import LFS, write_plain_project
 
 mcp = pytest.importorskip("mcp")
 
@@ -26,9 +25,8 @@ PYTHON = {"kind": "python", "code": CODE}
 
 
 @pytest.fixture
-def project(tmp_path):
-    new_project(tmp_path / "spam", write_rows(tmp_path / "rows.csv"), lfs=LFS)
-    return tmp_path / "spam"
+def project(voted, tmp_path):
+    return voted(write_plain_project, tmp_path)
 
 
 def inside(project, *, write=False, name="tester"):

@@ -21,6 +21,7 @@ import pytest
 
 import epoxy
 from epoxy.cli.demo import write_project
+from epoxy.errors import AlignmentError
 from epoxy.session.export import label_table
 from epoxy.session.making import new_project
 
@@ -298,6 +299,33 @@ def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_
     assert in_file == [f"m{at}" for at in range(160)]
     assert written == [*in_file, *new]
     assert [session.state.names.name(session.place(row))[1] for row in found] == written
+
+
+def test_in_a_project_no_row_is_appended_under_the_id_of_another(tmp_path):
+    folder = messages(tmp_path)
+    session = epoxy.Session.open(folder, graph=False)
+    session.switch("cash", False)
+    train = session.split(every=True)
+    known = [session.split(name).id_of(0) for name in ("train", "dev")]
+    log = (folder / ".epoxy" / "decisions.jsonl").read_bytes()
+
+    for name, split in zip(known, ("train", "dev")):
+        with pytest.raises(AlignmentError, match=f"have the id of a {split} row: \\['{name}'\\]"):
+            session.append(epoxy.Split(train.votes.rows([0]), train.vectors[:1], ids=[name]))
+
+    assert (folder / ".epoxy" / "decisions.jsonl").read_bytes() == log
+
+
+def test_rows_appended_to_a_project_without_ids_count_on_after_all_rows_of_the_file(tmp_path):
+    folder = messages(tmp_path)
+    settings = (folder / "epoxy.toml").read_text()
+    (folder / "epoxy.toml").write_text(settings.replace('id = "id"\n', ""))
+    session = epoxy.Session.open(folder, graph=False)
+    train = session.split(every=True)
+
+    session.append(epoxy.Split(train.votes.rows([0, 1]), train.vectors[:2]))
+
+    assert session.split().ids.tolist()[-2:] == [160, 161]
 
 
 @pytest.mark.parametrize("kind", ["fusion", "epoxy"])

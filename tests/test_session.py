@@ -126,7 +126,8 @@ def play(session: epoxy.Session, edits) -> None:
         elif what == "append":
             more = make(a, seed=b, n_sources=len(names))
             votes = epoxy.Votes(more.votes.matrix, names, session.classes)
-            session.append(epoxy.Split(votes, more.vectors, ids=1000 + np.arange(a)))
+            ids = 1000 + session.split().n_rows + np.arange(a)
+            session.append(epoxy.Split(votes, more.vectors, ids=ids))
         elif what == "label":
             session.label(a, b, chosen="random" if a % 2 else None)
         elif what == "dev label":
@@ -716,6 +717,84 @@ def test_appended_rows_leave_who_said_what_and_bring_no_truth(session):
     assert session.state.records.of((0, 3)) == said
     assert (session.split().truth[-10:] == -1).all()
     assert (session.state.workspace.splits[0].truth[-10:] == -1).all()
+
+
+def named(ids, seed=7) -> epoxy.Split:
+    """As many rows as ids."""
+    split = make(len(ids), seed=seed)
+    return epoxy.Split(split.votes, split.vectors, ids=ids)
+
+
+NAMED = named([f"t{at}" for at in range(120)], seed=0), named([f"d{at}" for at in range(60)], 1)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (
+            ["n0", "t3", "n1", "t5"],
+            r"^2 of the 4 appended rows have the id of a train row: \['t3', 't5'\]; leave out rows "
+            "that are there, and give others an id of their own$",
+        ),
+        (["n0", "d7"], r"1 of the 2 appended rows have the id of a dev row: \['d7'\]; leave out"),
+        (
+            ["n0", "n1", "n0"],
+            r"^1 ids name two of the 3 appended rows or more: \['n0'\]; give every row an id of its own$",
+        ),
+    ],
+)
+def test_a_row_is_not_appended_under_the_id_of_another(ids, message):
+    session = epoxy.Session(*NAMED, epoxy.Epoxy(radius=0.05))
+    before = session.state
+
+    with pytest.raises(AlignmentError, match=message):
+        session.append(named(ids))
+
+    assert session.state is before
+    assert session.version == 0
+    with pytest.raises(ParameterError, match="there is no edit"):
+        session.undo()
+
+
+def test_numbers_and_the_same_numbers_as_text_are_one_id():
+    session = epoxy.Session(named(np.arange(100, 220)), model=epoxy.Epoxy(radius=0.05))
+
+    with pytest.raises(AlignmentError, match=r"the id of a train row: \['107'\]"):
+        session.append(named(["107"]))
+
+
+@pytest.mark.parametrize(
+    ("train", "more", "expected"),
+    [
+        (None, [None, None], ["120", "121", "122", "123"]),
+        ([f"t{at}" for at in range(120)], [None, None], ["0", "1", "122", "123"]),
+        ([*range(119), 121], [None, None], ["120", "122", "123", "124"]),
+        (range(100, 220), [None, ["x", "y"]], ["0", "1", "x", "y"]),
+    ],
+    ids=["none at all", "text", "numbers with a gap", "numbers from elsewhere"],
+)
+def test_appended_rows_without_ids_count_on_where_their_numbers_are_taken(train, more, expected):
+    dev = make(200, seed=1)  # counted for itself, also past the train rows
+    session = epoxy.Session(
+        TRAIN if train is None else named(list(train), seed=0), dev, epoxy.Epoxy(radius=0.05)
+    )
+
+    for ids in more:
+        session.append(make(2, seed=7) if ids is None else named(ids))
+
+    assert session.split().ids.astype(str).tolist()[120:] == expected
+    for at, name in enumerate(expected, 120):
+        assert session.find(name) == ("train", at)
+
+
+def test_rows_that_were_numbered_for_themselves_may_have_the_number_of_a_dev_row():
+    own = epoxy.Session(TRAIN, make(200, seed=1), epoxy.Epoxy(radius=0.05))
+    shared = epoxy.Session(TRAIN, named(np.arange(100, 160)), epoxy.Epoxy(radius=0.05))
+
+    for session in (own, shared):
+        session.append(named(np.arange(120, 130)))
+
+        assert session.find("125") == ("train", 125)
 
 
 def test_appended_rows_keep_their_sequences():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -609,6 +610,97 @@ def test_where_labels_cannot_be_written_is_told_before_any_work(tmp_path):
     assert not (home / ".epoxy" / "shards").exists()
 
 
+def written_as(home: Path, ending: str, *names: str) -> None:
+    """The project with tables in another format than Parquet."""
+    for name in names:
+        table = pq.read_table(home / f"{name}.parquet")
+        if ending == "csv":
+            csv.write_csv(table, home / f"{name}.csv")
+        else:
+            lines = "".join(json.dumps(each) + "\n" for each in table.to_pylist())
+            (home / f"{name}.{ending}").write_text(lines)
+        (home / f"{name}.parquet").unlink()
+        text = (home / "epoxy.toml").read_text()
+        (home / "epoxy.toml").write_text(text.replace(f"{name}.parquet", f"{name}.{ending}"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_project_that_is_not_parquet_labels_new_rows_as_one_that_is(tmp_path, ending):
+    home, other = (project(tmp_path / name) for name in ("parquet", "other"))
+    given = new_rows(tmp_path, ["a", "b", "c"])
+    expected = pq.read_table(label(home, **given).path)
+
+    written_as(other, ending, "rows", "votes")
+
+    assert pq.read_table(label(other, **given).path).equals(expected)
+
+
+def test_functions_of_a_project_in_csv_vote_on_new_rows(tmp_path, capsys):
+    from epoxy.cli import main
+
+    home, other = (of_words(tmp_path / name) for name in ("parquet", "other"))
+    written_as(other, "csv", "rows")
+    (tmp_path / "new.csv").write_text("text\nfree money 3\na song 4\n")
+
+    for each in (home, other):
+        assert main(["label", str(each), "--new", str(tmp_path / "new.csv")]) == 0
+
+    assert capsys.readouterr().out.count("labelled 2 rows with Fusion") == 2
+    found = [pq.read_table(each / "labels" / "new.parquet") for each in (home, other)]
+    assert found[0].equals(found[1])
+    assert found[1].column("label").to_pylist() == ["spam", "ham"]
+
+
+def test_vectors_in_lines_of_json_are_read_for_new_rows(tmp_path):
+    home = project(tmp_path / "project")
+    given = new_rows(tmp_path, ["a", "b", "c"])
+    expected = pq.read_table(label(home, **given).path)
+    vectors_in_a_column(home, np.load(home / "vectors.npy"))
+
+    written_as(home, "jsonl", "rows")
+
+    assert pq.read_table(label(home, **given).path).equals(expected)
+
+
+def test_a_copy_is_made_again_only_when_its_file_changed_or_it_is_damaged(tmp_path):
+    home = project(tmp_path / "project")
+    given = new_rows(tmp_path, ["a", "b", "c"])
+    written_as(home, "csv", "rows")
+
+    def copy() -> tuple[Path, int]:
+        label(home, **given)
+        (file,) = (home / ".epoxy" / "rows").iterdir()
+        return file, file.stat().st_mtime_ns
+
+    first = copy()
+    assert copy() == first
+    first[0].write_bytes(b"PAR1")
+    again = copy()
+    assert again[0] == first[0]
+    assert pq.read_table(again[0]).num_rows == 60
+    rows = (home / "rows.csv").read_text()
+    (home / "rows.csv").write_text(rows.replace("r59", "r60"))
+    with pytest.raises(
+        AlignmentError, match=r"votes.parquet has no row for 1 ids of the rows: .*r60"
+    ):
+        copy()
+    assert len(list((home / ".epoxy" / "rows").iterdir())) == 1
+
+
+def test_what_is_wrong_with_rows_that_were_copied_is_told_of_their_own_file(tmp_path):
+    home = project(tmp_path / "project")
+    given = new_rows(tmp_path, ["a", "b", "c"])
+    written_as(home, "csv", "rows")
+    rows = (home / "rows.csv").read_text()
+
+    (home / "rows.csv").write_text(rows.replace("r59", "r58"))
+    with pytest.raises(AlignmentError, match=r"rows\.csv names 1 rows twice"):
+        label(home, **given)
+    (home / "rows.csv").unlink()
+    with pytest.raises(StoreError, match=r"no file .*rows\.csv; check the path under \[rows\]"):
+        label(home, **given)
+
+
 # a run that was interrupted goes on
 
 
@@ -853,8 +945,14 @@ def test_rows_that_are_not_parquet_are_refused(tmp_path):
     (home / "epoxy.toml").write_text(text)
     (home / "rows.csv").write_text("id,label\nr0,\n")
 
-    with pytest.raises(StoreError, match="is not Parquet, which is what is read a part at a time"):
-        label(home)
+    given = new_rows(tmp_path, ["a"])
+    for options in ({}, {"memory": "4GB", **given}, {"runner": Serial(), **given}):
+        with pytest.raises(
+            StoreError,
+            match=r"rows\.csv is not Parquet, which is what is read a part at a time; convert it once, "
+            "for example with pyarrow or DuckDB, or label in memory, without --memory and --cluster",
+        ):
+            label(home, **options)
 
 
 def test_ids_that_repeat_are_refused(tmp_path):

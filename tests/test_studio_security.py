@@ -9,6 +9,8 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -334,7 +336,7 @@ def test_slow_clients_and_a_thousand_connections_do_not_keep_others_out(call, st
 
 
 def test_whoever_was_answered_before_keeps_the_line_while_silent_ones_come(call, studio):
-    head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n"
+    head = f"GET /api/openapi.json HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n"
     asked = f"{head}Authorization: Bearer {studio.token}\r\n\r\n".encode()
     silent = []
     try:
@@ -374,6 +376,56 @@ def test_a_thousand_who_are_refused_do_not_keep_others_out(call, studio, monkeyp
         assert call("state")["rows"]["total"] == 160
     finally:
         for each in opened:
+            each.close()
+
+
+@contextmanager
+def _busy_twice(loop):
+    """An event loop that is held up; `next` lets it look at its sockets once, and holds it up again."""
+    held, gates = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+
+    def hold(at):
+        if at == 0:
+            loop.call_soon(hold, 1)
+        held[at].set()
+        gates[at].wait(60)
+
+    def step():
+        gates[0].set()
+        assert held[1].wait(60)
+
+    loop.call_soon_threadsafe(hold, 0)
+    try:
+        assert held[0].wait(60)
+        yield step
+    finally:
+        for gate in gates:
+            gate.set()
+
+
+def test_whoever_comes_while_requests_are_not_yet_judged_is_answered(call, studio, monkeypatch):
+    monkeypatch.setattr(security, "LINGER", 60)
+    host = f"Host: 127.0.0.1:{studio.port}\r\n"
+    refused = f"POST /api/state HTTP/1.1\r\n{host}Content-Length: 9\r\n\r\n".encode()
+    token = f"Authorization: Bearer {studio.token}\r\n"
+    asked = f"GET /api/openapi.json HTTP/1.1\r\n{host}{token}\r\n".encode()
+    place = ("127.0.0.1", studio.port)
+    others = [socket.create_connection(place, timeout=10) for _ in range(security.CONNECTIONS)]
+    mine = []
+    try:
+        assert call("state")["rows"]["total"] == 160  # all of them were taken up
+        with _busy_twice(studio._server.servers[0].get_loop()) as look:
+            for _ in range(2):
+                mine.append(socket.create_connection(place, timeout=20))
+                mine[-1].sendall(asked)
+            look()  # these are seen to come, and before they are taken up all the others ask
+            for each in others:
+                with suppress(OSError):  # the first made room for the caller
+                    each.sendall(refused)
+        for each in mine:
+            assert status(each.recv(1 << 16)) == 200
+    finally:
+        for each in (*others, *mine):
             each.close()
 
 

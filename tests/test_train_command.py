@@ -12,16 +12,12 @@ from pyarrow import parquet
 import epoxy
 from epoxy.cli import main
 from epoxy.heads import finetuned
-from test_cli import LFS, fails, write_rows
+from test_cli import fails, write_project, write_rows
 
 
 @pytest.fixture
-def project(tmp_path, capsys):
-    rows = write_rows(tmp_path / "rows.csv")
-    assert main(["new", str(tmp_path / "spam"), "--rows", str(rows), "--positive", "spam"]) == 0
-    (tmp_path / "spam" / "lfs.py").write_text(LFS)
-    capsys.readouterr()
-    return tmp_path / "spam"
+def project(voted, tmp_path):
+    return voted(write_project, tmp_path)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 import epoxy
+from epoxy.session import Edit, Label, Radii, Switch
+from epoxy.session.edits import Several
 
 WARM_UP = 50
 HAND = 150
@@ -72,8 +74,9 @@ def edit_votes(session: epoxy.Session, name: str, rng: np.random.Generator) -> N
 def course(session: epoxy.Session, edits: int, seed: int = 0) -> Course:
     """Edit a session so many times and measure."""
     rng = np.random.default_rng(seed)
-    for row in range(HAND):
-        session.label(row, session.classes[row % len(session.classes)])
+    names, classes = session.state.names, session.classes
+    given = (Label(*names.name((0, row)), classes[row % len(classes)]) for row in range(HAND))
+    session.apply(Several(tuple(given), "labels"))
     for _ in range(WARM_UP):
         any_edit(session, rng)
     start = most = resident()
@@ -108,11 +111,12 @@ def small(n_rows: int = 300, seed: int = 0) -> epoxy.Split:
 def distance_to_a_fit(session: epoxy.Session, template: Any) -> tuple[float, int]:
     """How far a session's probabilities are from a session that was told everything at once."""
     fresh = epoxy.Session(small_again(session), model=template, graph=False)
-    fresh.set_radii(session.radii)
-    for row in np.flatnonzero(session.split().labelled).tolist():
-        fresh.label(row, session.classes[session.split().truth[row]])
-    for name in session.switched_off:
-        fresh.switch(name, False)
+    train, names = session.split(), fresh.state.names
+    told: list[Edit] = [Radii(session.radii)]
+    for row in np.flatnonzero(train.labelled).tolist():
+        told.append(Label(*names.name((0, row)), session.classes[train.truth[row]]))
+    told += [Switch(name, False) for name in session.switched_off]
+    fresh.apply(Several(tuple(told)))
     found = fresh.canonical()
     gap = float(np.abs(found.proba[0] - session.probabilities).max())
     return gap, int((found.decided[0] != session.labels).sum())

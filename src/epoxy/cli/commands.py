@@ -81,8 +81,8 @@ ALL: tuple[Command, ...] = (
         "row changes. Where a function failed and has no vote at all, the labels are written without it and\n"
         "the exit code is 2, unless --allow-errors.\n\n"
         "--memory labels in shards that fit into it, for rows in Parquet that do not: the labels are the\n"
-        "same, and a killed run goes on. --new FILE labels the rows of FILE by the project's model,\n"
-        "and reads the project's own rows, in Parquet, as --memory does.",
+        "same, and a killed run goes on. --new FILE labels the rows of FILE by the project's model;\n"
+        "the project's own may be CSV or JSON lines, unless --memory or a cluster is asked for too.",
         project.label_arguments,
         project.label,
     ),

@@ -89,7 +89,7 @@ def label_arguments(parser: argparse.ArgumentParser) -> None:
         "--new",
         type=Path,
         metavar="FILE",
-        help="label the rows of FILE by the project's model; the project's are Parquet then",
+        help="label the rows of FILE by the project's model",
     )
     parser.add_argument(
         "--vectors", type=Path, metavar="FILE", help="vectors of the rows of --new, a .npy file"

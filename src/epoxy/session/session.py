@@ -224,7 +224,7 @@ class Session(SessionVerbs):
         return self.apply(Label(file, name, label, by, chosen, content=content))
 
     def append(self, more: Split) -> Change:
-        """Add train rows, with a vote of every source and a vector each."""
+        """Add train rows, with a vote of every source, a vector and an id of its own (or none) each."""
         return self.apply(Append(more))
 
     def add(self, lf: Any, rows: Any = None) -> Change:

@@ -49,7 +49,8 @@ def label(
     Parameters
     ----------
     folder
-        A project whose rows are Parquet, one file or a folder of parts.
+        A project whose rows are Parquet, one file or a folder of parts; with `new`, and neither
+        `memory` nor `runner`, they may be what a session reads, and are read whole.
     memory
         What the process may take, such as `"4GB"`, or each worker of a cluster; shards are cut so that it
         is kept. None: 4 GB, or what the workers have.
@@ -80,6 +81,7 @@ def label(
                 runner=Serial() if runner is None else runner,
                 most=rows_per_shard,
                 report=progress,
+                whole=new is not None and memory is None and runner is None,
             )
             found = conclude(world)
             if new is None:

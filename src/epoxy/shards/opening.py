@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from ..session.rows_files import read_rows
 from ..session.store import Store
 from ..workspace import Workspace
 from . import budget, scanning, vectors, voting
+from .copying import copied_parts
 from .examples import Likes, find_examples
 from .joining import index
 from .labelled_rows import decided, few_rows, labelled_in, workspace_of
@@ -47,6 +49,8 @@ from .scanning import Scanned
 from .shard import Shard
 from .vectors import Encoding, JoinedVectors, ShardVectors, VectorColumn, VectorFile
 
+Read = Callable[[Path, str], Parts]
+"""Opens a table, and says with the second what to do where there is none."""
 LEARNED = 100_000
 """Train rows from which an encoder that learns (LSA) learns at most, evenly apart."""
 
@@ -108,18 +112,23 @@ def open_world(
     runner: Runner,
     most: int | None,
     report: Callable[[str], Progress] = lambda what: silent,
+    whole: bool = False,
 ) -> World:
-    """Read, vote and embed in shards that fit into memory, and take up what was decided."""
+    """Read, vote and embed in shards that fit into memory, and take up what was decided.
+
+    `whole`: tables that are not Parquet are read whole and copied, where they would be refused.
+    """
+    read: Read = partial(copied_parts, project) if whole else parts_of
     model = project.make_model() if model is None else model
     engine = engine_of(model)
     _check(project)
-    parts = parts_of(project.rows, "check the path under [rows]")
+    parts = read(project.rows, "check the path under [rows]")
     apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
     check_columns(project, _Columns(parts.schema.names), apart)
     asked = FunctionRunner(project.folder, Limits(project.seconds, project.memory))
     loaded = _loaded(project, asked)
-    sources, table = _sources(project, loaded)
-    given, dimension = _vectors(project, parts)
+    sources, table = _sources(project, loaded, read)
+    given, dimension = _vectors(project, parts, read)
     each = budget.row_bytes(parts.row_bytes(), dimension, len(sources), len(project.classes))
     within = budget.bytes_of(runner.memory(memory))
     fits = budget.rows_within(within, each, str(project.folder))
@@ -206,19 +215,19 @@ def _check(project: Project) -> None:
         )
 
 
-def _sources(project: Project, loaded: Loaded) -> tuple[tuple[str, ...], Parts | None]:
+def _sources(project: Project, loaded: Loaded, read: Read) -> tuple[tuple[str, ...], Parts | None]:
     if project.votes is None:
         return loaded.names, None
-    table = parts_of(project.votes, "check file under [votes]")
+    table = read(project.votes, "check file under [votes]")
     return vote_columns(table.schema.names, project, project.votes), table
 
 
-def _vectors(project: Project, parts: Parts) -> tuple[Any, int]:
+def _vectors(project: Project, parts: Parts, read: Read) -> tuple[Any, int]:
     """Where vectors come from, as far as that is known before rows are looked at, and their dimension."""
     if not project.embeds:
         return None, 0
     if project.vector_ids is not None:
-        names = parts_of(project.vector_ids, "check ids under [vectors]")
+        names = read(project.vector_ids, "check ids under [vectors]")
         file = VectorFile.of(Path(project.encoder), names.n_rows, project.vector_ids)
         return (names, file), file.dimension
     if project.encoder.endswith(".npy"):

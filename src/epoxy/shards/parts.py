@@ -70,15 +70,20 @@ class Parts:
         return tuple(found)
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a table is read in parts: a Parquet file, or a folder of them."""
+    return path.suffix.lower() == ".parquet" or path.is_dir()
+
+
 def parts_of(path: Path, cure: str = "check the path") -> Parts:
     """The Parquet file, or all those in a folder, of one schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if path.suffix.lower() != ".parquet" and not path.is_dir():
+    if not is_parquet(path):
         raise StoreError(
-            f"{path} is not Parquet, which is what is read a part at a time; convert it once, "
-            "for example with pyarrow or DuckDB, or label it in memory"
+            f"{path} is not Parquet, which is what is read a part at a time; convert it once, for "
+            "example with pyarrow or DuckDB, or label in memory, without --memory and --cluster"
         )
     files = parquet_files(path, cure) if path.is_dir() else [path]
     parts, schema = [], None

@@ -2,7 +2,9 @@
 
 A connection has a few seconds to send a request whole. Where there are too many, the one that came first
 of those that were refused makes room, or else the first that never asked, or else the first that waits
-after an answer; those in the middle of a request, and WebSockets, stay.
+after an answer; those in the middle of a request, and WebSockets, stay. A busy machine hands over many
+connections and requests at once: which of them are refused is then asked before they are told, or a
+hundred that wait for a refusal would pass for people at work.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .security import CONNECTIONS, PATIENCE, REFUSED
+from .security import CONNECTIONS, PATIENCE
 
 
 class PatientProtocol(H11Protocol):
@@ -48,8 +50,9 @@ class PatientProtocol(H11Protocol):
 
     @property
     def is_refused(self) -> bool:
-        """Whether its last request was refused."""
-        return self.cycle is not None and REFUSED in self.cycle.scope
+        """Whether its last request was refused, or will be."""
+        guard: Any = self.config.app
+        return self.cycle is not None and bool(guard.refuses(self.cycle.scope))
 
     def _wait(self) -> None:
         self.deadline = self.loop.call_later(PATIENCE, self._give_up, self.cycle)

@@ -44,7 +44,7 @@ CONNECTIONS, PATIENCE = 128, 10.0
 LINGER = 1.0
 """Seconds in which the rest of a refused request may still come, so that its sender reads the refusal."""
 REFUSED = "epoxy.refused"
-"""In the scope of a request that was: its connection may be ended at any time."""
+"""In the scope of a request, once that is known: whether its connection may be ended at any time."""
 
 Scope = dict[str, Any]
 
@@ -104,6 +104,16 @@ class Guard:
         if page and len(told) == 1 and self._is_token(told[0]):
             return True
         raise Refused(401, "the token is missing or wrong; open the address epoxy studio printed")
+
+    def refuses(self, scope: Scope) -> bool:
+        """Whether a request is refused, also one whose turn to be told so has not come."""
+        if REFUSED not in scope:
+            try:
+                self.check(scope)
+                scope[REFUSED] = False
+            except Refused:
+                scope[REFUSED] = True
+        return bool(scope[REFUSED])
 
     def _knows(self, headers: _Headers) -> bool:
         bearer = (headers.one("authorization") or "").partition("Bearer ")[2]
