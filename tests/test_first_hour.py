@@ -43,7 +43,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("classes", "options", "message"),
     [
-        (["ham"], {}, "rows.csv shows no classes"),
+        (["ham"], {}, "--classes names 'ham' alone; name at least two"),
         (["ham", "ham"], {}, "epoxy.toml names 2 classes .* all different"),
         (["ham", ""], {}, "none empty"),
         (["ham", "eggs"], {}, "rows.csv has the label 'spam' on row 1"),
