@@ -86,10 +86,7 @@ def label_arguments(parser: argparse.ArgumentParser) -> None:
     )
     clustering.arguments(parser)
     parser.add_argument(
-        "--new",
-        type=Path,
-        metavar="FILE",
-        help="label the rows of FILE by the project's model",
+        "--new", type=Path, metavar="FILE", help="label the rows of FILE by the project's model"
     )
     parser.add_argument(
         "--vectors", type=Path, metavar="FILE", help="vectors of the rows of --new, a .npy file"
