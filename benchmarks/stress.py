@@ -9,6 +9,9 @@ labelled and test scores. Train gold is never read.
 
     macro    macro F1 with scoring="f1_macro": no labels, 200, all; sets of more than two classes
     vectors  random vectors in place of the real ones, beside majority vote and the triplet model
+    votes    a source more, which votes on six rows in ten: at random, wrong four times in five, always the
+             first class; scores without labels, with 20 and with 100, beside those without it
+    rare     F1 of each class against the rest: of the rule, of one half, of the best threshold with hindsight
     copies   the worst fall when one source, each in turn, comes 500 times more
     noise    one label in ten wrong, and the rate told; or two labellers who err so, and label a third twice
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,8 @@ from quality import _load, _points, _sets
 DRAWS = 5
 WRONG = 0.1
 COPIES = 500
+BROAD = 0.6
+FEWEST_RARE = 15
 Numbers = dict[str, float]
 
 
@@ -122,6 +128,72 @@ def _vectors(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
     return found
 
 
+def _votes(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
+    found = {}
+    for amount in (0, 20, 100):
+        dev = pool.rows(np.arange(min(amount, pool.n_rows))) if amount else None
+        found[f"{amount}"] = _score(data, _fusion(data).fit(data.train, dev), scored)
+        for kind in ("random", "wrong", "constant"):
+            draw = np.random.default_rng(100 + seed)
+            train = _with_bad(data.train, _called(data), kind, draw)
+            more = None if dev is None else _with_bad(dev, dev.truth, kind, draw)
+            asked = _with_bad(scored, _truth(data, scored), kind, draw)
+            model = _fusion(data).fit(train, more)
+            guess = model.decide(model.predict_proba(asked))
+            found[f"{amount}-{kind}"] = 100 * _points(data, guess, _truth(data, scored))
+    return found
+
+
+@cache
+def _called(data: Dataset) -> np.ndarray:
+    """What train rows are, as far as can be told: what Fusion calls them with all dev labels."""
+    return np.asarray(Fusion().fit(data.train, data.dev).predict_proba(data.train).argmax(axis=1))
+
+
+def _with_bad(split: Split, truth: np.ndarray, kind: str, draw: np.random.Generator) -> Split:
+    n_classes, n_rows = len(split.classes), split.n_rows
+    wrong = (truth + draw.integers(1, n_classes, n_rows)) % n_classes
+    column = {
+        "random": draw.integers(0, n_classes, n_rows),
+        "wrong": np.where(draw.random(n_rows) < WRONG * 2, truth, wrong),
+        "constant": np.zeros(n_rows, dtype=int),
+    }[kind]
+    column = np.where(draw.random(n_rows) < BROAD, column, -1)
+    matrix = np.column_stack([split.votes.matrix, column])
+    return Split(Votes(matrix, classes=split.classes), split.vectors, split.y)
+
+
+def _rare(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
+    if len(data.classes) == 2 and data.scoring != "f1":
+        return {}
+    found: dict[str, list[float]] = {}
+    chosen = range(len(data.classes)) if len(data.classes) > 2 else [1]
+    for label in chosen:
+        truth = _truth(data, scored) == label
+        if truth.sum() < FEWEST_RARE:
+            continue
+        train, mine, asked = (_against_rest(each, label) for each in (data.train, pool, scored))
+        for amount in (0, 20, 100):
+            dev = mine.rows(np.arange(min(amount, pool.n_rows))) if amount else None
+            model = Fusion(scoring="f1", positive="this").fit(train, dev)
+            proba = model.predict_proba(asked)
+            order = np.argsort(-proba[:, 1], kind="stable")
+            right = np.cumsum(truth[order])
+            best = float((2 * right / (np.arange(1, len(right) + 1) + truth.sum())).max())
+            for name, guess in (("rule", model.decide(proba)), ("half", proba.argmax(axis=1))):
+                points = precision_recall_f1(guess, truth.astype(int), 1, 2)[2]
+                found.setdefault(f"{amount}-{name}", []).append(100 * points)
+            found.setdefault(f"{amount}-best", []).append(100 * best)
+    return {name: float(np.mean(each)) for name, each in found.items()}
+
+
+def _against_rest(split: Split, label: int) -> Split:
+    matrix, y = split.votes.matrix, split.truth
+    votes = np.where(matrix < 0, -1, matrix == label)
+    known = None if split.y is None else np.where(y < 0, -1, y == label)
+    return Split(Votes(votes, split.votes.sources, ["rest", "this"]), split.vectors, known)
+
+
 def _copies(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
     if seed:  # nothing is drawn but labels, and there are as many fits as sources
         return {}
@@ -188,6 +260,8 @@ def _by_two(data: Dataset, dev: Split, said: list[np.ndarray]) -> Fusion:
 TRIALS: dict[str, Callable[[Dataset, Split, Split, int], Numbers]] = {
     "macro": _macro,
     "vectors": _vectors,
+    "votes": _votes,
+    "rare": _rare,
     "copies": _copies,
     "noise": _noise,
 }

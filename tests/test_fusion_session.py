@@ -385,10 +385,10 @@ def test_a_report_says_that_labelled_rows_look_chosen():
 
 
 def test_a_radius_guesses_no_class_balance_anew(monkeypatch):
-    from epoxy.fusion import engine
+    from epoxy.fusion import unlabelled
 
-    calls, guess = [], engine.guessed
-    monkeypatch.setattr(engine, "guessed", lambda *given: calls.append(1) or guess(*given))
+    calls, guess = [], unlabelled.guessed
+    monkeypatch.setattr(unlabelled, "guessed", lambda *given: calls.append(1) or guess(*given))
     session = epoxy.Session(TRAIN, DEV)
 
     session.set_radius("s1", 0.1)

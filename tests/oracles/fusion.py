@@ -61,11 +61,29 @@ class Oracle:
         names = [train.votes.sources[at] for at in self.columns]
         given = None if class_balance is None else np.asarray(class_balance, float)
         known = (given, 0.0, given) if given is not None else None
-        self.prior, self.trust, self.agreed = known or balance(self.votes, names, train.classes)
+
+        def by_sources(kept: np.ndarray) -> tuple[Any, float, Any]:
+            some = [name for name, one in zip(names, kept) if one]
+            return known or balance(self.votes[:, kept], some, train.classes)
+
+        self.by_sources = by_sources
+        self.prior, self.trust, self.agreed = by_sources(np.ones(len(names), dtype=bool))
         self.vote_mean = one_hot(self.votes, self.n_classes).mean(axis=0)
         self.view = self.corrected = self.held = self.cut = self.divisors = None
+        self.heard, self.support = np.ones(len(self.columns), dtype=bool), None
         if train.vectors is not None:
             self._learn_from_vectors(seed)
+        if not self.heard.all():
+            everybody = (self.votes, self.prior, self.trust, self.agreed, self.radii)
+            self.prior, self.trust, self.agreed = by_sources(self.heard)
+            self.votes = np.where(self.heard, self.votes, -1)
+            self.radii = np.where(self.heard, self.radii, np.nan)
+            self.view = None
+            self._learn_from_vectors(seed)
+            if self.view is None:  # without them vectors tell nothing: then all are heard
+                self.heard[:] = True
+                self.votes, self.prior, self.trust, self.agreed, self.radii = everybody
+                self._learn_from_vectors(seed, judge=False)
         if self.view is None:
             self.vectors = None  # vectors that tell nothing lend nothing
         self.triplet = None
@@ -77,7 +95,7 @@ class Oracle:
         quiet = (1.0, 1.0) if self.triplet is None else (0.73, 1.0)
         self.first = self.scales = quiet if self.view is None else (0.9, 1.35)
         far = self.loans(self.votes, self.vectors)[1]
-        far = far[(self.votes < 0) & np.isfinite(far)]
+        far = far[(self.votes < 0) & np.isfinite(far) & self.heard]
         self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
         self.lean = np.zeros(self.n_classes)
         if self.trust:
@@ -108,7 +126,7 @@ class Oracle:
             lent[:, source] = self.votes[nearest, source]
         return lent, far
 
-    def _learn_from_vectors(self, seed: int) -> None:
+    def _learn_from_vectors(self, seed: int, judge: bool = True) -> None:
         view, made = View.over(self.vectors, seed, apart=self.metric == "cosine")
         x = made.matrix.astype(np.float64)
         inverse = np.linalg.inv(x.T @ x + 5.0 * np.eye(x.shape[1]))
@@ -118,16 +136,68 @@ class Oracle:
         if (self.votes >= 0).any() and not foretells(x, inverse, weights, target - self.base):
             return
         self.view, self.features, self.pupil = view, x, weights
+        self.landmarks = landmarks(view, self.vectors)
+        belongs = membership(x, self.landmarks) if len(self.landmarks) else None
+        if judge and self.heard.all():
+            self.heard, self.support = self._judged(x, inverse, belongs)
         pooled = np.log(self.prior) + WEIGHT["majority"] * self.majority(self.votes)
         pooled += WEIGHT["pupil"] * evidence(x @ weights + self.base, self.base)
         taught = softmax(pooled)
         self.echo_base = taught.mean(axis=0)
         self.echo = inverse @ (x.T @ (taught - self.echo_base))
-        self.landmarks = landmarks(view, self.vectors)
-        if len(self.landmarks):
-            belongs = membership(x, self.landmarks)
+        if belongs is not None:
             total = belongs.T @ taught + 2 * self.echo_base
             self.thought = total / (belongs.sum(axis=0) + 2)[:, None]
+
+    def _judged(self, x: np.ndarray, inverse: np.ndarray, belongs: Any) -> Any:
+        """Whom others speak for through rows like theirs, each source left out and all fitted anew."""
+
+        def readings(votes: np.ndarray, prior: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+            target = softmax(np.log(prior) + self.counts(votes))
+            base = target.mean(axis=0)
+            found = [x @ (inverse @ (x.T @ (target - base))) + base]
+            if belongs is not None:
+                total = belongs.T @ (target - base)
+                found.append(belongs @ (total / (belongs.sum(axis=0) + 2)[:, None]) + base)
+            return base, found
+
+        votes = self.votes
+        cast = [votes[:, at] >= 0 for at in range(votes.shape[1])]
+        kept = np.ones(votes.shape[1], dtype=bool)
+        for _ in range(4):
+            found, prior = [], self.by_sources(kept)[0]
+            spread = [each.std(axis=0) for each in readings(votes[:, kept], prior)[1]]
+            for at, mine in enumerate(cast):
+                others = np.arange(votes.shape[1]) != at
+                base, ways = readings(votes[:, kept & others], prior)
+                said, best = votes[mine, at], (0.0, 0.0)
+                if mine.any():
+                    labels, times = np.unique(said, return_counts=True)
+                    share, both = times / times.sum(), []
+                    for way, deviation in zip(ways, spread):
+                        mean = [way[mine][said == label, label].mean() for label in labels]
+                        mean, whole = (np.clip(each, 0.02, 0.98) for each in (mean, base[labels]))
+                        gain = np.log(mean / (1 - mean)) - np.log(whole / (1 - whole))
+                        error = deviation[labels] / np.sqrt(times) / (mean * (1 - mean))
+                        both.append((share @ gain, np.sqrt(((share * error) ** 2).sum())))
+                    best = max(both, key=lambda each: each[0] / max(each[1], 1e-12))
+                found.append(best)
+            support, error = np.array(found).T
+            usual = support[[each.sum() >= 10 for each in cast]]
+            before, kept = kept, np.ones(len(kept), dtype=bool)
+            if len(usual) >= 3 and np.quantile(usual, 0.75) > 0:
+                q, e = np.quantile(usual, 0.75), np.maximum(error, 1e-12)
+                nothing = stats.norm.logpdf(np.maximum(support, 0), 0, e)
+                other = stats.norm.logpdf(np.minimum(support, q), q, np.sqrt(q**2 / 4 + e**2))
+                kept = ~((nothing > other + np.log(50)) & [each.any() for each in cast])
+                for label in range(self.n_classes):
+                    who = [at for at in range(len(kept)) if (votes[:, at] == label).any()]
+                    if who and not kept[who].any():
+                        several = [len(set(votes[cast[at], at])) for at in range(len(kept))]
+                        kept[min(who, key=lambda at: (several[at], -support[at]))] = True
+            if (kept == before).all():
+                break
+        return kept, support
 
     def counts(self, votes: np.ndarray) -> np.ndarray:
         return np.stack([(votes == k).sum(axis=1) for k in range(self.n_classes)], 1).astype(float)
@@ -147,7 +217,8 @@ class Oracle:
 
     def parts(self, split: Split) -> dict[str, Any]:
         """Evidence of the experts without labels, features and φ, of any rows."""
-        votes = split.votes.matrix[:, self.columns].astype(int)
+        cast = split.votes.matrix[:, self.columns].astype(int)
+        votes = np.where(self.heard, cast, -1)
         said = {
             "majority": self.majority(votes),
             "reach": self.reach(votes, *self.loans(votes, split.vectors)),
@@ -156,7 +227,7 @@ class Oracle:
             tables = self.triplet.log_likelihood_
             each = [[tables[s, 1 + v] for s, v in enumerate(row)] for row in votes]
             said["agreement"] = loud(np.array(each).sum(axis=1))
-        phi = 0.5 * (one_hot(votes, self.n_classes) - self.vote_mean)
+        phi = 0.5 * (one_hot(cast, self.n_classes) - self.vote_mean)
         x = None
         if self.view is not None:
             x = np.zeros((len(votes), self.features.shape[1]))
@@ -286,11 +357,11 @@ class Oracle:
             drawn |= unknown
         self.drawn = drawn
         proba = self.proba(train)
-        if scoring == "f1_macro" and drawn.sum() >= 50:
-            self.divisors = proba.mean(axis=0) ** 0.25
+        if scoring == "f1_macro" and drawn.any():
+            self.divisors = proba.mean(axis=0) ** (0.5 * drawn.sum() / (drawn.sum() + 10))
         if scoring == "f1":
             shown, right = self.held[drawn, positive], self.y[drawn] == positive
-            self._cut(rows, proba, positive, shown, right, int((self.y == positive).sum()))
+            self._cut(rows, proba, positive, shown, right, len(self.y))
 
     def _cut(
         self,
@@ -675,10 +746,10 @@ def f1_cut(
         return inside / (1 - inside)
 
     share = float((before.argmax(axis=1) == positive).mean())
-    if agreed is not None:
+    if agreed is not None and agreed < share:
         both = np.sqrt(odds(share) * odds(agreed))
         share = both / (1 + both)
-    if right.any():
+    if len(right):
         places = np.unique(np.r_[own, shown])
         places = (np.r_[0.0, places[:-1]] + places) / 2
         known = right.sum() / (right.sum() + 100)
@@ -688,7 +759,7 @@ def f1_cut(
             for t in places
         ]
         cut = places[int(np.argmax(curve))]
-        heard = min(taught, 4 * right.sum())
+        heard = min(taught, 4 * len(right))
         trust = heard / (heard + 20)
         both = odds(share) ** (1 - trust) * odds((own >= cut).mean()) ** trust
         share = both / (1 + both)

@@ -28,13 +28,13 @@ SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
 ENOUGH = 100
 """So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 HALF = 20.0
-"""Positive labels that weigh as much, in how many rows are called positive, as what is known without."""
+"""Labels that weigh as much, in how many rows are called positive, as what is known without."""
 HEARD = 4
-"""So many positive labels are heard there for each that was drawn at random, itself among them."""
-ENOUGH_MACRO = 50
-"""Random labels from which macro F1 evens out the classes."""
-EVEN, BALANCE = 0.25, 0.75
+"""So many labels are heard there for each that was drawn at random, itself among them."""
+EVEN, BALANCE = 0.5, 0.75
 """Powers of the classes' mean probability to divide by: for macro F1, and for balanced accuracy."""
+HALF_EVEN = 10.0
+"""Random labels with which macro F1 evens out the classes half as much as with many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,12 @@ class Rule:
 
 
 def macro_rule(mean: np.ndarray, n_random: int) -> Rule:
-    """Divide by the fourth root of the classes' mean probability, once enough labels are random."""
-    return Rule(divisors=mean**EVEN) if n_random >= ENOUGH_MACRO else Rule()
+    """Divide by the square root of the classes' mean probability, by less while few labels are random.
+
+    Without labels that mean is drawn to equal shares, and says little of how rare a class is.
+    """
+    power = EVEN * n_random / (n_random + HALF_EVEN)
+    return Rule(divisors=mean**power) if n_random else Rule()
 
 
 def balanced_rule(mean: np.ndarray) -> Rule:
@@ -122,16 +126,19 @@ def f1_rule(
     """Call so many train rows positive as the model without labels, source agreement and labels say.
 
     The class balance a posterior starts from is drawn to equal shares, so the model without labels calls
-    too many rows of a rare class; how sources agree (`agreed`) says too few. Midway, in log-odds, is the
-    share called without labels. Labels correct it in proportion to the positive ones (`taught`), by the
-    threshold that the probabilities of train rows and the held-out ones of labels drawn at random
-    (`shown`, and whether each is `right`) find best. Labels that were chosen taught the model these
-    probabilities and have a say beside random ones, which show whether they hold; alone they move no share.
+    too many rows of a rare class. Where how sources agree (`agreed`) says fewer, it says too few, and midway,
+    in log-odds, is the share called without labels. Labels teach the model how many rows are positive, so
+    in proportion to their number (`taught`) the share becomes that beyond the threshold which is best by
+    the probabilities of train rows, and by held-out ones of labels drawn at random (`shown`, and whether
+    each is `right`). Labels that were chosen have a say beside random ones, which show whether what they
+    taught holds; alone they move no share.
     """
     if not rows.n_rows:
         return Rule()
-    share = rows.called if agreed is None else _between(rows.called, agreed, 0.5, rows.n_rows)
-    many = min(taught, HEARD * int(right.sum()))
+    share = rows.called
+    if agreed is not None and agreed < share:
+        share = _between(share, agreed, 0.5, rows.n_rows)
+    many = min(taught, HEARD * len(right))
     if many:
         beyond = rows.from_on(rows.threshold(shown, right))
         trust = float(many / (many + HALF))

@@ -18,28 +18,18 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
-from ..extension import AUTO, Setting, as_settings, far
-from ..label_models.moments import Moments
-from ..label_models.pair_counts import PairCounts
+from ..extension import AUTO, Setting, as_settings
 from ..loans import Neighbourhood
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
-from ..shares import checked_shares
-from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from . import decision
 from . import evidence as ev
-from .agreement import of_votes_alone
-from .balance import Balance, guessed
-from .calibration import SCALES
 from .choice import Crowd, looks_chosen, margin
-from .copies import distinct
-from .fitted import Fitted, Rows, read
-from .matching import keeps_balance
-from .stacked import Grading, Stacked
-from .teaching import Said, Seen, Teaching, surely_better, vote_mean
-from .vectors import Vectors
+from .fitted import Fitted, Rows
+from .teaching import Said, Seen, Teaching, surely_better
+from .unlabelled import Unlabelled
 
 if TYPE_CHECKING:
     from .model import Fusion
@@ -68,12 +58,8 @@ class FusionEngine:
     def __init__(self, model: Fusion) -> None:
         self.parameters = model
         self.metric = model.metric
-        self._stacked: list[Stacked] = []
-        self._counts: PairCounts | None = None
-        self._summary: tuple[Moments, tuple[np.ndarray, Moments, Balance]] | None = None
-        self._grading = Grading()
-        self._vectors: Vectors | None = None
-        self._seen: Seen | None = None  # the same, or what is seen of them elsewhere
+        self._base = Unlabelled(model)
+        self._seen: Seen | None = None  # vectors, or what is seen of them elsewhere
         self._teaching = Teaching(None)
         self._voted: Any = None  # sources and splits, and the model without labels over them
         self._last: tuple[Any, list[Rows], list[dict[str, np.ndarray]], Any] = (None, [], [], None)
@@ -106,39 +92,9 @@ class FusionEngine:
         given = (workspace.sources, workspace.splits)
         if self._voted is None or not all(map(is_, self._voted[0], given)):
             self._voted = None  # an update that fails leaves nothing behind
-            self._voted = (given, self._unlabelled(workspace))
+            self._voted = (given, self._base.update(workspace))
+            self.see(self._base.vectors)
         return self._finish(workspace, self.corrected(workspace, *self._voted[1]))
-
-    def _unlabelled(
-        self, workspace: Workspace
-    ) -> tuple[Fitted, list[Rows], list[dict[str, np.ndarray]]]:
-        """The model without labels, and what it says; kept while only hand labels change."""
-        self._take_up_votes(workspace)
-        self._take_up_vectors(workspace)
-        columns, summary, balance = self._summarised(workspace)
-        prior = balance.shares
-        radii = np.array([far(workspace.active[at].radius) for at in columns])
-        edges = self._grading.edges(workspace, columns)
-        rows = [self._rows(at, columns) for at in range(len(workspace.splits))]
-        parts = (vote_mean(rows[TRAIN].votes, len(prior)), np.ones(3), None, decision.Rule())
-        base = Fitted(balance, columns, radii, edges, None, None, None, None, *parts)
-        vectors = self._vectors
-        pupil = None if vectors is None else vectors.pupil(rows[TRAIN], prior)
-        if vectors is None or pupil is None:
-            return keeps_balance(of_votes_alone(base, summary), rows[TRAIN]), rows, []
-        said = [base.of_votes(each) for each in rows]
-        readout, said[TRAIN]["pupil"] = pupil
-        for each, part in zip(said[1:], rows[1:]):
-            assert part.features is not None
-            each["pupil"] = readout.evidence(read(part.features, readout.weights)[0])
-        echo, regions = vectors.second(prior, said[TRAIN]["majority"], said[TRAIN]["pupil"])
-        heard = replace(
-            base, view=vectors.view, pupil=readout, regions=regions, echo=echo, scales=SCALES
-        )
-        if regions is not None:
-            for each, part in zip(said, rows):
-                each["regions"] = heard.of_regions(part)
-        return keeps_balance(heard, rows[TRAIN]), rows, said
 
     def corrected(
         self, workspace: Workspace, base: Fitted, rows: list[Rows], spoken: Said
@@ -177,15 +133,6 @@ class FusionEngine:
         if not workspace.labels.count:
             return base, np.empty((0, len(base.prior)))
         return self._teaching.correct(workspace, base, rows, said, self.parameters.noise)
-
-    def _take_up_vectors(self, workspace: Workspace) -> None:
-        splits = workspace.splits
-        if any(split.vectors is None for split in splits):
-            self._vectors = None
-        elif self._vectors is None or not self._vectors.are_of(splits):
-            apart, known = self.metric == "cosine", self._vectors
-            self._vectors = Vectors(splits, self.parameters.seed, apart=apart, known=known)
-        self.see(self._vectors)
 
     def see(self, vectors: Seen | None) -> None:
         """Teach over these vectors from now on."""
@@ -237,53 +184,6 @@ class FusionEngine:
             held,
             rule(held),
         )
-
-    # votes
-
-    def _take_up_votes(self, workspace: Workspace) -> None:
-        sizes = [(len(workspace.active), split.n_rows) for split in workspace.splits]
-        dtype = workspace.active[0].own[TRAIN].dtype
-        if [each.votes.shape for each in self._stacked] != sizes:
-            self._stacked = [Stacked.empty(*size, dtype) for size in sizes]
-        for at, stacked in enumerate(self._stacked):
-            stacked.sync([source.loans[at] for source in workspace.active])
-        if self._counts is None or self._counts.n_classes != len(workspace.classes):
-            self._counts = PairCounts(len(workspace.classes))
-        self._counts.sync([source.own[TRAIN] for source in workspace.active])
-
-    def _summarised(self, workspace: Workspace) -> tuple[np.ndarray, Moments, Balance]:
-        """The sources that are no copies, their moments and the balance; kept while no vote changes."""
-        assert self._counts is not None
-        counted = self._counts.moments(workspace.names, workspace.classes)
-        if self._summary is None or self._summary[0] is not counted:
-            columns = distinct(counted)
-            summary, votes = counted.only(columns), self._reduced(workspace, columns)
-            balance = self.balance(workspace.classes, lambda: guessed(votes, summary))
-            self._summary = counted, (columns, summary, balance)
-        return self._summary[1]
-
-    def _reduced(self, workspace: Workspace, columns: np.ndarray) -> Votes:
-        matrix = self._stacked[TRAIN].votes
-        if len(columns) < len(matrix):
-            matrix = matrix[columns]
-        names = tuple(workspace.names[at] for at in columns)
-        return Votes.of_checked(matrix.T.copy(order="F"), names, workspace.classes)
-
-    def balance(self, classes: tuple[str, ...], guess: Callable[[], Balance]) -> Balance:
-        """The class balance told, or that of the votes."""
-        given = self.parameters.class_balance
-        if given is None:
-            return guess()
-        return Balance.given(checked_shares(given, classes, "Fusion"))
-
-    def _rows(self, at: int, columns: np.ndarray) -> Rows:
-        stacked = self._stacked[at]
-        tables = (stacked.votes, stacked.lent, stacked.distance, stacked.lender)
-        if len(columns) < len(stacked.votes):
-            tables = tuple(each[columns] for each in tables)
-        if (seen := self._vectors) is None:
-            return Rows(*tables)
-        return Rows(*tables, seen.matrices[at], regions=seen.regions[at])
 
     def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
         """How far each active source lends anything; copies lend nothing."""
@@ -346,7 +246,7 @@ class FusionEngine:
         # where `agreement` speaks, it has said so already
         if heard is not None and len(heard) == 2 and base.agreement is None:
             agreed = float(heard[positive])
-        taught = int((labels.labels[labels.noise == 0] == positive).sum())
+        taught = int((labels.noise == 0).sum())
         return decision.f1_rule(ranked(positive), positive, agreed, shown, right, taught)
 
     def _before(self) -> list[np.ndarray]:
@@ -368,9 +268,9 @@ class FusionEngine:
         mine = labels.gather(margins)[unknown]
         crowd = Crowd.of(mine, margins[TRAIN], rows[TRAIN].votes)
         features = gram = None
-        if self._vectors is not None and rows[TRAIN].features is not None:
-            features = labels.gather(self._vectors.matrices)[unknown]
-            gram = self._vectors.gram
+        if self._base.vectors is not None and rows[TRAIN].features is not None:
+            features = labels.gather(self._base.vectors.matrices)[unknown]
+            gram = self._base.vectors.gram
         why = looks_chosen(mine, labels.gather(votes)[unknown].T, crowd, features, gram)
         return (labels.told_random if why else labels.told_random | unknown), why
 

@@ -26,6 +26,8 @@ _REST = {
 _TOGETHER = "what these say together, beyond each alone"
 _EVERYWHERE = "what they add to every row, whatever it says"
 _KEPT = "so that all rows together have it, where sources lean to one class"
+SILENT = ("copy", "contradicted")
+"""Origins of votes that no expert hears."""
 SHOWN = 5
 """Rows named behind what was learned from many."""
 
@@ -48,8 +50,8 @@ class FusionExplanation(Explanation):
         lines = super().__str__().splitlines()
         parts = ", ".join(f"{name} {weight:+.2f}" for name, weight in self.experts.items())
         if not self.known:
-            copied = any(voice.origin == "copy" for voice in self.voices)
-            but = " but votes of copies, which do not count" if copied else ""
+            silent = any(voice.origin in SILENT for voice in self.voices)
+            but = " but votes of sources that do not count" if silent else ""
             lines.insert(1, f"  nothing is known about this row{but}: it has the prior")
         likeliest = max(self.probabilities, key=lambda name: self.probabilities[name])
         if likeliest != self.label and self.truth != self.label:
@@ -85,7 +87,7 @@ def explain_one(
         part = known * scale * float(fitted.lean[label] - fitted.lean[other])
         parts["class balance"] = part
         voices.append(Voice("class balance", None, "rest", weight=part, detail=_KEPT))
-    voices += _copied(model, split, at)
+    voices += _silenced(model, split, at)
     if fitted.corrected is not None:
         parts["hand labels"], taught = _by_hand_labels(model, row, scale, (label, other))
         voices += taught
@@ -151,15 +153,26 @@ def copies(model: Fusion) -> dict[str, str]:
     return found
 
 
-def _copied(model: Fusion, split: Split, at: int) -> list[Voice]:
-    """The votes of sources that do not count, and why."""
+def contradicted(model: Fusion) -> dict[str, float]:
+    """Sources that no expert hears, because vectors contradict them, and the support of each."""
+    fitted, names = model.fitted_, model.train_.votes.sources
+    if fitted.heard is None or fitted.support is None:
+        return {}
+    unheard = np.flatnonzero(~fitted.heard)
+    return {names[fitted.columns[at]]: float(fitted.support[at]) for at in unheard}
+
+
+def _silenced(model: Fusion, split: Split, at: int) -> list[Voice]:
+    """The votes of sources that no expert hears, and why."""
+    why = {name: ("copy", f"silenced as a copy of {of}") for name, of in copies(model).items()}
+    unlike = "not heard: rows like those it votes on are otherwise called"
+    why |= dict.fromkeys(contradicted(model), ("contradicted", unlike))
     voices = []
-    for name, of in copies(model).items():
+    for name, (origin, reason) in why.items():
         vote = int(split.votes.matrix[at, split.votes.sources.index(name)])
         if vote != ABSTAIN:
             said = split.classes[vote]
-            detail = f"votes {said!r}, and is silenced as a copy of {of}"
-            voices.append(Voice(name, said, "copy", detail=detail))
+            voices.append(Voice(name, said, origin, detail=f"votes {said!r}, and is {reason}"))
     return voices
 
 
@@ -281,7 +294,7 @@ def _behind_correction(
     if taught.labelled is not None and row.features is not None:
         rows = taught.labelled.features.astype(np.float64)
         likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
-    likeness += fitted.spread(model.hand_votes) @ fitted.spread(row.votes)[0]
+    likeness += fitted.spread(model.hand_votes) @ fitted.spread(row.cast)[0]
     pulls = scale * likeness * (taught.dual[:, label] - taught.dual[:, other])
     strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
     return [

@@ -91,7 +91,7 @@ class View:
         matrix = roomy(len(vectors), len(bare.middle), np.float32)
         bare._fill(matrix, vectors)
         viewed = matrix[: len(first)]
-        view = bare.around(_sum(len(viewed), lambda part: viewed[part]) / count)
+        view = bare.around(added_up(len(viewed), lambda part: viewed[part]) / count)
         features = Features(view._centred(matrix, vectors))
         return view.with_landmarks(first[spaced(len(first), SAMPLE)], len(first)), features
 
@@ -107,7 +107,7 @@ class View:
     def total(self, vectors: np.ndarray) -> np.ndarray:
         """The sum of the features of rows before they are centred; (n_features,) float64."""
         matrix = self._matrix(vectors)
-        return _sum(len(matrix), lambda part: matrix[part])
+        return added_up(len(matrix), lambda part: matrix[part])
 
     def around(self, mean: np.ndarray) -> Self:
         """The same, centred on the mean features of the train rows."""
@@ -233,7 +233,7 @@ def inverse_of(gram: np.ndarray) -> np.ndarray:
     return np.asarray(np.tril(half) + np.tril(half, -1).T)
 
 
-def _sum(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
+def added_up(n_rows: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
     """The sum of some rows of each block, in float64 and in an order that does not depend on threads."""
     parts: dict[int, np.ndarray] = {}
 

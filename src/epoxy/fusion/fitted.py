@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..compiling import compiled
+from ..loans import Loans
 from ..numerics import softmax
+from ..votes import ABSTAIN
 from . import evidence as ev
 from .balance import Balance
 from .calibration import kinds_of
@@ -40,13 +42,44 @@ FEW, FEWER = 3, 256
 class Rows:
     """Some rows as the experts see them; sources first, so that one source is one stretch of memory."""
 
-    votes: np.ndarray  # (n_sources, n_rows)
+    votes: np.ndarray  # (n_sources, n_rows); of sources that experts do not hear, none
     lent: np.ndarray  # (n_sources, n_rows) what the nearest supporting row votes
     distance: np.ndarray  # (n_sources, n_rows)
     lender: np.ndarray  # (n_sources, n_rows) the train row that lends
     features: np.ndarray | None = None  # (n_rows, n_features)
     nearby: Nearby | None = None
     regions: Regions | None = None  # where they lie; found anew where it is not known
+    unheard: np.ndarray | None = None  # (n_sources, n_rows) all votes, where some are not heard
+
+    @classmethod
+    def of(
+        cls,
+        loans: Sequence[Loans],
+        heard: np.ndarray | None,
+        n_rows: int,
+        features: np.ndarray | None,
+        nearby: Nearby | None = None,
+    ) -> Rows:
+        """From the loans of each speaking source."""
+        empty = np.empty((0, n_rows))
+        own, vote, distance, lender = (
+            np.stack([getattr(each, name) for each in loans]) if loans else empty
+            for name in ("own", "vote", "distance", "lender")
+        )
+        return cls(own, vote, distance, lender, features, nearby).hearing(heard)
+
+    def hearing(self, heard: np.ndarray | None) -> Rows:
+        """The same where experts hear only some sources; (n_sources,) bool, None for all."""
+        if heard is None or heard.all():
+            return self
+        votes = self.cast.copy()
+        votes[~heard] = ABSTAIN
+        return replace(self, votes=votes, unheard=self.cast)
+
+    @property
+    def cast(self) -> np.ndarray:
+        """All votes, also of sources that experts do not hear: hand labels learn from them too."""
+        return self.votes if self.unheard is None else self.unheard
 
     def take(self, rows: np.ndarray) -> Rows:
         """A selection of rows."""
@@ -61,6 +94,7 @@ class Rows:
             None if self.features is None else self.features[rows],
             near,
             None if self.regions is None else self.regions.take(rows),
+            None if self.unheard is None else self.unheard[:, rows],
         )
 
     def __len__(self) -> int:
@@ -98,7 +132,7 @@ class Fitted:
     """The experts, their weights, the correction and the rule of decision."""
 
     balance: Balance
-    columns: np.ndarray  # sources that speak; copies of others do not
+    columns: np.ndarray  # sources that count; copies of others do not
     radii: np.ndarray  # (n_columns,) how far each may lend: inf by its own rule, NaN not at all
     edges: np.ndarray  # distances that grade loans
     view: View | None  # None without vectors, or with vectors that tell nothing
@@ -111,6 +145,10 @@ class Fitted:
     rule: Rule
     lean: np.ndarray | None = None  # (n_classes,) keeps the class balance; see `matching`
     regions: Readout | None = None  # what landmarks think; None where train rows are few
+    support: np.ndarray | None = (
+        None  # (n_columns,) what vectors say for each source; see `support`
+    )
+    heard: np.ndarray | None = None  # (n_columns,) bool: whom the experts hear; None for all
 
     @property
     def prior(self) -> np.ndarray:
@@ -162,7 +200,7 @@ class Fitted:
         if rows.features is None:
             nothing = np.zeros((len(rows), len(self.prior)))
             silent = [name for name in self.experts if name not in found]
-            return found | dict.fromkeys(silent, nothing), self.correction(rows.votes)
+            return found | dict.fromkeys(silent, nothing), self.correction(rows.cast)
         if self.pupil is not None:
             found["pupil"] = self.pupil.evidence(read(rows.features, self.pupil.weights)[0])
         if self.regions is not None:
@@ -175,20 +213,24 @@ class Fitted:
 
     def of_votes(self, rows: Rows) -> dict[str, np.ndarray]:
         """What the experts say that need no vector."""
-        n_classes, votes = len(self.prior), rows.votes
-        lent = (rows.lent, rows.distance, self.radii, self.edges)
+        votes = rows.votes
         found = {
-            "majority": ev.majority(ev.vote_counts(votes, n_classes), self.prior),
-            "reach": ev.reach(votes, *lent, n_classes),
+            "majority": ev.majority(ev.vote_counts(votes, len(self.prior)), self.prior),
+            "reach": self.of_loans(rows),
         }
         if self.agreement is not None:
             found["agreement"] = ev.agreement(votes, self.agreement)
         return found
 
+    def of_loans(self, rows: Rows) -> np.ndarray:
+        """Evidence of votes, own and lent."""
+        lent = (rows.lent, rows.distance, self.radii, self.edges)
+        return ev.reach(rows.votes, *lent, len(self.prior))
+
     def second(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What `echo` says and what the hand labels add, in one reading of the features."""
         taught = None if self.corrected is None else self.corrected.of_features
-        learned = self.correction(rows.votes)
+        learned = self.correction(rows.cast)
         tables = [] if self.echo is None else [self.echo.weights]
         tables += [] if taught is None else [taught]
         if rows.features is None or not tables:

@@ -224,9 +224,9 @@ class Fusion(Estimator, Updatable):
     def extend(self, split: Split) -> Votes:
         """The votes on the rows of `split`, with those that near train rows lend where sources abstain."""
         rows = self.rows_of(split)
-        near = (rows.votes == ABSTAIN) & (rows.distance <= self.fitted_.lending[:, None])
+        near = (rows.cast == ABSTAIN) & (rows.distance <= self.fitted_.lending[:, None])
         matrix = split.votes.matrix.copy()
-        matrix[:, self.fitted_.columns] = np.where(near, rows.lent, rows.votes).T
+        matrix[:, self.fitted_.columns] = np.where(near, rows.lent, rows.cast).T
         return split.votes.with_matrix(matrix)
 
     def evidence(self, split: Split) -> dict[str, np.ndarray]:
@@ -308,11 +308,6 @@ class Fusion(Estimator, Updatable):
         near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
         sources = Workspace.over(train, None if same else bare, near).sources
         loans = [sources[at].loans[TRAIN if same else DEV] for at in fitted.columns]
-        empty = np.empty((0, split.n_rows))
-        votes, lent, distance, lender = (
-            np.stack([getattr(each, name) for each in loans]) if loans else empty
-            for name in ("own", "vote", "distance", "lender")
-        )
         features = near_rows = None
         if fitted.view is not None and split.vectors is not None:
             features = fitted.view.of(split.vectors)
@@ -321,7 +316,7 @@ class Fusion(Estimator, Updatable):
                 assert fitted.corrected.labelled is not None
                 lengths = Features(features).lengths
                 near_rows = Nearby.of(features, lengths, fitted.corrected.labelled)
-        return Rows(votes, lent, distance, lender, features, near_rows)
+        return Rows.of(loans, fitted.heard, split.n_rows, features, near_rows)
 
     def hand_position(self, number: int) -> int:
         """Where a labelled row, numbered as the correction numbers them, stands in `hand_`."""
@@ -331,7 +326,7 @@ class Fusion(Estimator, Updatable):
 
     @property
     def hand_votes(self) -> np.ndarray:
-        """Votes of the sources that speak on the labelled rows, as the correction numbers them."""
+        """Votes of the sources that count on the labelled rows, as the correction numbers them."""
         assert self.hand_ is not None
         order = [self.hand_position(number) for number in range(self.hand_.n_rows)]
         return self.hand_.votes.matrix[order][:, self.fitted_.columns].T

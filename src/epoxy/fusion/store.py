@@ -63,6 +63,8 @@ def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
         "scales": Array("f", f"{len(SCALES)}", low=LOWEST, high=HIGHEST),
         "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
         "lean": Array("f", "classes", optional=True),
+        "support": Array("f", "columns", optional=True),
+        "heard": Array("b", "columns", optional=True),
     }
     for name in splits:
         found |= _schema_of_split(name, n_classes)
@@ -159,7 +161,7 @@ def to_state(model: Fusion) -> State:
         "scales": fitted.scales,
     }
     arrays |= {f"balance/{name}": getattr(fitted.balance, name) for name in BALANCE}
-    for name in ("agreement", "lean"):
+    for name in ("agreement", "lean", "support", "heard"):
         if getattr(fitted, name) is not None:
             arrays[name] = getattr(fitted, name)
     if fitted.view is not None:
@@ -241,6 +243,8 @@ def from_state(cls: type[_Model], state: State) -> _Model:
         rule,
         arrays.get("lean"),
         _readout("regions", arrays),
+        arrays.get("support"),
+        arrays.get("heard"),
     )
     _check_parts(model, model.fitted_, values)
     return model

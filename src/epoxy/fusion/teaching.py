@@ -79,6 +79,7 @@ class _Lesson:
         if base.echo is not None and labelled is not None:
             heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
         votes = gathered([each.votes.T for each in rows]).T
+        cast = gathered([each.cast.T for each in rows]).T
         doubted = gathered(labels.wrong)
         wrong = np.maximum(doubted, told)
         groups = np.arange(labels.count) if known is None else known.groups
@@ -87,7 +88,7 @@ class _Lesson:
             order,
             gathered(labels.y),
             heard,
-            base.spread(votes),
+            base.spread(cast),
             kinds_of(votes, heard.get("pupil")),
             np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
             doubted > 0,

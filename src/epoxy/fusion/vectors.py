@@ -6,6 +6,7 @@ Each solve is a sum over rows (a right-hand side), and a product with one invers
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,12 +16,23 @@ from ..votes import Split
 from ..workspace import TRAIN
 from . import evidence as ev
 from .features import BLOCK, NEAREST, SAMPLE, Features, View, in_blocks, n_viewed, spaced
-from .fitted import WEIGHTS, Readout, Rows, read
+from .fitted import WEIGHTS, Readout, read
 from .groups import Spacing
 from .regions import Regions, thought
 
 SLOPE, SCORE, SOME = 0.25, 4.0, SAMPLE
 """Vectors tell something if targets rise with their own leave-one-out predictions, on so many rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regressed:
+    """What votes taught a regression over the train rows."""
+
+    readout: Readout
+    right: np.ndarray  # the right-hand side it was solved for; see `right_side`
+    sums: np.ndarray  # the same over the rows of each landmark; (n_classes, n_landmarks)
+    spread: np.ndarray  # (n_classes,) how far its readings deviate, on some rows
+    tells: bool  # whether features foretell the votes of rows left out; else it learned noise
 
 
 class Vectors:
@@ -47,10 +59,10 @@ class Vectors:
         self.matrices = (self.features.matrix, *others)
         self.regions = tuple(self._placed(at, known) for at in range(len(self.given)))
         some = spaced(len(train), SOME)
-        self._gate = (
-            some,
-            leverages(self.matrices[TRAIN][some], self.features.inverse, len(train)),
-        )
+        sample = self.matrices[TRAIN][some]
+        self._some = (some, sample, leverages(sample, self.features.inverse, len(train)))
+        at = self.regions[TRAIN]
+        self.near_some = None if at is None else at.take(some)
 
     def _shared(self, train: np.ndarray) -> int:
         """How many rows these and other train rows begin with alike; 0 where those make another view."""
@@ -105,22 +117,20 @@ class Vectors:
         """Lengths of a split's features; (n_rows,)."""
         return self.features.lengths if at == TRAIN else Features(self.matrices[at]).lengths
 
-    def pupil(self, rows: Rows, prior: np.ndarray) -> tuple[Readout, np.ndarray] | None:
-        """Taught by the votes: what rows with such vectors are called by the sources that know them.
-
-        The readout and what it says of train rows; None where features do not foretell the votes of
-        rows left out: then they tell nothing, and what is learned from them is noise.
-        """
-        target = votes_as_target(rows.votes, prior)
-        base = target.mean(axis=0)
+    def regressed(self, votes: np.ndarray, prior: np.ndarray) -> Regressed:
+        """Taught by the votes: what rows with such vectors are called by the sources that know them."""
+        target = votes_as_target(votes, prior)
+        base, at = target.mean(axis=0), self.regions[TRAIN]
         target -= base
-        weights = self._solve(target)
-        (said,) = read(self.features.matrix, weights)
-        some, leverage = self._gate
-        if (rows.votes >= 0).any() and not tell(target[some], said[some], leverage):
-            return None
-        readout = Readout(weights, base)
-        return readout, readout.evidence(said)
+        right = right_side(self.features.matrix, target)
+        readout = Readout(solved(self.features.inverse, right), base)
+        sums = np.zeros((0, len(prior)))
+        if at is not None:
+            sums = at.sums(target, len(self.view.landmarks))[0]
+        some, sample, leverage = self._some
+        (said,) = read(sample, readout.weights)
+        tells = not (votes >= 0).any() or tell(target[some], said, leverage)
+        return Regressed(readout, right, sums.T, said.std(axis=0), tells)
 
     def second(
         self, prior: np.ndarray, majority: np.ndarray, pupil: np.ndarray
@@ -132,14 +142,11 @@ class Vectors:
         taught = pooled(prior, majority, pupil)
         base = taught.mean(axis=0)
         taught -= base
-        echo, at = Readout(self._solve(taught), base), self.regions[TRAIN]
+        weights = solved(self.features.inverse, right_side(self.features.matrix, taught))
+        echo, at = Readout(weights, base), self.regions[TRAIN]
         if at is None:
             return echo, None
         return echo, Readout(thought(*at.sums(taught, len(self.view.landmarks))), base)
-
-    def _solve(self, target: np.ndarray) -> np.ndarray:
-        """Weights that read `target` (n_train, n_classes) off the features; float32."""
-        return solved(self.features.inverse, right_side(self.features.matrix, target))
 
 
 def _alike(first: np.ndarray, second: np.ndarray) -> bool:

@@ -29,16 +29,16 @@ def weight_of_source(outcome: Outcome, train: Rows, source: str) -> float | None
 def weight_of_votes(fitted: Fitted, rows: Rows, column: int) -> float | None:
     """What an own vote adds to the log-odds of its class on average; None for one that never votes.
 
-    `column` counts the sources that speak.
+    `column` counts the sources that are no copies.
     """
-    voted = np.flatnonzero(rows.votes[column] != ABSTAIN)
+    voted = np.flatnonzero(rows.cast[column] != ABSTAIN)
     if not len(voted):
         return None
     some = rows.take(voted[:: -(-len(voted) // MOST)])
-    votes, distance = some.votes.copy(), some.distance.copy()
-    said = votes[column].astype(np.intp)
-    votes[column], distance[column] = ABSTAIN, np.inf
-    silent = replace(some, votes=votes, distance=distance)
+    votes, cast, distance = some.votes.copy(), some.cast.copy(), some.distance.copy()
+    said = cast[column].astype(np.intp)
+    votes[column], cast[column], distance[column] = ABSTAIN, ABSTAIN, np.inf
+    silent = replace(some, votes=votes, unheard=cast, distance=distance)
     with_it, without = (_log_odds(fitted.logits(each), said) for each in (some, silent))
     return float((with_it - without).mean())
 

@@ -14,10 +14,12 @@ from .shard import Kept, Shard
 from .voting import as_votes
 
 
-def balance_voted(run: Run, kept: Kept, columns: np.ndarray, summary: Moments) -> Balance:
-    """The class balance that votes tell."""
+def balance_voted(
+    run: Run, kept: Kept, columns: np.ndarray, summary: Moments, name: str = ""
+) -> Balance:
+    """The class balance that votes tell; `name` tells stages of one run apart."""
     names = summary.sources
-    (shares,) = run.stage("shares", add_shares, kept, columns, names, summary.classes).total(
+    (shares,) = run.stage(f"shares{name}", add_shares, kept, columns, names, summary.classes).total(
         "shares"
     )
     known: dict[tuple[bytes, ...], float] = {}
@@ -26,14 +28,20 @@ def balance_voted(run: Run, kept: Kept, columns: np.ndarray, summary: Moments) -
         key = tuple(each.tobytes() for each in (of.source, of.named, of.sign))
         if key not in known:
             stage = run.stage(
-                f"triples-{len(known)}", add_triples, kept, columns, names, summary.classes, of
+                f"triples{name}-{len(known)}",
+                add_triples,
+                kept,
+                columns,
+                names,
+                summary.classes,
+                of,
             )
             known[key] = float(stage.total("triples")[0])
         return known[key]
 
     def cubes(of: Signed) -> np.ndarray:
         given = (kept, columns, names, summary.classes, of)
-        return np.asarray(run.stage("cubes", add_cubes, *given).total("cubes")[0])
+        return np.asarray(run.stage(f"cubes{name}", add_cubes, *given).total("cubes")[0])
 
     return from_sums(summary, shares, triples, cubes)
 

@@ -1,9 +1,9 @@
 """The default model over shards: what rows add up to is merged, labelled rows are here, solves are small.
 
-The walk is that of `fusion.engine`: pair counts → which sources are copies → class balance → loans and
-their grades → features → `pupil` (one solve) → `echo` (one solve) and `regions` (one sum) → the
-correction on the labelled rows → every probability → the rule of decision. Each arrow is a stage over
-shards or a step on the driver.
+The walk is that of `fusion.engine`: pair counts → which sources are copies → class balance → features →
+`pupil` (one solve) → which sources are heard → loans and their grades → `echo` (one solve) and `regions`
+(one sum) → the correction on the labelled rows → every probability → the rule of decision. Each arrow is a
+stage over shards or a step on the driver.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..extension import far
 from ..fusion import decision
 from ..fusion import evidence as ev
 from ..fusion.agreement import of_votes_alone
+from ..fusion.balance import Balance
 from ..fusion.calibration import SCALES
 from ..fusion.choice import Crowd, looks_chosen, margin
 from ..fusion.copies import distinct
@@ -26,11 +27,11 @@ from ..fusion.features import Features, View
 from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
 from ..fusion.matching import known_logits, matched, some_of
-from ..fusion.regions import Regions, thought
-from ..fusion.vectors import pooled, right_side, solved, tell, votes_as_target
+from ..fusion.regions import thought
+from ..fusion.vectors import Regressed, pooled, right_side, solved
+from ..label_models.moments import Moments
 from ..loans import Loans
 from ..numerics import softmax
-from .balance import balance_voted
 from .features import FewVectors, ShardFeatures, features_of, placed, view_of, within
 from .lending import Lending
 from .opening import World
@@ -39,28 +40,7 @@ from .ranking import Ranked, rank_rows
 from .ranks import keep_sorted, ranked
 from .runner import Summary
 from .shard import Kept, Shard
-
-
-@dataclass(frozen=True)
-class Heard:
-    """Where shards find what the experts hear of their train rows."""
-
-    votes: Kept
-    columns: np.ndarray  # kept votes of the sources that speak
-    loans: Kept | None
-
-    def rows(
-        self, shard: Shard, features: np.ndarray | None = None, regions: Regions | None = None
-    ) -> Rows:
-        """The train rows of a shard."""
-        own = self.votes.load(shard, "votes")[self.columns]
-        if self.loans is None:
-            nobody = np.full(own.shape, -1, dtype=np.int32)
-            return Rows(own, own, np.full(own.shape, np.inf), nobody, features, regions=regions)
-        lender, distance, vote = (
-            self.loans.load(shard, name) for name in ("lender", "distance", "vote")
-        )
-        return Rows(own, vote, distance, lender, features, regions=regions)
+from .support import Heard, School, judged_over
 
 
 def conclude(world: World) -> Concluded:
@@ -72,27 +52,39 @@ def conclude(world: World) -> Concluded:
     counted = world.voted.moments.only(np.array(mine, dtype=np.intp))
     columns = distinct(counted)
     summary = counted.only(columns)
-    votes, classes = world.voted.kept, world.few.classes
-    balance = engine.balance(
-        classes, lambda: balance_voted(world.run, votes, every[columns], summary)
-    )
-    loans = lending = None
+    votes, loans, lending = world.voted.kept, None, None
     if world.vectors is not None:
         loans, lending = lend_all(world, every[columns], columns)
     heard = Heard(votes, every[columns], loans)
-    few = world.few
-    radii = np.array([far(few.active[at].radius) for at in columns])
-    means = summary.counts.T.ravel() / max(1, world.n_train)
-    parts = (None, None, None, None, means, np.ones(3), None, decision.Rule())
-    base = Fitted(balance, columns, radii, _edges(world, heard), *parts)
     over = _features(world, engine)
-    base = _taught(world, heard, base, over, bool(summary.counts.any()))
-    if base.pupil is None:
+    school = School(world, heard, over, summary)
+    kept, support = np.ones(len(columns), dtype=bool), None
+    if over is not None and school.regress(kept)[1].tells:
+        kept, support = judged_over(world, heard, over, summary, school.regress)
+    heard = heard.hearing(kept)
+    base = _started(world, heard, columns, school.balance(kept), summary)
+    if over is None or support is None:
         base = of_votes_alone(base, summary)
+    else:
+        taught = school.regress(kept)[1]
+        base = _taught(world, heard, replace(base, support=support), over, taught)
     if base.balance.trust:
         base = _keeps_balance(world, heard, base, over)
     made, rows = _corrected(world, engine, base, over)
     return _concluded(world, engine, heard, made, rows, over, lending)
+
+
+def _started(
+    world: World, heard: Heard, columns: np.ndarray, balance: Balance, summary: Moments
+) -> Fitted:
+    """What follows from votes alone, before any expert is taught."""
+    radii = np.array([far(world.few.active[at].radius) for at in columns])
+    if heard.heard is not None:
+        radii[~heard.heard] = np.nan
+    means = summary.counts.T.ravel() / max(1, world.n_train)
+    parts = (None, None, None, None, means, np.ones(3), None, decision.Rule())
+    base = Fitted(balance, columns, radii, _edges(world, heard), *parts)
+    return replace(base, heard=heard.heard)
 
 
 # loans
@@ -114,9 +106,12 @@ def _edges(world: World, heard: Heard) -> np.ndarray:
 def sort_distances(shard: Shard, kept: Kept, heard: Heard) -> Summary:
     """Distances from a shard's abstaining rows to who would lend, and how many of each source."""
     rows = heard.rows(shard)
-    abstains = rows.votes < 0
-    lent = abstains & np.isfinite(rows.distance)
-    keep_sorted(kept, shard, rows.distance[lent])
+    votes, distance = rows.votes, rows.distance
+    if heard.heard is not None:
+        votes, distance = votes[heard.heard], distance[heard.heard]
+    abstains = votes < 0
+    lent = abstains & np.isfinite(distance)
+    keep_sorted(kept, shard, distance[lent])
     return {"found": lent.sum(axis=1), "asked": abstains.sum(axis=1)}
 
 
@@ -132,23 +127,10 @@ def _features(world: World, engine: FusionEngine) -> ShardFeatures | None:
 
 
 def _taught(
-    world: World, heard: Heard, base: Fitted, over: ShardFeatures | None, votes: bool
+    world: World, heard: Heard, base: Fitted, over: ShardFeatures, taught: Regressed
 ) -> Fitted:
     """The model without labels: what pupil, echo and regions learn from all rows."""
-    if over is None:
-        return base
-    run, prior = world.run, base.prior
-    (total,) = run.stage("targets", add_targets, heard, prior).total("total")
-    mean = total / world.n_train
-    stage = run.stage("pupil", teach_pupil, heard, over.kept, prior, mean, over.some)
-    right, some = np.zeros(()), []
-    for each in stage:
-        right = right + each["right"]
-        some.append(each["some"])
-    pupil = Readout(solved(over.inverse, right), mean)
-    (said,) = read(over.sample, pupil.weights)
-    if votes and not tell(np.concatenate(some), said, over.leverage):
-        return base
+    run, prior, pupil = world.run, base.prior, taught.readout
     (total,) = run.stage("opinions", add_opinions, heard, over.kept, prior, pupil).total("total")
     mean = total / world.n_train
     stage = run.stage("second", teach_second, heard, over.kept, over.view, prior, pupil, mean)
@@ -158,33 +140,11 @@ def _taught(
     return replace(base, view=over.view, pupil=pupil, regions=regions, echo=echo, scales=SCALES)
 
 
-def add_targets(shard: Shard, kept: Kept, heard: Heard, prior: np.ndarray) -> Summary:
-    """What votes make of a shard's rows, summed."""
-    target = votes_as_target(heard.votes.load(shard, "votes")[heard.columns], prior)
-    return {"total": target.sum(axis=0)}
-
-
-def teach_pupil(
-    shard: Shard,
-    kept: Kept,
-    heard: Heard,
-    features: Kept,
-    prior: np.ndarray,
-    mean: np.ndarray,
-    some: np.ndarray,
-) -> Summary:
-    """A shard's part of pupil's right-hand side, and the targets of some rows."""
-    target = votes_as_target(heard.votes.load(shard, "votes")[heard.columns], prior)
-    target -= mean
-    mine = within(some, shard)
-    return {"right": right_side(features.load(shard, "features"), target), "some": target[mine]}
-
-
 def _opinion(
     shard: Shard, heard: Heard, matrix: np.ndarray, prior: np.ndarray, pupil: Readout
 ) -> np.ndarray:
     """What majority and pupil agree on about a shard's rows."""
-    votes = heard.votes.load(shard, "votes")[heard.columns]
+    votes = heard.voted(shard)
     majority = ev.majority(ev.vote_counts(votes, len(prior)), prior)
     return pooled(prior, majority, pupil.evidence(read(matrix, pupil.weights)[0]))
 
@@ -247,23 +207,16 @@ def _corrected(
     few = None if over is None else FewVectors(world.raw, over)
     engine.see(few)
     rows = [
-        stacked(
+        Rows.of(
             [world.few.active[each].loans[at] for each in base.columns],
+            base.heard,
+            split.n_rows,
             None if few is None else few.matrices[at],
         )
-        for at in range(len(world.few.splits))
+        for at, split in enumerate(world.few.splits)
     ]
     spoken = [base.answer(each)[0] for each in rows]
     return engine.corrected(world.few, base, rows, spoken), few
-
-
-def stacked(loans: list[Loans], features: np.ndarray | None) -> Rows:
-    """Rows as the experts see them, from the loans of each speaking source."""
-    names = ("own", "vote", "distance", "lender")
-    votes, lent, distance, lender = (
-        np.stack([getattr(each, name) for each in loans]) for name in names
-    )
-    return Rows(votes, lent, distance, lender, features)
 
 
 # every row
@@ -345,7 +298,9 @@ def answer_others(fitted: Fitted, loans: list[Loans], vectors: np.ndarray | None
     features = None
     if fitted.view is not None and vectors is not None:
         features = fitted.view.of(vectors)
-    return fitted.probabilities(with_nearby(fitted, stacked(mine, features)))
+    n_rows = len(loans[0].own) if loans else 0
+    rows = Rows.of(mine, fitted.heard, n_rows, features)
+    return fitted.probabilities(with_nearby(fitted, rows))
 
 
 def answer_shard(

@@ -1,0 +1,395 @@
+"""Sources that vectors contradict: rows like those a source votes on are not what it calls them.
+
+What votes make of train rows is read off the features, by a line as `pupil` does and by landmarks as
+`regions` does. Let all sources but one teach; s is the mean reading of a class over the rows to which this
+one gives the class, and s0 what votes make of all rows. Then
+
+    logit s − logit s0
+
+averaged over the source's votes, is its *support*: what others say, through rows like these, for what it
+says, by the line or the landmarks, whichever says it more surely. Votes at random have a support near zero,
+and votes that are mostly wrong one below. With q what a quarter of the sources have at least, a source with
+support x and standard error e is not heard by the experts where
+
+    φ(max(x, 0); 0, e)  >  50 · φ(min(x, q); q, √((q/2)² + e²))
+
+for a normal density φ: where it is likelier to be worth nothing, one source in fifty being so, than to be one
+of the others. All are then asked again without it, since a wrong source that votes on most rows makes right
+ones look contradicted. Hand labels still learn what its votes are worth. Where nobody else would speak for a
+class, a source that names it is heard in any case: of those that name the fewest classes the best supported.
+
+Nothing is fitted anew for a source. Both readings are linear in the target: with d = (ΦᵀΦ + ridge)⁻¹ φ̄, φ̄ the
+mean features of the rows to which a source gives a class (or shares of landmarks, over the rows of each),
+leaving the source out moves s by the sum of φ·d times the change of the target over the rows it votes on.
+d and φ·d depend on its own votes and on vectors alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..compiling import compiled
+from ..workspace import TRAIN
+from . import evidence as ev
+from .features import added_up, in_blocks
+from .regions import VOICES, Regions, thought
+from .vectors import Regressed, Vectors, right_side
+
+QUANTILE, DEVIATION, ODDS = 0.75, 0.5, 50.0
+"""Of what is usual: this quantile of all support, half of which is its deviation, and against worthless."""
+FEWEST_SOURCES, FEWEST_VOTES = 3, 10
+"""So many sources, of so many votes each, tell how much support is usual."""
+ROUNDS = 4
+
+
+class Sight(Protocol):
+    """Some rows as one of the readings sees them: (n_rows, width) numbers φ."""
+
+    def added(self, rows: np.ndarray) -> np.ndarray:
+        """φ of some rows, summed; (width,) float64."""
+
+    def pull(self, rows: np.ndarray, toward: np.ndarray) -> np.ndarray:
+        """φ·d of some rows; `toward` is (n_named, width), the answer (n_rows, n_named) float32."""
+
+    def right(self, target: np.ndarray) -> np.ndarray:
+        """Σ over all rows of target times φ; (n_classes, width), of two classes the second is enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Rows by their features."""
+
+    matrix: np.ndarray
+
+    def added(self, rows: np.ndarray) -> np.ndarray:
+        """Their features, summed."""
+        return added_up(len(rows), lambda part: self.matrix[rows[part]])
+
+    def pull(self, rows: np.ndarray, toward: np.ndarray) -> np.ndarray:
+        """What each row's target adds to the mean readings."""
+        found = np.empty((len(rows), len(toward)), dtype=np.float32)
+        small = toward.T.astype(np.float32)
+
+        def multiply(part: slice) -> None:
+            np.matmul(self.matrix[rows[part]], small, out=found[part])
+
+        in_blocks(len(found), multiply)
+        return found
+
+    def right(self, target: np.ndarray) -> np.ndarray:
+        """The right-hand side of a regression."""
+        return right_side(self.matrix, target)
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """Rows by their shares of landmarks."""
+
+    regions: Regions
+    n_landmarks: int
+
+    def added(self, rows: np.ndarray) -> np.ndarray:
+        """Their shares, summed."""
+        ones = np.ones((len(rows), 0))
+        return self.regions.take(rows).sums(ones, self.n_landmarks)[1]
+
+    def pull(self, rows: np.ndarray, toward: np.ndarray) -> np.ndarray:
+        """What each row's target adds to the mean readings."""
+        return self.regions.take(rows).read(np.ascontiguousarray(toward.T)).astype(np.float32)
+
+    def right(self, target: np.ndarray) -> np.ndarray:
+        """What the rows of each landmark are thought to be, summed."""
+        return self.regions.sums(target, self.n_landmarks)[0].T
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """The rows that one source votes on."""
+
+    rows: np.ndarray
+    vote: np.ndarray  # which of the classes it names, by number in `classes`
+    classes: np.ndarray  # (n_named,)
+
+    @classmethod
+    def of(cls, column: np.ndarray, classes: np.ndarray | None = None) -> Named:
+        """From a source's votes; `classes` are those it names on all rows, where these are only some."""
+        rows = np.flatnonzero(column >= 0)
+        said = column[rows].astype(np.intp)
+        classes = np.unique(said) if classes is None else classes
+        return cls(rows, np.searchsorted(classes, said), classes)
+
+    @property
+    def count(self) -> np.ndarray:
+        """Rows it gives each class; (n_named,)."""
+        return np.bincount(self.vote, minlength=len(self.classes))
+
+    def added(self, sight: Sight, width: int) -> np.ndarray:
+        """φ of the rows it gives each class, summed; (n_named, width)."""
+        found = np.zeros((len(self.classes), width))
+        for at in range(len(found)):
+            found[at] = sight.added(self.rows[self.vote == at])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What some sources taught one of the readings."""
+
+    right: np.ndarray  # see `Sight.right`; of the target less its mean
+    whole: np.ndarray  # (width,) φ of all rows, summed
+    spread: np.ndarray  # (n_classes,) how far readings deviate from row to row
+
+
+def left_out(
+    named: Named, pull: np.ndarray, counts: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What leaving a source's votes out adds to mean readings, and to the sum of the target.
+
+    `counts` are the votes of rows for classes, (n_rows, n_classes), its own among them; `pull` has a column
+    for each class it names, by one reading after another.
+    """
+    moved, total = np.zeros(pull.shape[1]), np.zeros(len(prior))
+    given = (named.rows, named.vote, named.classes, pull, counts)
+    _leave_out(*given, np.log(prior), ev.LIFT, moved, total)
+    return moved, total
+
+
+@compiled
+def _leave_out(
+    rows: Any,
+    vote: Any,
+    classes: Any,
+    pull: Any,
+    counts: Any,
+    start: Any,
+    lift: float,
+    moved: Any,
+    total: Any,
+) -> None:
+    n_classes = len(start)
+    before, after = np.empty(n_classes), np.empty(n_classes)
+    for at in range(len(rows)):
+        own = classes[vote[at]]
+        for label in range(n_classes):
+            before[label] = start[label] + lift * counts[rows[at], label]
+        after[:] = before
+        after[own] -= lift
+        before[:] = np.exp(before - before.max())
+        after[:] = np.exp(after - after.max())
+        whole, rest = before.sum(), after.sum()
+        for label in range(n_classes):
+            after[label] = after[label] / rest - before[label] / whole
+            total[label] += after[label]
+        for number in range(pull.shape[1]):
+            moved[number] += pull[at, number] * after[classes[number % len(classes)]]
+
+
+@dataclass(frozen=True, eq=False)
+class Supported:
+    """The support of one source."""
+
+    classes: np.ndarray  # those it names
+    votes: int
+    support: float
+    error: float
+
+    @classmethod
+    def of(
+        cls,
+        classes: np.ndarray,
+        count: np.ndarray,
+        toward: Sequence[np.ndarray],
+        lessons: Sequence[Lesson],
+        moved: np.ndarray,
+        base: np.ndarray,
+        less: np.ndarray,
+    ) -> Supported:
+        """By the reading that speaks for it more surely.
+
+        `count` are the rows it gives each class it names, `toward` is d of these for each reading, `moved`
+        what leaving it out adds to the mean readings by what it adds to the target of its rows, `base` what
+        votes of others make of all rows, and `less` by how much that exceeds what all votes make of them.
+        """
+        votes = int(count.sum())
+        if not votes:
+            return cls(classes, 0, 0.0, 0.0)
+        by_reading = []
+        whole, parts = _inside(base[classes]), moved.reshape(len(lessons), -1)
+        for d, lesson, part in zip(toward, lessons, parts):
+            right = lesson.right
+            right = np.vstack([-right, right]) if len(right) == 1 else right
+            others = right[classes] - np.outer(less[classes], lesson.whole)
+            reading = _inside(base[classes] + (d * others).sum(axis=1) + part)
+            error = lesson.spread[classes] / (reading * (1 - reading)) / np.sqrt(count)
+            share, gain = count / votes, _logit(reading) - _logit(whole)
+            by_reading.append((float(share @ gain), float(np.linalg.norm(share * error))))
+        return cls(classes, votes, *max(by_reading, key=lambda x: x[0] / max(x[1], 1e-12)))
+
+
+def _inside(shares: np.ndarray) -> np.ndarray:
+    return np.asarray(np.clip(shares, ev.FAINTEST, 1 - ev.FAINTEST))
+
+
+def _logit(share: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(share) - np.log1p(-share))
+
+
+Ask = Callable[[np.ndarray], list[Supported] | None]
+"""The support of every source where some of them, (n_sources,) bool, teach; None if these teach nothing."""
+
+
+def judged(n_sources: int, n_classes: int, ask: Ask) -> tuple[np.ndarray, np.ndarray]:
+    """Which sources are heard, (n_sources,) bool, and the support of each."""
+    everybody = np.ones(n_sources, dtype=bool)
+    kept, support = everybody, np.zeros(n_sources)
+    for _ in range(ROUNDS):
+        found = ask(kept)
+        if found is None:  # without those that were silenced vectors tell nothing: all are heard
+            return everybody, support
+        support = np.array([each.support for each in found])
+        before, kept = kept, _heard(found, n_classes)
+        if (kept == before).all():
+            break
+    return kept, support
+
+
+def _heard(found: Sequence[Supported], n_classes: int) -> np.ndarray:
+    support, error = (np.array([getattr(x, name) for x in found]) for name in ("support", "error"))
+    votes = np.array([each.votes for each in found])
+    known = support[votes >= FEWEST_VOTES]
+    usual = float(np.quantile(known, QUANTILE)) if len(known) >= FEWEST_SOURCES else 0.0
+    if usual <= 0:
+        return np.ones(len(found), dtype=bool)
+    error = np.maximum(error, 1e-12)
+    spread = np.hypot(DEVIATION * usual, error)
+    worth = np.log(ODDS) + _log_density((np.minimum(support, usual) - usual) / spread, spread)
+    kept = (votes == 0) | (worth >= _log_density(np.maximum(support, 0.0) / error, error))
+    for label in range(n_classes):
+        who = [at for at, each in enumerate(found) if label in each.classes]
+        if who and not kept[who].any():
+            kept[min(who, key=lambda at: (len(found[at].classes), -support[at]))] = True
+    return np.asarray(kept)
+
+
+def _log_density(standard: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    return np.asarray(-(standard**2) / 2 - np.log(deviation))
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What depends on one source's votes and on vectors alone."""
+
+    column: np.ndarray
+    named: Named
+    count: np.ndarray
+    toward: list[np.ndarray]  # for each reading
+    pull: np.ndarray  # of all readings, side by side
+
+
+Regress = Callable[[np.ndarray], tuple[np.ndarray, Regressed]]
+"""What some of the sources, (n_sources,) bool, teach, and the class balance they tell."""
+
+
+class Witnesses:
+    """The support of the sources of a session."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+        self._sights: _Sights | None = None
+
+    def judged(
+        self,
+        columns: Mapping[str, np.ndarray],
+        votes: np.ndarray,
+        vectors: Vectors,
+        regress: Regress,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which sources are heard, and the support of each.
+
+        `columns` are the votes of each source on train rows, and `votes` the same as one table.
+        """
+        if self._sights is None or self._sights.vectors is not vectors:
+            self._sights, self._known = _Sights.of(vectors), {}
+        sights, n_rows = self._sights, votes.shape[1]
+        self._known = {name: self._of(sights, name, own) for name, own in columns.items()}
+        given = tuple(self._known.values())
+
+        def ask(kept: np.ndarray) -> list[Supported] | None:
+            prior, taught = regress(kept)
+            if not taught.tells:
+                return None
+            counts = ev.vote_counts(votes if kept.all() else votes[kept], len(prior))
+            lessons, base, found = sights.lessons(taught), taught.readout.base, []
+            for each, teaches in zip(given, kept):
+                moved, total = np.zeros(each.pull.shape[1]), np.zeros(len(prior))
+                if teaches:
+                    moved, total = left_out(each.named, each.pull, counts, prior)
+                about, less = (each.named.classes, each.count, each.toward), total / n_rows
+                found.append(Supported.of(*about, lessons, moved, base + less, less))
+            return found
+
+        n_classes = len(regress(np.ones(len(given), dtype=bool))[0])
+        return judged(len(given), n_classes, ask)
+
+    def _of(self, sights: _Sights, name: str, column: np.ndarray) -> _Known:
+        known = self._known.get(name)
+        if known is not None and known.column is column:
+            return known
+        named = Named.of(column)
+        count = named.count
+        toward = [
+            directions(named.added(sight, len(inverse)), count, inverse)
+            for sight, inverse in zip(sights.sights, sights.inverses)
+        ]
+        pull = [sight.pull(named.rows, each) for sight, each in zip(sights.sights, toward)]
+        return _Known(column, named, count, toward, np.hstack(pull))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sights:
+    """Train rows as either reading sees them."""
+
+    vectors: Vectors
+    sights: list[Sight]
+    whole: list[np.ndarray]  # φ of all rows, summed
+    inverses: list[np.ndarray]  # what makes directions of means
+
+    @classmethod
+    def of(cls, vectors: Vectors) -> _Sights:
+        at = vectors.regions[TRAIN]
+        sights: list[Sight] = [Line(vectors.features.matrix)]
+        if at is not None:
+            sights.append(Around(at, len(vectors.view.landmarks)))
+        every = np.arange(len(vectors.features.matrix))
+        whole = [each.added(every) for each in sights]
+        inverses = [vectors.features.inverse, *(1 / (each + VOICES) for each in whole[1:])]
+        return cls(vectors, sights, whole, inverses)
+
+    def lessons(self, taught: Regressed) -> list[Lesson]:
+        """What either reading was taught."""
+        near = self.vectors.near_some
+        return lessons_of(taught, self.whole, near)
+
+
+def lessons_of(
+    taught: Regressed, whole: Sequence[np.ndarray], some: Regions | None
+) -> list[Lesson]:
+    """What either reading was taught; `some` are rows on which that of landmarks is seen to deviate."""
+    found = [Lesson(taught.right, whole[0], taught.spread)]
+    if some is not None:
+        spread = some.read(thought(taught.sums.T, whole[1])).std(axis=0)
+        found.append(Lesson(taught.sums, whole[1], spread))
+    return found
+
+
+def directions(added: np.ndarray, count: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """d of each class a source names, from φ of its rows, summed; (n_named, width).
+
+    `inverse` is that of a regression, or of landmarks one number each.
+    """
+    mean = added / np.maximum(count, 1)[:, None]
+    return np.asarray(mean @ inverse if inverse.ndim == 2 else mean * inverse)

@@ -1,0 +1,286 @@
+"""Sources that vectors contradict are not heard, cost nothing, and are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epoxy
+from epoxy import Fusion, Session, Split, Votes
+from epoxy.fusion import support
+from oracles.fusion import Oracle
+from shard_projects import agree, write_project
+
+
+def draw(seed: int, n_rows: int = 900, n_classes: int = 2, n_sources: int = 6) -> Split:
+    """Rows whose class is a direction; one-sided sources, right on most rows they vote on."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n_rows)
+    vectors = 1.5 * np.eye(8)[y] + 0.6 * rng.normal(size=(n_rows, 8))
+    names = np.arange(n_sources) % n_classes
+    speaks = rng.random((n_rows, n_sources)) < np.where(y[:, None] == names, 0.3, 0.06)
+    votes = Votes(
+        np.where(speaks, names, -1), [f"s{at}" for at in range(n_sources)], list("abcd"[:n_classes])
+    )
+    return Split(votes, vectors, y)
+
+
+def with_source(split: Split, column: np.ndarray, name: str = "bad") -> Split:
+    votes = Votes(
+        np.column_stack([split.votes.matrix, column]),
+        [*split.votes.sources, name],
+        split.classes,
+    )
+    return Split(votes, split.vectors, split.y)
+
+
+def bad(split: Split, kind: str, seed: int = 0) -> Split:
+    """With a source that votes on six rows in ten, at random, mostly wrong, or always the same."""
+    rng, n_classes = np.random.default_rng(100 + seed), len(split.classes)
+    y, n_rows = split.truth, split.n_rows
+    wrong = (y + rng.integers(1, n_classes, n_rows)) % n_classes
+    column = {
+        "random": rng.integers(0, n_classes, n_rows),
+        "wrong": np.where(rng.random(n_rows) < 0.2, y, wrong),
+        "constant": np.zeros(n_rows, dtype=int),
+    }[kind]
+    return with_source(split, np.where(rng.random(n_rows) < 0.6, column, -1))
+
+
+def bare(split: Split) -> Split:
+    return Split(split.votes, split.vectors)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_source_that_is_mostly_wrong_costs_nothing(n_classes):
+    train, test = draw(1, n_classes=n_classes), draw(2, n_classes=n_classes)
+    alone = Fusion().fit(bare(train))
+
+    model = Fusion().fit(bare(bad(train, "wrong")))
+
+    assert model.fitted_.heard.tolist() == [True] * 6 + [False]
+    proba = model.predict_proba(bad(test, "wrong", 1))
+    assert np.abs(proba - alone.predict_proba(test)).max() < 1e-12
+    assert alone.fitted_.heard is None
+
+
+def silenced(kind: str, n_draws: int = 10) -> np.ndarray:
+    """How often each of six right sources and a bad one is not heard."""
+    found = np.zeros(7, dtype=int)
+    for seed in range(n_draws):
+        heard = Fusion().fit(bare(bad(draw(seed, 3000), kind, seed))).fitted_.heard
+        found += 0 if heard is None else ~heard
+    return found
+
+
+@pytest.mark.parametrize("kind", ["random", "constant"])
+def test_of_votes_at_random_most_are_found_and_none_that_are_right(kind):
+    found = silenced(kind)
+
+    assert found[-1] >= 5
+    assert not found[:-1].any()
+
+
+@pytest.mark.parametrize("kind", ["random", "wrong", "constant"])
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(40, 2), (300, 2), (900, 2), (300, 3)])
+def test_support_equals_refitting_without_each_source(kind, n_rows, n_classes):
+    train = bad(draw(1, n_rows, n_classes=n_classes), kind)
+    model, oracle = Fusion().fit(bare(train)), Oracle(bare(train))
+
+    heard = np.ones(7, bool) if model.fitted_.heard is None else model.fitted_.heard
+    assert heard.tolist() == oracle.heard.tolist()
+    if oracle.support is None:
+        assert model.fitted_.support is None  # vectors of 40 rows foretell nothing
+    else:
+        assert model.fitted_.support == pytest.approx(oracle.support, abs=1e-5)
+    assert np.abs(model.predict_proba(train) - oracle.proba(train)).max() < 1e-5
+
+
+def test_with_hand_labels_it_is_the_oracles_model_too():
+    train, dev, test = (bad(draw(seed), "wrong", seed) for seed in (1, 2, 3))
+    dev, test = dev.rows(np.arange(40)), test.rows(np.arange(100))
+
+    model, oracle = Fusion().fit(bare(train), dev), Oracle(bare(train), dev)
+
+    assert not model.fitted_.heard[-1]
+    assert np.abs(model.predict_proba(test) - oracle.proba(test)).max() < 1e-5
+
+
+def test_hand_labels_learn_what_a_source_that_is_not_heard_is_worth():
+    train, dev, test = (bad(draw(seed), "wrong", seed) for seed in (1, 2, 3))
+    rows = test.votes.matrix[:, -1] == 1
+    model = Fusion().fit(bare(train), dev)
+
+    without = Votes(
+        np.where(np.arange(7) < 6, test.votes.matrix, -1), test.votes.sources, test.classes
+    )
+    votes, none = (model.predict_proba(Split(x, test.vectors)) for x in (test.votes, without))
+
+    assert not model.fitted_.heard[-1]
+    assert (votes[rows, 1] < none[rows, 1]).all()  # it says b where the row is a
+
+
+def test_a_source_that_others_speak_for_is_heard_though_it_votes_everywhere():
+    train = draw(1)
+    rng = np.random.default_rng(0)
+    column = np.where(rng.random(train.n_rows) < 0.8, train.truth, 1 - train.truth)
+
+    model = Fusion().fit(bare(with_source(train, column)))
+
+    assert model.fitted_.heard is None
+    assert (model.fitted_.support > 0).all()
+
+
+def test_vectors_that_tell_nothing_silence_nobody():
+    train = bad(draw(1), "wrong")
+    noise = np.random.default_rng(0).normal(size=(train.n_rows, 8))
+
+    model = Fusion().fit(Split(train.votes, noise))
+
+    assert model.fitted_.heard is None
+
+
+def test_one_source_speaks_for_each_class():
+    """A function that says "a" by default is all that is known of "a"."""
+    split = draw(1)
+    matrix = np.where(split.votes.matrix == 0, -1, split.votes.matrix)
+    train = with_source(Split(Votes(matrix, classes=split.classes), split.vectors), np.zeros(900))
+
+    model = Fusion().fit(train)
+
+    assert model.fitted_.heard is None or model.fitted_.heard[-1]
+
+
+def supported(support_: float, error: float, classes: list[int], votes: int = 50):
+    return support.Supported(np.array(classes), votes, support_, error)
+
+
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [
+        ([(1, 0.1), (1, 0.1), (1, 0.1), (0.0, 0.07)], [1, 1, 1, 0]),
+        ([(1, 0.1), (1, 0.1), (1, 0.1), (0.0, 0.08)], [1, 1, 1, 1]),  # it may have some support
+        ([(1, 0.1), (1, 0.1), (1, 0.1), (0.05, 0.02)], [1, 1, 1, 1]),  # little, but surely
+        ([(1, 0.1), (1, 0.1), (1, 0.1), (0.02, 0.02)], [1, 1, 1, 0]),  # too little to be sure
+        ([(-1, 0.1), (-1, 0.1), (-1, 0.1), (1, 0.1)], [1, 1, 1, 1]),  # most contradict one another
+        ([(1, 0.1), (-1, 0.1)], [1, 1]),  # two that quarrel
+    ],
+)
+def test_a_source_is_silenced_if_surely_nothing_speaks_for_it(found, kept):
+    each = [supported(*pair, [0, 1]) for pair in found]
+
+    assert support._heard(each, 2).tolist() == [bool(one) for one in kept]
+
+
+def test_of_sources_for_a_class_that_are_all_contradicted_the_most_particular_is_heard():
+    good = [supported(1, 0.1, [0]) for _ in range(3)]
+    several, own, other = (
+        supported(x, 0.01, c) for x, c in ((0.0, [0, 1]), (-0.2, [1]), (-0.1, [1]))
+    )
+
+    kept = support._heard([*good, several, own, other], 2)
+
+    assert kept.tolist() == [True, True, True, False, False, True]
+
+
+def test_a_source_without_a_vote_is_neither_supported_nor_contradicted():
+    train = bad(draw(1), "wrong")
+    train = with_source(train, np.full(train.n_rows, -1), "never")
+
+    model = Fusion().fit(bare(train))
+
+    assert model.fitted_.heard.tolist() == [True] * 6 + [False, True]
+    assert model.fitted_.support[-1] == 0
+
+
+def test_report_and_explanation_name_it_and_why():
+    train = bare(bad(draw(1), "wrong"))
+    session = Session(train, graph=False)
+    row = int(np.flatnonzero(train.votes.matrix[:, -1] >= 0)[0])
+
+    report, said = str(session.report()), session.explain(row)
+
+    assert "not heard because vectors contradict them: 'bad' (support -" in report
+    (voice,) = [each for each in said.voices if each.origin == "contradicted"]
+    assert (voice.source, voice.weight) == ("bad", 0.0)
+    assert "rows like those it votes on are otherwise called" in str(said)
+
+
+def test_a_row_known_by_such_votes_alone_has_the_prior_and_says_so():
+    train = bare(bad(draw(1), "wrong"))
+    model = Fusion().fit(train)
+    votes = Votes(np.array([[-1] * 6 + [1]]), train.votes.sources, train.classes)
+
+    said = model.explain(Split(votes, np.zeros((1, 8))), 0)
+
+    assert not said.known
+    assert "but votes of sources that do not count" in str(said)
+
+
+def test_what_it_weighs_is_what_hand_labels_make_of_it():
+    train, dev = bad(draw(1), "wrong", 1), bad(draw(2), "wrong", 2)
+    labelled = Session(bare(train), dev, graph=False)
+    alone = Session(bare(train), graph=False)
+
+    assert alone.weight("bad") == 0
+    assert labelled.weight("bad") < 0 < labelled.weight("s0")
+
+
+def test_it_lends_nothing_and_its_own_votes_stay_its_own():
+    train, test = bad(draw(1), "wrong", 1), bad(draw(2), "wrong", 2)
+    model = Fusion().fit(bare(train))
+
+    extended = model.extend(bare(test))
+
+    assert (extended.matrix[:, -1] == test.votes.matrix[:, -1]).all()
+    assert (extended.matrix != test.votes.matrix).any()
+
+
+def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():
+    right, wrong = draw(1), bad(draw(1), "wrong")
+    mended = with_source(right, np.where(np.arange(900) % 2, right.truth, -1))
+    session = Session(bare(wrong), graph=False)
+    assert not session.model().fitted_.heard[-1]
+
+    session.set_votes("bad", mended.votes.matrix[:, -1])
+    fresh = Session(bare(mended), graph=False)
+
+    assert session.model().fitted_.heard is None
+    assert np.abs(session.probabilities - fresh.probabilities).max() < 1e-6
+    session.undo()
+    assert (
+        np.abs(session.probabilities - Fusion().fit(bare(wrong)).predict_proba(wrong)).max() < 1e-6
+    )
+
+
+def test_a_saved_model_hears_whom_it_heard(tmp_path):
+    train, test = bad(draw(1), "wrong"), bad(draw(2), "wrong")
+    model = Fusion().fit(bare(train), test.rows(np.arange(30)))
+
+    again = epoxy.load(model.save(tmp_path / "model"))
+
+    assert again.fitted_.heard.tolist() == model.fitted_.heard.tolist()
+    assert np.array_equal(again.predict_proba(test), model.predict_proba(test))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_rows", [40, 600])  # with landmarks and without
+def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
+    import pyarrow.parquet as pq
+
+    from epoxy.shards import label
+
+    split = bad(draw(1, n_rows, n_classes=n_classes), "wrong", 3)
+    truth = np.where(np.arange(n_rows) % 9 == 3, split.truth, -1)
+    home = write_project(
+        tmp_path, split.votes.matrix, np.asarray(split.vectors), truth, list(split.classes)
+    )
+    session = epoxy.Session.open(home, graph=False)
+    memory = pq.read_table(session.export(home / "memory.parquet"))
+
+    agree(memory, pq.read_table(label(home, rows_per_shard=170).path), within=1e-6)
+
+    if n_rows > 100:
+        assert not session.model().fitted_.heard[-1]
