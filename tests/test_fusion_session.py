@@ -102,6 +102,7 @@ def test_labels_given_one_by_one_equal_labels_given_at_once(labels, edits):
 
 @given(edits=EDITS)
 @example(edits=[("switch", 1, False), ("append", 9, 3579), ("votes", 0, 614), ("remove", 3, None)])
+@example(edits=[("remove", 1, None), ("votes", 4, 214), ("switch", 0, False)])
 @settings(SLOW, max_examples=10)
 def test_after_any_edits_a_session_follows_the_formulas(edits):
     session = epoxy.Session(TRAIN, BARE)

@@ -539,19 +539,35 @@ def third_moments(votes: np.ndarray, named: int, n_classes: int) -> tuple[float,
     x = np.where(votes == named, 1.0, np.where(votes < 0, 0.0, -1 / (n_classes - 1)))
     spread = x.std(axis=0)
     z = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    pairs = list(combinations(range(z.shape[1]), 2))
-    met = np.array([(z[:, i] * z[:, j]).mean() for i, j in pairs])
-    first = np.full(z.shape[1], np.sqrt(max(np.abs(met).mean(), 1e-6)))
-    b = optimize.least_squares(
-        lambda b: [b[i] * b[j] - m for (i, j), m in zip(pairs, met)],
-        first, bounds=(-1, 1), xtol=1e-14, ftol=1e-14, gtol=1e-14,
-    ).x  # fmt: skip
+    b = one_factor(np.array([[(one * other).mean() for other in z.T] for one in z.T]))
     triples = [list(each) for each in combinations(range(z.shape[1]), 3)]
     rows = sum(b[t].prod() * z[:, t].prod(axis=1) for t in triples)
     whole = sum(b[t].prod() ** 2 for t in triples)
     if whole <= 1e-9:
         return 0.0, np.inf
     return rows.mean() / whole, rows.std() / np.sqrt(len(rows)) / whole
+
+
+def one_factor(met: np.ndarray) -> np.ndarray:
+    """b with b_i b_j nearest to what sources i ≠ j have in common, halfway from equal loadings each time.
+
+    Where sources contradict each other there are several such b, and the rounds decide which it is.
+    """
+    each = range(len(met))
+    common = [abs(met[i, j]) for i, j in combinations(each, 2)]
+    b = [float(np.sqrt(max(np.mean(common), 1e-6))) if common else 1.0 for _ in each]
+    for _ in range(100_000):
+        best = []
+        for i in each:
+            others = [j for j in each if j != i]
+            whole = max(sum(b[j] ** 2 for j in others), 1e-9)
+            best.append(min(1.0, max(-1.0, sum(met[i, j] * b[j] for j in others) / whole)))
+        moved = [(now + then) / 2 for now, then in zip(b, best)]
+        apart = max((abs(now - then) for now, then in zip(b, moved)), default=0.0)
+        b = moved
+        if apart < 1e-10:
+            break
+    return np.array(b)
 
 
 def errors_of_voters(votes: np.ndarray, names: Any, classes: Any) -> float | None:
