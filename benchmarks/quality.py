@@ -6,6 +6,7 @@
     python benchmarks/quality.py --sets spam sms --ablate --json quality.json
     python benchmarks/quality.py --bench bench.json    margins over the best baseline of each set
     python benchmarks/quality.py --vectors spouse=DIR  other vectors-{split}.npy for one set
+    python benchmarks/quality.py --held-out 4          four draws of 40 % of dev score, to choose by; no test
 
 Train gold is never read, dev gold fits, test gold only scores. A number means five random dev subsets of
 so many rows (all of them where there are few more); `none` and `0` mean no hand label at all. F1 sets are
@@ -55,9 +56,17 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for name in options.sets or _sets():
         data = _load(name, vectors.get(name))
-        known: dict[str | None, Labelled] = {}
+        worlds = (
+            [data]
+            if not options.held_out
+            else [_held_out(data, at) for at in range(options.held_out)]
+        )
+        known: list[dict[str | None, Labelled]] = [{} for _ in worlds]
         for amount in amounts:
-            found = [_score(data, known, amount, without) for without in left_out]
+            found = [
+                _together([_score(*world, amount, without) for world in zip(worlds, known)])
+                for without in left_out
+            ]
             _show(found[0], baselines)
             results += found
     _summary(results, amounts, baselines)
@@ -78,6 +87,13 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--ablate", action="store_true", help="also without each expert in turn")
     parser.add_argument("--vectors", nargs="*", default=[], metavar="SET=DIR")
+    parser.add_argument(
+        "--held-out",
+        type=int,
+        default=0,
+        metavar="DRAWS",
+        help="score on parts of dev, not on test",
+    )
     parser.add_argument("--bench", help="JSON of `epoxy bench`, for margins and ranks")
     parser.add_argument("--json", help="where to write all numbers")
     return parser.parse_args()
@@ -105,6 +121,32 @@ def _load(name: str, vectors: str | None) -> Dataset:
         data.scoring,
         data.positive,
     )
+
+
+def _held_out(data: Dataset, seed: int) -> Dataset:
+    """The same with 60 % of dev as all that may be labelled, and the rest in place of test."""
+    order = np.random.default_rng(1000 + seed).permutation(data.dev.n_rows)
+    asked, scored = np.split(order, [int(0.6 * len(order))])
+    rest = data.dev.rows(scored)
+    splits = {**data.splits, "dev": data.dev.rows(asked), "test": Split(rest.votes, rest.vectors)}
+    truth = {**data.truth, "test": rest.truth}
+    return replace(data, splits=splits, truth=truth)
+
+
+def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One line of several draws of the same."""
+    scores = [score for part in parts for score in part["scores"]]
+    mean = {
+        key: float(np.mean([part[key] for part in parts]))
+        for key in ("calibration_error", "log_loss", "seconds")
+    }
+    return {
+        **parts[0],
+        **mean,
+        "scores": scores,
+        "mean": float(np.mean(scores)),
+        "sd": float(np.std(scores)),
+    }
 
 
 @contextmanager
@@ -148,7 +190,7 @@ class Labelled:
 def _score(
     data: Dataset, known: dict[str | None, Labelled], amount: str, without: str | None
 ) -> dict[str, Any]:
-    scores, errors, seconds = [], [], []
+    scores, errors, losses, seconds = [], [], [], []
     truth = data.truth["test"]
     with nullcontext() if without is None else _silenced(without):
         if without not in known:
@@ -159,7 +201,9 @@ def _score(
             proba, guess = labelled.answer(rows, word)
             seconds.append(time.perf_counter() - started)
             scores.append(100 * _points(data, guess[labelled.n_dev :], truth))
-            errors.append(calibration_error(proba[labelled.n_dev :], truth))
+            asked = proba[labelled.n_dev :]
+            errors.append(calibration_error(asked, truth))
+            losses.append(-np.log(np.maximum(asked[np.arange(len(truth)), truth], 1e-12)).mean())
     return {
         "data": data.name,
         "method": "Fusion" if without is None else f"Fusion without {without}",
@@ -169,6 +213,7 @@ def _score(
         "sd": float(np.std(scores)),
         "scores": scores,
         "calibration_error": float(np.mean(errors)),
+        "log_loss": float(np.mean(losses)),
         "test_rows": len(truth),
         "seconds": float(np.median(seconds)),
     }
@@ -241,7 +286,9 @@ def _baselines(path: Path) -> dict[tuple[str, str], float]:
 
 def _show(row: dict[str, Any], baselines: dict[tuple[str, str], float]) -> None:
     line = f"{row['data']:<24} {row['dev']:>10}  {row['mean']:6.2f} ± {row['sd']:4.2f}"
-    line += f"  ECE {row['calibration_error']:.3f}  {row['seconds']:6.2f} s"
+    line += (
+        f"  ECE {row['calibration_error']:.3f}  loss {row['log_loss']:.3f}  {row['seconds']:6.2f} s"
+    )
     best = baselines.get((row["data"], row["dev"]))
     print(line if best is None else f"{line}  margin {row['mean'] - best:+.2f}", flush=True)
 
@@ -253,7 +300,11 @@ def _summary(
         whole = {
             r["data"]: r["mean"] for r in results if r["method"] == "Fusion" and r["dev"] == amount
         }
-        print(f"\n{amount}: mean {np.mean(list(whole.values())):.2f} over {len(whole)} sets")
+        loss = [r["log_loss"] for r in results if r["method"] == "Fusion" and r["dev"] == amount]
+        print(
+            f"\n{amount}: mean {np.mean(list(whole.values())):.2f}, log loss {np.mean(loss):.4f}"
+            f" over {len(whole)} sets"
+        )
         margins = [whole[n] - baselines[n, amount] for n in whole if (n, amount) in baselines]
         if margins:
             print(
