@@ -2,7 +2,8 @@
 
     python benchmarks/quality.py                       all sets, table on standard output
     python benchmarks/quality.py --amounts 0 3 5 10 20 50
-    python benchmarks/quality.py --chosen              50 labels that a person or a tool chose
+    python benchmarks/quality.py --chosen              50 labels that a person or a tool chose, and said so
+    python benchmarks/quality.py --chosen --untold     the same where nobody said so
     python benchmarks/quality.py --sets spam sms --ablate --json quality.json
     python benchmarks/quality.py --bench bench.json    margins over the best baseline of each set
     python benchmarks/quality.py --vectors spouse=DIR  other vectors-{split}.npy for one set
@@ -64,7 +65,12 @@ def main() -> None:
         known: list[dict[str | None, Labelled]] = [{} for _ in worlds]
         for amount in amounts:
             found = [
-                _together([_score(*world, amount, without) for world in zip(worlds, known)])
+                _together(
+                    [
+                        _score(*world, amount, without, options.untold)
+                        for world in zip(worlds, known)
+                    ]
+                )
                 for without in left_out
             ]
             _show(found[0], baselines)
@@ -85,6 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--chosen", action="store_true", help=f"also {N_CHOSEN} dev rows not drawn at random"
     )
+    parser.add_argument("--untold", action="store_true", help="do not say how these were chosen")
     parser.add_argument("--ablate", action="store_true", help="also without each expert in turn")
     parser.add_argument("--vectors", nargs="*", default=[], metavar="SET=DIR")
     parser.add_argument(
@@ -188,7 +195,11 @@ class Labelled:
 
 
 def _score(
-    data: Dataset, known: dict[str | None, Labelled], amount: str, without: str | None
+    data: Dataset,
+    known: dict[str | None, Labelled],
+    amount: str,
+    without: str | None,
+    untold: bool,
 ) -> dict[str, Any]:
     scores, errors, losses, seconds = [], [], [], []
     truth = data.truth["test"]
@@ -198,7 +209,7 @@ def _score(
         labelled = known[without]
         for rows, word in _devs(data, labelled, amount):
             started = time.perf_counter()
-            proba, guess = labelled.answer(rows, word)
+            proba, guess = labelled.answer(rows, None if untold else word)
             seconds.append(time.perf_counter() - started)
             scores.append(100 * _points(data, guess[labelled.n_dev :], truth))
             asked = proba[labelled.n_dev :]
