@@ -9,6 +9,7 @@ import pytest
 
 import epoxy
 from epoxy import Fusion, Session, Split, Votes
+from epoxy.diagnostics import not_heard
 from epoxy.fusion import support
 from oracles.fusion import Oracle
 from shard_projects import agree, write_project
@@ -202,10 +203,52 @@ def test_report_and_explanation_name_it_and_why():
 
     report, said = str(session.report()), session.explain(row)
 
-    assert "not heard because vectors contradict them: 'bad' (support -" in report
+    assert "Not heard because vectors contradict them: 'bad' (support -" in report
     (voice,) = [each for each in said.voices if each.origin == "contradicted"]
     assert (voice.source, voice.weight) == ("bad", 0.0)
     assert "rows like those it votes on are otherwise called" in str(said)
+
+
+def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    (found,) = [
+        each for each in session.report().findings if getattr(each, "kind", "") == "not-heard"
+    ]
+
+    assert (found.sources, found.severity) == (("bad",), "warning")
+    assert "may return the wrong class, or vote at random" in found.cure
+    model = session.model()
+    assert str(found) in str(model.report(model.train_))
+
+
+def test_of_many_that_are_not_heard_five_are_named_and_all_are_known():
+    (found,) = not_heard({f"s{at}": -0.1 * at for at in range(7)})
+
+    assert found.sources == tuple(f"s{at}" for at in range(6, -1, -1))
+    assert "'s6' (support -0.60)" in found.text
+    assert "'s2' (support -0.20) and 2 more" in found.text
+    assert not_heard({}) == []
+
+
+def test_notes_name_it_until_it_is_switched_off():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    (note,) = session.notes
+    assert note.startswith("Not heard because vectors contradict them: 'bad' (support -")
+    session.switch("bad", False)
+    assert session.notes == ("switched off, and so without a say: bad",)
+    assert Session(bare(draw(1)), graph=False).notes == ()
+
+
+def test_switching_it_off_changes_no_label_where_none_was_given_by_hand():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+    before = session.probabilities.copy()
+
+    change = session.switch("bad", False)
+
+    assert not len(change.flipped)
+    assert np.abs(session.probabilities - before).max() < 1e-12
 
 
 def test_a_row_known_by_such_votes_alone_has_the_prior_and_says_so():
@@ -280,7 +323,22 @@ def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
     session = epoxy.Session.open(home, graph=False)
     memory = pq.read_table(session.export(home / "memory.parquet"))
 
-    agree(memory, pq.read_table(label(home, rows_per_shard=170).path), within=1e-6)
+    found = label(home, rows_per_shard=170)
+    agree(memory, pq.read_table(found.path), within=1e-6)
 
+    assert found.notes == session.notes
     if n_rows > 100:
         assert not session.model().fitted_.heard[-1]
+        assert "vectors contradict them: 's6'" in found.lines()[-1]
+
+
+def test_commands_say_once_that_it_is_not_heard(tmp_path: Path, capsys):
+    from epoxy.cli import main
+
+    split = bad(draw(1, 300), "wrong", 3)
+    truth = np.full(300, -1)
+    home = write_project(tmp_path, split.votes.matrix, np.asarray(split.vectors), truth, ["a", "b"])
+
+    for command in ("label", "report"):
+        main([command, str(home)])
+        assert capsys.readouterr().out.count("Not heard because vectors contradict them: 's6'") == 1
