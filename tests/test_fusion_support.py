@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import epoxy
@@ -298,6 +300,50 @@ def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():
     )
 
 
+def test_an_edit_says_who_is_not_heard_by_it_and_who_is_heard_again():
+    right, wrong = draw(1), bad(draw(1), "wrong")
+    mended = np.where(np.arange(900) % 2, right.truth, -1)
+    session = Session(bare(right), graph=False)
+
+    added = session.set_votes("bad", wrong.votes.matrix[:, -1])
+    assert (added.unheard, added.heard) == (("bad",), ())
+    assert "not heard, since vectors contradict it: bad" in str(added)
+    assert "heard" not in str(session.set_radius("s0", 0.1))  # as before
+    assert session.set_radius("bad", 0.1).unheard == ("bad",)  # this is why nothing changes
+
+    change = session.set_votes("bad", mended)
+    assert (change.unheard, change.heard) == ((), ("bad",))
+    assert "heard again: bad" in str(change)
+    session.undo()
+    gone = session.switch("bad", False)
+    assert (gone.unheard, gone.heard) == ((), ())
+    assert added.to_dict()["unheard"] == ["bad"]
+
+
+def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
+    split = draw(1)
+    red = (split.truth == 0) & (np.arange(900) % 5 > 0)
+    rows = [f"{'red' if each else 'blue'} {at}" for at, each in enumerate(red)]
+    home = write_project(
+        tmp_path, split.votes.matrix, np.asarray(split.vectors), np.full(900, -1), ["a", "b"]
+    )
+    table = pq.read_table(home / "rows.parquet").append_column("text", pa.array(rows))
+    pq.write_table(table, home / "rows.parquet")
+    (home / "lfs.py").write_text("import epoxy\n")
+    session = epoxy.Session.open(home, graph=False)
+
+    wrong, right = (
+        session.draft(
+            {"kind": "keywords", "label": label, "words": ["red"], "column": "text"}, "one"
+        )
+        for label in ("b", "a")
+    )
+
+    assert (wrong.unheard, right.unheard) == (True, False)
+    assert "not heard, since vectors contradict it" in repr(wrong)
+    assert not wrong.flipped
+
+
 def test_a_saved_model_hears_whom_it_heard(tmp_path):
     train, test = bad(draw(1), "wrong"), bad(draw(2), "wrong")
     model = Fusion().fit(bare(train), test.rows(np.arange(30)))
@@ -311,8 +357,6 @@ def test_a_saved_model_hears_whom_it_heard(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_rows", [40, 600])  # with landmarks and without
 def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
-    import pyarrow.parquet as pq
-
     from epoxy.shards import label
 
     split = bad(draw(1, n_rows, n_classes=n_classes), "wrong", 3)

@@ -195,6 +195,7 @@ def draft(room: Room, page: Page, body: Draft) -> Reply:
         | {
             "error": error,
             "flips": flips,
+            "unheard": found.unheard,
             "flipped": found.flipped,
             "comparison": now if found.trial is None else showing.comparison(session, found.trial),
             "before": now,
