@@ -211,6 +211,15 @@ def test_report_and_explanation_name_it_and_why():
     assert "rows like those it votes on are otherwise called" in str(said)
 
 
+def test_with_hand_labels_an_explanation_says_that_these_hear_it():
+    train, dev = bad(draw(1), "wrong", 1), bad(draw(2), "wrong", 2)
+    row = int(np.flatnonzero(train.votes.matrix[:, -1] >= 0)[0])
+
+    said = str(Session(bare(train), dev, graph=False).explain(row))
+
+    assert "is not heard but by hand labels, whose part holds it: rows like those" in said
+
+
 def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
     session = Session(bare(bad(draw(1), "wrong")), graph=False)
 

@@ -156,7 +156,8 @@ def copies(model: Fusion) -> dict[str, str]:
 def _silenced(model: Fusion, split: Split, at: int) -> list[Voice]:
     """The votes of sources that no expert hears, and why."""
     why = {name: ("copy", f"silenced as a copy of {of}") for name, of in copies(model).items()}
-    unlike = "not heard: rows like those it votes on are otherwise called"
+    by_hand = "" if model.fitted_.corrected is None else " but by hand labels, whose part holds it"
+    unlike = f"not heard{by_hand}: rows like those it votes on are otherwise called"
     unheard = model.fitted_.unheard(model.train_.votes.sources)
     why |= dict.fromkeys(unheard, ("contradicted", unlike))
     voices = []
