@@ -33,7 +33,7 @@ def draw(seed: int, n_rows: int = 900, n_classes: int = 2, n_sources: int = 6) -
 def with_source(split: Split, column: np.ndarray, name: str = "bad") -> Split:
     votes = Votes(
         np.column_stack([split.votes.matrix, column]),
-        [*split.votes.sources, name],
+        [*split.votes.sources, name if name not in split.votes.sources else f"{name} too"],
         split.classes,
     )
     return Split(votes, split.vectors, split.y)
@@ -351,6 +351,34 @@ def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
     assert (wrong.unheard, right.unheard) == (True, False)
     assert "not heard, since vectors contradict it" in repr(wrong)
     assert not wrong.flipped
+
+
+def test_the_studio_and_agents_are_told_whom_the_model_does_not_hear(tmp_path: Path):
+    from epoxy.agent.tools import Tools
+    from studio_client import Caller, serving
+
+    split = bad(bad(draw(1, 3000), "wrong"), "random")
+    home = write_project(
+        tmp_path, split.votes.matrix, np.asarray(split.vectors), np.full(3000, -1), ["a", "b"]
+    )
+    (home / "lfs.py").write_text("import epoxy\n")
+    session = epoxy.Session.open(home, graph=False)
+    assert set(session.outcome.unheard) == {"s6", "s7"}
+
+    with serving(session) as studio, Caller(studio.port, studio.token) as call:
+        lines = {each["name"]: each for each in call("sources")["sources"]}
+        detail, state = call("source", name="s6"), call("state")
+        change = call("switch", source="s6", on=False)
+
+    assert {name for name, each in lines.items() if not each["heard"]} == {"s6", "s7"}
+    assert (detail["heard"], detail["adds"]) == (False, 0.0)
+    assert any("vectors contradict them: 's6'" in each for each in state["notes"])
+    assert (change["unheard"], change["heard"]) == ([], [])
+    tools = Tools(session, write=False)
+    told = {each["name"]: each["heard"] for each in tools.call("functions", {})["functions"]}
+    assert [name for name, heard in told.items() if not heard] == ["s7"]
+    (found,) = [x for x in tools.call("findings", {})["findings"] if x["kind"] == "not-heard"]
+    assert found["source"] == "s7"
 
 
 def test_a_saved_model_hears_whom_it_heard(tmp_path):

@@ -90,7 +90,10 @@ class Tools:
         return {"findings": showing.findings(self.session)}
 
     def functions(self, find: str = "", limit: int = 20) -> dict[str, Any]:
-        """The labeling functions whose name holds `find`: code, definition, radius, switched on or off."""
+        """The labeling functions whose name holds `find`: code, definition, radius, switched on or off.
+
+        `heard` is false where the model does not hear it, because vectors contradict it: findings say more.
+        """
         session, written = self.session, FunctionsFile.read(self.home.functions)
         by_name = {each.name: each for each in written.functions}
         named = [each for each in session.sources if find.lower() in each.lower()]
@@ -104,6 +107,7 @@ class Tools:
                     "definition": None if code is None else code.definition,
                     "radius": session.radii[name],
                     "on": name not in session.switched_off,
+                    "heard": name not in session.outcome.unheard,
                 }
             )
         return {"total": len(named), "functions": told}
