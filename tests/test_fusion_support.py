@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import epoxy
 from epoxy import Fusion, Session, Split, Votes
+from epoxy.diagnostics import not_heard
 from epoxy.fusion import support
 from oracles.fusion import Oracle
 from shard_projects import agree, write_project
@@ -30,7 +33,7 @@ def draw(seed: int, n_rows: int = 900, n_classes: int = 2, n_sources: int = 6) -
 def with_source(split: Split, column: np.ndarray, name: str = "bad") -> Split:
     votes = Votes(
         np.column_stack([split.votes.matrix, column]),
-        [*split.votes.sources, name],
+        [*split.votes.sources, name if name not in split.votes.sources else f"{name} too"],
         split.classes,
     )
     return Split(votes, split.vectors, split.y)
@@ -202,10 +205,61 @@ def test_report_and_explanation_name_it_and_why():
 
     report, said = str(session.report()), session.explain(row)
 
-    assert "not heard because vectors contradict them: 'bad' (support -" in report
+    assert "Not heard because vectors contradict them: 'bad' (support -" in report
     (voice,) = [each for each in said.voices if each.origin == "contradicted"]
     assert (voice.source, voice.weight) == ("bad", 0.0)
     assert "rows like those it votes on are otherwise called" in str(said)
+
+
+def test_with_hand_labels_an_explanation_says_that_these_hear_it():
+    train, dev = bad(draw(1), "wrong", 1), bad(draw(2), "wrong", 2)
+    row = int(np.flatnonzero(train.votes.matrix[:, -1] >= 0)[0])
+
+    said = str(Session(bare(train), dev, graph=False).explain(row))
+
+    assert "is not heard but by hand labels, whose part holds it: rows like those" in said
+
+
+def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    (found,) = [
+        each for each in session.report().findings if getattr(each, "kind", "") == "not-heard"
+    ]
+
+    assert (found.sources, found.severity) == (("bad",), "warning")
+    assert "may return the wrong class, or vote at random" in found.cure
+    model = session.model()
+    assert str(found) in str(model.report(model.train_))
+
+
+def test_of_many_that_are_not_heard_five_are_named_and_all_are_known():
+    (found,) = not_heard({f"s{at}": -0.1 * at for at in range(7)})
+
+    assert found.sources == tuple(f"s{at}" for at in range(6, -1, -1))
+    assert "'s6' (support -0.60)" in found.text
+    assert "'s2' (support -0.20) and 2 more" in found.text
+    assert not_heard({}) == []
+
+
+def test_notes_name_it_until_it_is_switched_off():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    (note,) = session.notes
+    assert note.startswith("Not heard because vectors contradict them: 'bad' (support -")
+    session.switch("bad", False)
+    assert session.notes == ("switched off, and so without a say: bad",)
+    assert Session(bare(draw(1)), graph=False).notes == ()
+
+
+def test_switching_it_off_changes_no_label_where_none_was_given_by_hand():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+    before = session.probabilities.copy()
+
+    change = session.switch("bad", False)
+
+    assert not len(change.flipped)
+    assert np.abs(session.probabilities - before).max() < 1e-12
 
 
 def test_a_row_known_by_such_votes_alone_has_the_prior_and_says_so():
@@ -255,6 +309,78 @@ def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():
     )
 
 
+def test_an_edit_says_who_is_not_heard_by_it_and_who_is_heard_again():
+    right, wrong = draw(1), bad(draw(1), "wrong")
+    mended = np.where(np.arange(900) % 2, right.truth, -1)
+    session = Session(bare(right), graph=False)
+
+    added = session.set_votes("bad", wrong.votes.matrix[:, -1])
+    assert (added.unheard, added.heard) == (("bad",), ())
+    assert "not heard, since vectors contradict it: bad" in str(added)
+    assert "heard" not in str(session.set_radius("s0", 0.1))  # as before
+    assert session.set_radius("bad", 0.1).unheard == ("bad",)  # this is why nothing changes
+
+    change = session.set_votes("bad", mended)
+    assert (change.unheard, change.heard) == ((), ("bad",))
+    assert "heard again: bad" in str(change)
+    session.undo()
+    gone = session.switch("bad", False)
+    assert (gone.unheard, gone.heard) == ((), ())
+    assert added.to_dict()["unheard"] == ["bad"]
+
+
+def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
+    split = draw(1)
+    red = (split.truth == 0) & (np.arange(900) % 5 > 0)
+    rows = [f"{'red' if each else 'blue'} {at}" for at, each in enumerate(red)]
+    home = write_project(
+        tmp_path, split.votes.matrix, np.asarray(split.vectors), np.full(900, -1), ["a", "b"]
+    )
+    table = pq.read_table(home / "rows.parquet").append_column("text", pa.array(rows))
+    pq.write_table(table, home / "rows.parquet")
+    (home / "lfs.py").write_text("import epoxy\n")
+    session = epoxy.Session.open(home, graph=False)
+
+    wrong, right = (
+        session.draft(
+            {"kind": "keywords", "label": label, "words": ["red"], "column": "text"}, "one"
+        )
+        for label in ("b", "a")
+    )
+
+    assert (wrong.unheard, right.unheard) == (True, False)
+    assert "not heard, since vectors contradict it" in repr(wrong)
+    assert not wrong.flipped
+
+
+def test_the_studio_and_agents_are_told_whom_the_model_does_not_hear(tmp_path: Path):
+    from epoxy.agent.tools import Tools
+    from studio_client import Caller, serving
+
+    split = bad(bad(draw(1, 3000), "wrong"), "random")
+    home = write_project(
+        tmp_path, split.votes.matrix, np.asarray(split.vectors), np.full(3000, -1), ["a", "b"]
+    )
+    (home / "lfs.py").write_text("import epoxy\n")
+    session = epoxy.Session.open(home, graph=False)
+    assert set(session.outcome.unheard) == {"s6", "s7"}
+
+    with serving(session) as studio, Caller(studio.port, studio.token) as call:
+        lines = {each["name"]: each for each in call("sources")["sources"]}
+        detail, state = call("source", name="s6"), call("state")
+        change = call("switch", source="s6", on=False)
+
+    assert {name for name, each in lines.items() if not each["heard"]} == {"s6", "s7"}
+    assert (detail["heard"], detail["adds"]) == (False, 0.0)
+    assert any("vectors contradict them: 's6'" in each for each in state["notes"])
+    assert (change["unheard"], change["heard"]) == ([], [])
+    tools = Tools(session, write=False)
+    told = {each["name"]: each["heard"] for each in tools.call("functions", {})["functions"]}
+    assert [name for name, heard in told.items() if not heard] == ["s7"]
+    (found,) = [x for x in tools.call("findings", {})["findings"] if x["kind"] == "not-heard"]
+    assert found["source"] == "s7"
+
+
 def test_a_saved_model_hears_whom_it_heard(tmp_path):
     train, test = bad(draw(1), "wrong"), bad(draw(2), "wrong")
     model = Fusion().fit(bare(train), test.rows(np.arange(30)))
@@ -268,8 +394,6 @@ def test_a_saved_model_hears_whom_it_heard(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_rows", [40, 600])  # with landmarks and without
 def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
-    import pyarrow.parquet as pq
-
     from epoxy.shards import label
 
     split = bad(draw(1, n_rows, n_classes=n_classes), "wrong", 3)
@@ -280,7 +404,22 @@ def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
     session = epoxy.Session.open(home, graph=False)
     memory = pq.read_table(session.export(home / "memory.parquet"))
 
-    agree(memory, pq.read_table(label(home, rows_per_shard=170).path), within=1e-6)
+    found = label(home, rows_per_shard=170)
+    agree(memory, pq.read_table(found.path), within=1e-6)
 
+    assert found.notes == session.notes
     if n_rows > 100:
         assert not session.model().fitted_.heard[-1]
+        assert "vectors contradict them: 's6'" in found.lines()[-1]
+
+
+def test_commands_say_once_that_it_is_not_heard(tmp_path: Path, capsys):
+    from epoxy.cli import main
+
+    split = bad(draw(1, 300), "wrong", 3)
+    truth = np.full(300, -1)
+    home = write_project(tmp_path, split.votes.matrix, np.asarray(split.vectors), truth, ["a", "b"])
+
+    for command in ("label", "report"):
+        main([command, str(home)])
+        assert capsys.readouterr().out.count("Not heard because vectors contradict them: 's6'") == 1

@@ -61,7 +61,9 @@ export type ColourBy = "label" | "source" | "uncertain" | "hand" | "novote" | "d
 // pushed: binary {type:"marks", by, source, version, request, sparse: boolean, n}; bytes: sparse: uint32 row × n then 2 bytes × n; else 2 bytes × total
 
 export interface SourceRow {
-  name: string; classes: string[]; on: boolean; radius: Setting; reach: number | null; // the radius in use where it has a number
+  name: string; classes: string[]; on: boolean;
+  heard: boolean;                          // false: on, and not heard, because vectors contradict it
+  radius: Setting; reach: number | null; // the radius in use where it has a number
   kind: "keywords" | "regex" | "like" | "python" | "other"; line: number | null;
   coverage: number; extended: number;      // shares of train rows
   own: Interval; lent: Interval;           // right on rows labelled by hand
@@ -93,7 +95,7 @@ export interface Trial {
 }
 // verbs that edit; each -> Change, and every page is pushed {type:"change", change, state}
 //   "radius" {source, radius} | "switch" {source, on} | "label" {row, label: string|null, chosen: string|null} | "undo" {} | "redo" {}
-export interface Change { version: number; what: string; source: string | null; flipped: number; before: Record<string, number>; after: Record<string, number>; coverage: [number, number] | null; seconds: number; problem: string; by: string }
+export interface Change { version: number; what: string; source: string | null; flipped: number; before: Record<string, number>; after: Record<string, number>; coverage: [number, number] | null; seconds: number; problem: string; unheard: string[]; heard: string[]; by: string }
 
 export interface RowLine { row: number; id: string; split: "train" | "dev"; text: string; label: string | null; p: number | null; hand: string | null; chosen: string | null; votes: { source: string; vote: string; own: boolean }[]; image: boolean }
 export type Filter = "all" | "uncertain" | "conflict" | "novote" | "wrong" | "hand" | "near" | "voted" | "flipped";
@@ -118,6 +120,7 @@ export interface Draft {
   rows: number; coverage: number; extended: number;
   right: Interval; conflicts: number; overlaps: number;
   flips: { row: number; text: string; from: string | null; to: string | null }[]; flipped: number; // up to 8 shown
+  unheard: boolean;                        // the model would not hear it, because vectors contradict it
   comparison: State["comparison"]; before: State["comparison"]; seconds: number;
   examples: { row: number; text: string; hand: string | null }[];  // up to 8 rows it votes on
   code: string;                                    // what saving would write

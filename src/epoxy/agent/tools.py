@@ -90,7 +90,10 @@ class Tools:
         return {"findings": showing.findings(self.session)}
 
     def functions(self, find: str = "", limit: int = 20) -> dict[str, Any]:
-        """The labeling functions whose name holds `find`: code, definition, radius, switched on or off."""
+        """The labeling functions whose name holds `find`: code, definition, radius, switched on or off.
+
+        `heard` is false where the model does not hear it, because vectors contradict it: findings say more.
+        """
         session, written = self.session, FunctionsFile.read(self.home.functions)
         by_name = {each.name: each for each in written.functions}
         named = [each for each in session.sources if find.lower() in each.lower()]
@@ -104,6 +107,7 @@ class Tools:
                     "definition": None if code is None else code.definition,
                     "radius": session.radii[name],
                     "on": name not in session.switched_off,
+                    "heard": name not in session.outcome.unheard,
                 }
             )
         return {"total": len(named), "functions": told}
@@ -180,7 +184,8 @@ class Tools:
         {"kind": "like", "label": CLASS, "rows": [row ids], "radius": 0.2}: votes near example rows,
         {"kind": "python", "code": "@epoxy.labeling_function\\ndef name(row): ..."}: only with --write.
         The first two read the text column, unless "column" names another. The answer has coverage, how
-        often it is right on rows labelled by hand with an interval, and labels that would change.
+        often it is right on rows labelled by hand with an interval, and labels that would change;
+        `unheard` says that the model would not hear it, because vectors contradict it.
         """
         made = self._allowed(definition)
         found = self.session.draft(made, name or None, replaces or None)
@@ -188,7 +193,17 @@ class Tools:
             error = found.error
             where = f" (line {error.line} of the code)" if error and error.line else ""
             raise ParameterError(f"{error.message if error else 'it does not vote'}{where}")
-        facts = ("name", "code", "rows", "coverage", "extended", "right", "overlaps", "conflicts")
+        facts = (
+            "name",
+            "code",
+            "rows",
+            "coverage",
+            "extended",
+            "right",
+            "overlaps",
+            "conflicts",
+            "unheard",
+        )
         return {each: getattr(found, each) for each in facts} | {
             "before": dict(found.trial.change.before),
             "after": dict(found.trial.change.after),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +166,7 @@ def report(options: argparse.Namespace) -> None:
     say(found)
     beside = session.comparison()
     say(f"\nBeside other models, on rows held out\n{beside}" if any(beside.values()) else "")
-    say_notes(session)
+    say_notes(session, said={str(each) for each in found.findings})
     if options.html is not None:
         Path(options.html).write_text(_page(found), "utf-8")
     comparison = {name: dict(scored) for name, scored in beside.items()}
@@ -252,10 +252,11 @@ def folder_of(session: Session) -> Folder:
     return session.folder
 
 
-def say_notes(session: Session) -> None:
-    """What a person should know: functions that failed, labels that could not be used."""
+def say_notes(session: Session, said: Collection[str] = ()) -> None:
+    """What a person should know, but for what was `said`: functions that failed, or are not heard."""
     for note in session.notes:
-        say(f"! {note}")
+        if note not in said:
+            say(f"! {note}")
     if session.problem:
         say(f"! {session.problem}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .doctor import diagnose, diagnose_case
+from .doctor import diagnose, diagnose_case, not_heard
 from .examination import Case
 from .experts import expert_table, reliability_table
 from .explaining import explain_row
@@ -26,6 +26,7 @@ __all__ = [
     "expert_table",
     "explain_row",
     "interval",
+    "not_heard",
     "reliability_table",
     "right_on",
     "scores",

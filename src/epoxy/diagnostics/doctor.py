@@ -7,7 +7,7 @@ what the votes alone can show, or keep silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -35,6 +35,7 @@ _SELF_ODDS = (
 )
 _JACKKNIFED, _BROADEST = 4000, 40  # rows and sources the balance is learned from, eight times over
 _FEWEST_LABELS = 20
+_NAMED = 5  # sources named in one finding
 _ODDS = 1.5  # class balances whose odds differ by less move no label that was not on the edge
 
 
@@ -87,6 +88,7 @@ def diagnose_case(case: Case) -> tuple[Finding, ...]:
     """As `diagnose`, for whatever a model made of some votes."""
     checks = (
         _worse_than_random,
+        lambda case: not_heard(case.unheard),
         _reversed,
         _agreeing_too_much,
         _one_sided,
@@ -115,6 +117,26 @@ def _worse_than_random(case: Case) -> Iterator[Finding]:
             "naming the same classes at random.",
             f"If it looks flipped, {flip}; otherwise rewrite or remove it.",
         )
+
+
+def not_heard(unheard: Mapping[str, float]) -> list[Finding]:
+    """The model found its vectors to contradict some sources, of which `unheard` has the support."""
+    if not unheard:
+        return []
+    worst = sorted(unheard, key=unheard.__getitem__)
+    shown = ", ".join(f"{name!r} (support {unheard[name]:+.2f})" for name in worst[:_NAMED])
+    more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
+    return [
+        Finding(
+            "not-heard",
+            tuple(worst),
+            "warning",
+            f"Not heard because vectors contradict them: {shown}{more}; rows like those they vote on are "
+            "otherwise called by the other sources.",
+            "Read some of their votes: such a source may return the wrong class, or vote at random. Hand "
+            "labels still learn what its votes are worth.",
+        )
+    ]
 
 
 def _reversed(case: Case) -> Iterator[Finding]:

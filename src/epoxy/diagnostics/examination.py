@@ -6,8 +6,8 @@ same question, so that a healthy set of a hundred sources stays as silent as one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +56,8 @@ class Case:
     metric: str = "cosine"
     positive: int | None = None
     """The class F1 is of, where labelings are compared by F1 and not by accuracy."""
+    unheard: Mapping[str, float] = field(default_factory=dict)
+    """Sources that the model does not hear, because vectors contradict them, with their support."""
 
     @property
     def own(self) -> Votes:

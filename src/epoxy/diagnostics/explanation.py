@@ -20,7 +20,8 @@ class Voice:
     vote: str | None
     """The class it names for this row, after extension; None for abstain."""
     origin: str
-    """`own`, `lent` or `abstains`; Fusion has `hand`, `sequence`, `rest` and `copy` (not counted) too."""
+    """`own`, `lent` or `abstains`; Fusion has `hand`, `sequence`, `rest` too, and `copy` and
+    `contradicted` for votes that are not heard."""
     lender: Any = None
     """Id of the train row that lent the vote."""
     distance: float | None = None

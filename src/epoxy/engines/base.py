@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -34,6 +34,8 @@ class Outcome:
     learn from that row; rows of NaN where there is no such model."""
     held_out_labels: np.ndarray | None = None  # and their labels, by the model's own rule
     problem: str = ""
+    unheard: Mapping[str, float] = field(default_factory=dict)
+    """Active sources that the model does not hear, because vectors contradict them, with their support."""
 
     @classmethod
     def none(

@@ -183,6 +183,7 @@ class FusionEngine:
             tuple(map(rule, proba)),
             held,
             rule(held),
+            unheard=fitted.unheard(workspace.names),
         )
 
     def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:

@@ -153,20 +153,13 @@ def copies(model: Fusion) -> dict[str, str]:
     return found
 
 
-def contradicted(model: Fusion) -> dict[str, float]:
-    """Sources that no expert hears, because vectors contradict them, and the support of each."""
-    fitted, names = model.fitted_, model.train_.votes.sources
-    if fitted.heard is None or fitted.support is None:
-        return {}
-    unheard = np.flatnonzero(~fitted.heard)
-    return {names[fitted.columns[at]]: float(fitted.support[at]) for at in unheard}
-
-
 def _silenced(model: Fusion, split: Split, at: int) -> list[Voice]:
     """The votes of sources that no expert hears, and why."""
     why = {name: ("copy", f"silenced as a copy of {of}") for name, of in copies(model).items()}
-    unlike = "not heard: rows like those it votes on are otherwise called"
-    why |= dict.fromkeys(contradicted(model), ("contradicted", unlike))
+    by_hand = "" if model.fitted_.corrected is None else " but by hand labels, whose part holds it"
+    unlike = f"not heard{by_hand}: rows like those it votes on are otherwise called"
+    unheard = model.fitted_.unheard(model.train_.votes.sources)
+    why |= dict.fromkeys(unheard, ("contradicted", unlike))
     voices = []
     for name, (origin, reason) in why.items():
         vote = int(split.votes.matrix[at, split.votes.sources.index(name)])

@@ -167,6 +167,16 @@ class Fitted:
         }
         return tuple(name for name in EXPERTS if not absent.get(name))
 
+    def unheard(self, names: Sequence[str]) -> dict[str, float]:
+        """Sources that no expert hears, because vectors contradict them, and the support of each.
+
+        `names` are those of all sources, copies among them.
+        """
+        if self.heard is None or self.support is None:
+            return {}
+        each = np.flatnonzero(~self.heard)
+        return {names[self.columns[at]]: float(self.support[at]) for at in each}
+
     @property
     def hears_neighbours(self) -> bool:
         """Whether enough rows are labelled, and have vectors, to ask the likest of them."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Report, expert_table, interval, reliability_table, scores
+from ..diagnostics import Report, expert_table, interval, not_heard, reliability_table, scores
 from ..diagnostics.report import Table
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
 from .evidence import LENDS
-from .explanation import contradicted, copies
+from .explanation import copies
 
 if TYPE_CHECKING:
     from .engine import FusionEngine
@@ -76,7 +76,8 @@ def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
         assert right is not None  # some are known
         summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
         tables.append(reliability_table(proba[known], split.truth[known]))
-    return Report("Fusion", summary, findings=tuple(notes), tables=tuple(tables))
+    unheard = not_heard(model.fitted_.unheard(model.train_.votes.sources))
+    return Report("Fusion", summary, findings=(*unheard, *notes), tables=tuple(tables))
 
 
 def _taught(model: Fusion, split: Split) -> tuple[np.ndarray, np.ndarray]:
@@ -158,16 +159,6 @@ def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
         told = [f"{name!r} of {of!r}" for name, of in list(repeated.items())[:5]]
         more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
         found.append(f"sources silenced as copies: {', '.join(told)}{more}; they count once")
-    unlike = contradicted(model)
-    if unlike:
-        worst = sorted(unlike, key=unlike.__getitem__)[:5]
-        more = f" and {len(unlike) - 5} more" if len(unlike) > 5 else ""
-        named = ", ".join(f"{name!r} (support {unlike[name]:+.2f})" for name in worst)
-        found.append(
-            f"sources not heard because vectors contradict them: {named}{more}; rows like those they vote "
-            "on are otherwise called. Read some of their votes: they may name the wrong class, or vote at "
-            "random. Hand labels still learn what they are worth"
-        )
     silent = ~(np.abs(np.stack(list(said.values()))) > 1e-9).any(axis=(0, 2))
     if silent.any() and model.chain_ is None:
         found.append(f"nothing is known about {int(silent.sum())} rows; they have the prior")

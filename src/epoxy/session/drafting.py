@@ -80,6 +80,8 @@ class Draft:
     conflicts: int = 0
     overlaps: int = 0
     """Train rows on which others vote otherwise, and on which others vote."""
+    unheard: bool = False
+    """Whether the model would not hear it, because vectors contradict it."""
     flips: tuple[Flip, ...] = ()
     flipped: int = 0
     examples: tuple[tuple[int, str, str | None], ...] = ()
@@ -94,7 +96,8 @@ class Draft:
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Draft({self.name}: {self.error.message})"
-        return f"Draft({self.name}: votes on {self.rows} rows, {self.flipped} labels would change)"
+        heard = ", not heard, since vectors contradict it" if self.unheard else ""
+        return f"Draft({self.name}: votes on {self.rows} rows{heard}, {self.flipped} labels would change)"
 
 
 def draft(
@@ -177,6 +180,7 @@ def _told(session: Session, found: Draft, made: Definition, start: float) -> Dra
         conflicts=int(quarrel.sum()),
         overlaps=int(met.sum()),
         flips=flips,
+        unheard=found.name in trial.outcome.unheard,
         flipped=len(trial.change.flipped),
         examples=tuple(shown),
         seconds=time.perf_counter() - start,

@@ -52,6 +52,12 @@ def change_between(
         searched=0.0 if new is None else new.loans[TRAIN].searched,
         problem=now.problem,
         edit=edit.to_json(),
+        unheard=tuple(each for each in now.unheard if each == source or each not in before.unheard),
+        heard=tuple(
+            each
+            for each in before.unheard
+            if each in now.workspace.names and each not in now.unheard
+        ),
         seconds=time.perf_counter() - start,
     )
 

@@ -126,6 +126,10 @@ class Change:
     searched: float  # share of rows that had to be searched directly
     problem: str = ""
     edit: dict[str, Any] = field(default_factory=dict)  # what was done, as the log keeps it
+    unheard: tuple[
+        str, ...
+    ] = ()  # of the source and those heard before: not heard by the model now
+    heard: tuple[str, ...] = ()  # sources that are heard again
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -133,6 +137,7 @@ class Change:
         plain |= {"searched": self.searched, "problem": self.problem, "edit": self.edit}
         plain |= {"flipped": self.flipped.tolist(), "before": dict(self.before)}
         coverage = None if self.coverage is None else list(self.coverage)
+        plain |= {"unheard": list(self.unheard), "heard": list(self.heard)}
         return plain | {"after": dict(self.after), "coverage": coverage}
 
     def __repr__(self) -> str:
@@ -143,6 +148,10 @@ class Change:
         if self.coverage is not None:
             before, after = self.coverage
             parts.append(f"coverage of {self.source} {before:.1%} → {after:.1%}")
+        if self.unheard:
+            parts.append(f"not heard, since vectors contradict it: {_few(self.unheard)}")
+        if self.heard:
+            parts.append(f"heard again: {_few(self.heard)}")
         rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
         first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
@@ -151,3 +160,7 @@ class Change:
                 parts.append(f"held-out {name} {old}{self.after[name]:.3f}{second}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)

@@ -126,7 +126,8 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
-        notes = notes_of(self.switched_off, self._state.workspace.near.recall)
+        recall = self._state.workspace.near.recall
+        notes = notes_of(self.switched_off, self.outcome.unheard, recall)
         if self.folder is None:
             return tuple(notes)
         failures = self.folder.failures

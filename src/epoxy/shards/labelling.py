@@ -131,13 +131,14 @@ def _labelled(world: World, found: Concluded, target: Path) -> Labelled:
 
 def _told(world: World, found: Concluded, path: Path) -> Labelled:
     off = [each.name for each in world.few.sources if not each.is_on]
+    notes = notes_of(off, found.outcome.unheard, world.recall)
     return Labelled(
         path,
         sum(map(len, world.run.shards)),
         world.model,
         None,
         scores_of(found.outcome, world.project.positive),
-        (*world.notes, *notes_of(off, world.recall), *map(str, world.voted.failures)),
+        (*world.notes, *notes, *map(str, world.voted.failures)),
         _without_a_vote(world.voted),
         world.engine.lends,
         world.recall,

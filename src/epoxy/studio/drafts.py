@@ -121,7 +121,8 @@ def described(room: Room, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]
     """Lines of the table of sources with what the file says of each, what the doctor, and how it failed."""
     home, known = room.session.folder, written_functions(room)
     failed = {each.name: str(each) for each in (() if home is None else home.failures)}
-    told = {each["source"]: each["text"] for each in reversed(room.findings[1])}
+    said = [each for each in room.findings[1] if each["kind"] != "not-heard"]  # `heard` of each
+    told = {each["source"]: each["text"] for each in reversed(said)}
     lines = []
     for row in rows:
         name = row["name"]
@@ -195,6 +196,7 @@ def draft(room: Room, page: Page, body: Draft) -> Reply:
         | {
             "error": error,
             "flips": flips,
+            "unheard": found.unheard,
             "flipped": found.flipped,
             "comparison": now if found.trial is None else showing.comparison(session, found.trial),
             "before": now,

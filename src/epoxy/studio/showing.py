@@ -188,6 +188,8 @@ def change(made: Change, by: str) -> dict[str, Any]:
         "coverage": None if made.coverage is None else list(made.coverage),
         "seconds": made.seconds,
         "problem": made.problem,
+        "unheard": list(made.unheard),
+        "heard": list(made.heard),
         "by": by,
     }
 
@@ -204,6 +206,8 @@ def followed(session: Session) -> dict[str, Any]:
         "coverage": None,
         "seconds": 0.0,
         "problem": session.problem,
+        "unheard": [],
+        "heard": [],
         "by": "another process",
     }
 

@@ -41,6 +41,7 @@ class SourceTable:
             "name": source.name,
             "classes": [self.workspace.classes[each] for each in self._distinct(source)],
             "on": source.is_on,
+            "heard": source.name not in self.outcome.unheard,
             "radius": source.radius,
             "reach": None if reach is None or np.isnan(reach) else reach,
             "coverage": _share(source.own[TRAIN]),
