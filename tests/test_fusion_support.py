@@ -101,6 +101,24 @@ def test_support_equals_refitting_without_each_source(kind, n_rows, n_classes):
     assert np.abs(model.predict_proba(train) - oracle.proba(train)).max() < 1e-5
 
 
+def wrong_of_a_class(split: Split) -> Split:
+    """With a source that gives all rows of the first class the second: vectors foretell no votes of all."""
+    return with_source(split, np.where(split.truth == 0, 1, -1))
+
+
+def test_a_source_that_hides_what_vectors_say_of_the_others_costs_nothing():
+    train, test = draw(1), draw(2)
+    alone, oracle = Fusion().fit(bare(train)), Oracle(bare(wrong_of_a_class(train)))
+
+    model = Fusion().fit(bare(wrong_of_a_class(train)))
+
+    assert model.fitted_.heard.tolist() == oracle.heard.tolist() == [True] * 6 + [False]
+    assert model.fitted_.support == pytest.approx(oracle.support, abs=1e-5)
+    proba = model.predict_proba(wrong_of_a_class(test))
+    assert np.abs(proba - alone.predict_proba(test)).max() < 1e-12
+    assert np.abs(proba - oracle.proba(wrong_of_a_class(test))).max() < 1e-5
+
+
 def test_with_hand_labels_it_is_the_oracles_model_too():
     train, dev, test = (bad(draw(seed), "wrong", seed) for seed in (1, 2, 3))
     dev, test = dev.rows(np.arange(40)), test.rows(np.arange(100))
@@ -391,12 +409,20 @@ def test_a_saved_model_hears_whom_it_heard(tmp_path):
     assert np.array_equal(again.predict_proba(test), model.predict_proba(test))
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("n_rows", [40, 600])  # with landmarks and without
-def test_shards_hear_whom_memory_hears(tmp_path: Path, n_classes, n_rows):
+@pytest.mark.parametrize(
+    ("n_rows", "n_classes", "spoil"),
+    [  # with landmarks and without
+        (40, 2, lambda split: bad(split, "wrong", 3)),
+        (600, 2, lambda split: bad(split, "wrong", 3)),
+        (40, 3, lambda split: bad(split, "wrong", 3)),
+        (600, 3, lambda split: bad(split, "wrong", 3)),
+        (600, 2, wrong_of_a_class),
+    ],
+)
+def test_shards_hear_whom_memory_hears(tmp_path: Path, n_rows, n_classes, spoil):
     from epoxy.shards import label
 
-    split = bad(draw(1, n_rows, n_classes=n_classes), "wrong", 3)
+    split = spoil(draw(1, n_rows, n_classes=n_classes))
     truth = np.where(np.arange(n_rows) % 9 == 3, split.truth, -1)
     home = write_project(
         tmp_path, split.votes.matrix, np.asarray(split.vectors), truth, list(split.classes)

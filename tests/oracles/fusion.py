@@ -134,12 +134,14 @@ class Oracle:
         self.base = target.mean(axis=0)
         weights = inverse @ (x.T @ (target - self.base))
         if (self.votes >= 0).any() and not foretells(x, inverse, weights, target - self.base):
+            if judge and self.heard.all():
+                self._judge_without_a_broad_one(view, x, inverse)
             return
         self.view, self.features, self.pupil = view, x, weights
         self.landmarks = landmarks(view, self.vectors)
         belongs = membership(x, self.landmarks) if len(self.landmarks) else None
         if judge and self.heard.all():
-            self.heard, self.support = self._judged(x, inverse, belongs)
+            self.heard, self.support = self._judged(x, inverse, belongs, self.heard)
         pooled = np.log(self.prior) + WEIGHT["majority"] * self.majority(self.votes)
         pooled += WEIGHT["pupil"] * evidence(x @ weights + self.base, self.base)
         taught = softmax(pooled)
@@ -149,7 +151,21 @@ class Oracle:
             total = belongs.T @ taught + 2 * self.echo_base
             self.thought = total / (belongs.sum(axis=0) + 2)[:, None]
 
-    def _judged(self, x: np.ndarray, inverse: np.ndarray, belongs: Any) -> Any:
+    def _judge_without_a_broad_one(self, view: View, x: np.ndarray, inverse: np.ndarray) -> None:
+        """Where one of the four broadest sources hides that vectors foretell what the others vote."""
+        cast = (self.votes >= 0).sum(axis=0).tolist()
+        for out in sorted(range(len(cast)), key=lambda at: -cast[at])[: 4 if len(cast) > 2 else 0]:
+            others = np.array([at != out for at in range(len(cast))])
+            prior = self.by_sources(others)[0]
+            target = softmax(np.log(prior) + self.counts(self.votes[:, others]))
+            target = target - target.mean(axis=0)
+            if foretells(x, inverse, inverse @ (x.T @ target), target):
+                marks = landmarks(view, self.vectors)
+                belongs = membership(x, marks) if len(marks) else None
+                self.heard, self.support = self._judged(x, inverse, belongs, others)
+                return
+
+    def _judged(self, x: np.ndarray, inverse: np.ndarray, belongs: Any, first: np.ndarray) -> Any:
         """Whom others speak for through rows like theirs, each source left out and all fitted anew."""
 
         def readings(votes: np.ndarray, prior: Any) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -163,7 +179,7 @@ class Oracle:
 
         votes = self.votes
         cast = [votes[:, at] >= 0 for at in range(votes.shape[1])]
-        kept = np.ones(votes.shape[1], dtype=bool)
+        kept = first
         for _ in range(4):
             found, prior = [], self.by_sources(kept)[0]
             spread = [each.std(axis=0) for each in readings(votes[:, kept], prior)[1]]

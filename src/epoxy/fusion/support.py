@@ -44,6 +44,8 @@ QUANTILE, DEVIATION, ODDS = 0.75, 0.5, 50.0
 FEWEST_SOURCES, FEWEST_VOTES = 3, 10
 """So many sources, of so many votes each, tell how much support is usual."""
 ROUNDS = 4
+BROADEST = 4
+"""Sources, those with the most votes, that are left out in turn where vectors foretell no votes of all."""
 
 
 class Sight(Protocol):
@@ -242,14 +244,30 @@ Ask = Callable[[np.ndarray], list[Supported] | None]
 """The support of every source where some of them, (n_sources,) bool, teach; None if these teach nothing."""
 
 
-def judged(n_sources: int, n_classes: int, ask: Ask) -> tuple[np.ndarray, np.ndarray]:
-    """Which sources are heard, (n_sources,) bool, and the support of each."""
-    everybody = np.ones(n_sources, dtype=bool)
-    kept, support = everybody, np.zeros(n_sources)
+def who_tell(votes: np.ndarray, tells: Callable[[np.ndarray], bool]) -> np.ndarray | None:
+    """Sources whose votes vectors foretell, (n_sources,) bool: all, or all but a broad one; None if neither.
+
+    A source that is wrong on most rows of a class hides what vectors say of the others' votes. `votes` are
+    how many each casts.
+    """
+    everybody = np.ones(len(votes), dtype=bool)
+    if tells(everybody):
+        return everybody
+    if len(votes) >= FEWEST_SOURCES:
+        for at in np.argsort(-votes, kind="stable")[:BROADEST]:
+            others = np.arange(len(votes)) != at
+            if tells(others):
+                return others
+    return None
+
+
+def judged(first: np.ndarray, n_classes: int, ask: Ask) -> tuple[np.ndarray, np.ndarray]:
+    """Which sources are heard, (n_sources,) bool, and the support of each; at `first` some of them are."""
+    kept, support = first, np.zeros(len(first))
     for _ in range(ROUNDS):
         found = ask(kept)
         if found is None:  # without those that were silenced vectors tell nothing: all are heard
-            return everybody, support
+            return np.ones(len(first), dtype=bool), support
         support = np.array([each.support for each in found])
         before, kept = kept, _heard(found, n_classes)
         if (kept == before).all():
@@ -307,8 +325,9 @@ class Witnesses:
         votes: np.ndarray,
         vectors: Vectors,
         regress: Regress,
+        first: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which sources are heard, and the support of each.
+        """Which sources are heard, and the support of each; at `first` some of them are.
 
         `columns` are the votes of each source on train rows, and `votes` the same as one table.
         """
@@ -332,8 +351,7 @@ class Witnesses:
                 found.append(Supported.of(*about, lessons, moved, base + less, less))
             return found
 
-        n_classes = len(regress(np.ones(len(given), dtype=bool))[0])
-        return judged(len(given), n_classes, ask)
+        return judged(first, len(regress(first)[0]), ask)
 
     def _of(self, sights: _Sights, name: str, column: np.ndarray) -> _Known:
         known = self._known.get(name)

@@ -28,7 +28,7 @@ from .copies import distinct
 from .fitted import Fitted, Readout, Rows, read
 from .matching import keeps_balance
 from .stacked import Grading, Stacked
-from .support import Witnesses
+from .support import Witnesses, who_tell
 from .teaching import Said, vote_mean
 from .vectors import Regressed, Vectors
 
@@ -122,11 +122,15 @@ class Unlabelled:
                 taught[kept.tobytes()] = vectors.regressed(voted, prior)
             return prior, taught[kept.tobytes()]
 
-        if not regress(np.ones(len(columns), dtype=bool))[1].tells:
+        first = who_tell((table >= 0).sum(axis=1), lambda kept: regress(kept)[1].tells)
+        if first is None:
             return found
         own = {workspace.names[at]: workspace.active[at].own[TRAIN] for at in columns}
-        heard, support = self._witnesses.judged(own, table, vectors, regress)
-        pupil = regress(heard)[1].readout
+        heard, support = self._witnesses.judged(own, table, vectors, regress, first)
+        lesson = regress(heard)[1]
+        if not lesson.tells:
+            return found
+        pupil = lesson.readout
         found = replace(found, support=support)
         if not heard.all():
             balance = self._summarised(workspace, columns, heard)[1]

@@ -28,6 +28,7 @@ from ..fusion.fitted import Fitted, Readout, Rows, read
 from ..fusion.labelled import Nearby
 from ..fusion.matching import known_logits, matched, some_of
 from ..fusion.regions import thought
+from ..fusion.support import who_tell
 from ..fusion.vectors import Regressed, pooled, right_side, solved
 from ..label_models.moments import Moments
 from ..loans import Loans
@@ -59,8 +60,12 @@ def conclude(world: World) -> Concluded:
     over = _features(world, engine)
     school = School(world, heard, over, summary)
     kept, support = np.ones(len(columns), dtype=bool), None
-    if over is not None and school.regress(kept)[1].tells:
-        kept, support = judged_over(world, heard, over, summary, school.regress)
+    if over is not None:
+        first = who_tell(summary.counts.sum(axis=1), lambda some: school.regress(some)[1].tells)
+        if first is not None:
+            found = judged_over(world, heard, over, summary, school.regress, first)
+            if school.regress(found[0])[1].tells:
+                kept, support = found
     heard = heard.hearing(kept)
     base = _started(world, heard, columns, school.balance(kept), summary)
     if over is None or support is None:

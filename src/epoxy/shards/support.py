@@ -157,9 +157,14 @@ def _sights(shard: Shard, features: Kept, view: View) -> list[Sight]:
 
 
 def judged_over(
-    world: World, heard: Heard, over: ShardFeatures, summary: Moments, regress: Regress
+    world: World,
+    heard: Heard,
+    over: ShardFeatures,
+    summary: Moments,
+    regress: Regress,
+    first: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which sources are heard, and the support of each."""
+    """Which sources are heard, and the support of each; at `first` some of them are."""
     run, counts = world.run, summary.counts
     classes = [np.flatnonzero(each) for each in counts]
     stage = run.stage("named", add_named, heard, over.kept, over.view, classes)
@@ -190,7 +195,7 @@ def judged_over(
             for named, count, ways, part, off in zip(classes, each_count, toward, parts, less)
         ]
 
-    return judged(len(classes), len(summary.classes), ask)
+    return judged(first, len(summary.classes), ask)
 
 
 def add_named(
