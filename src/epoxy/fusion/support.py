@@ -255,7 +255,8 @@ def who_tell(votes: np.ndarray, tells: Callable[[np.ndarray], bool]) -> np.ndarr
         return everybody
     if len(votes) >= FEWEST_SOURCES:
         for at in np.argsort(-votes, kind="stable")[:BROADEST]:
-            others = np.arange(len(votes)) != at
+            others = np.ones(len(votes), dtype=bool)
+            others[at] = False
             if tells(others):
                 return others
     return None

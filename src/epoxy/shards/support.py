@@ -28,6 +28,7 @@ from ..fusion.support import (
 from ..fusion.unlabelled import balance_of
 from ..fusion.vectors import Regressed, solved, tell, votes_as_target
 from ..label_models.moments import Moments
+from ..neighbors.workers import single_threaded_blas
 from .balance import balance_voted
 from .features import ShardFeatures, placed, within
 from .opening import World
@@ -173,10 +174,11 @@ def judged_over(
     each_count = [counts[at, named] for at, named in enumerate(classes)]
     ends = np.cumsum([len(named) for named in classes])[:-1]
     added = [np.split(table, ends) for table, _ in zip((line, around), inverses)]
-    toward = [
-        [directions(table[at], count, inverse) for table, inverse in zip(added, inverses)]
-        for at, count in enumerate(each_count)
-    ]
+    with single_threaded_blas():  # the last bits name a stage, and several threads round otherwise
+        toward = [
+            [directions(table[at], count, inverse) for table, inverse in zip(added, inverses)]
+            for at, count in enumerate(each_count)
+        ]
     near = Regions.of(over.sample, over.view.landmarks) if len(marked) else None
     rounds = count_up()
 
