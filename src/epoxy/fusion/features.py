@@ -224,12 +224,13 @@ def spaced(count: int, most: int) -> np.ndarray:
 
 
 def inverse_of(gram: np.ndarray) -> np.ndarray:
-    """(ΦᵀΦ + ridge)⁻¹."""
+    """(ΦᵀΦ + ridge)⁻¹, to the same bits whatever the number of threads: they name stages of shards."""
     from scipy.linalg import cholesky
     from scipy.linalg.lapack import dpotri
 
     shifted = gram + RIDGE * np.eye(len(gram))
-    half, _ = dpotri(cholesky(shifted, lower=True, overwrite_a=True), lower=1)
+    with single_threaded_blas():
+        half, _ = dpotri(cholesky(shifted, lower=True, overwrite_a=True), lower=1)
     return np.asarray(np.tril(half) + np.tril(half, -1).T)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..neighbors.workers import Work
+from ..neighbors.workers import Work, single_threaded_blas
 from ..numerics import softmax
 from ..votes import Split
 from ..workspace import TRAIN
@@ -190,7 +190,8 @@ def right_side(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 def solved(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The weights of a right-hand side, for every class; (n_features, n_classes) float32."""
-    found = inverse @ right.T
+    with single_threaded_blas():  # to the same bits everywhere, as `inverse_of`
+        found = inverse @ right.T
     whole = np.hstack([-found, found]) if found.shape[1] == 1 else found
     return np.ascontiguousarray(whole, dtype=np.float32)
 

@@ -174,7 +174,7 @@ def judged_over(
     each_count = [counts[at, named] for at, named in enumerate(classes)]
     ends = np.cumsum([len(named) for named in classes])[:-1]
     added = [np.split(table, ends) for table, _ in zip((line, around), inverses)]
-    with single_threaded_blas():  # the last bits name a stage, and several threads round otherwise
+    with single_threaded_blas():  # the last bits name a stage, as of `inverse_of`
         toward = [
             [directions(table[at], count, inverse) for table, inverse in zip(added, inverses)]
             for at, count in enumerate(each_count)
