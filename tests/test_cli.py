@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
-from epoxy.session import Radii
+from epoxy.session import Radii, Switch
 from epoxy.session.making import new_project
 
 SPAM = [
@@ -523,6 +524,93 @@ def test_what_is_wrong_in_epoxy_toml_is_said(old, new, message, project, capsys)
     edit_config(project, old, new)
 
     assert re.search(message, fails(capsys, "label", str(project)))
+
+
+def test_a_radius_set_at_the_terminal_is_kept_and_can_be_taken_back(project, capsys):
+    before = epoxy.Session.open(project)
+
+    assert main(["set", str(project), "money", "--radius", "0.5", "--json", "-"]) == 0
+
+    told = capsys.readouterr()
+    after = epoxy.Session.open(project)
+    assert after.radii == before.radii | {"money": 0.5}
+    assert before.catch_up() == ("radius of money",)
+    assert np.allclose(before.probabilities, after.probabilities, atol=1e-6)
+    assert "radius of money: " in told.err
+    assert f"back: epoxy set {project} money --radius auto" in told.err
+    assert json.loads(told.out)["edit"] == {"kind": "radii", "radii": {"money": 0.5}}
+
+
+@pytest.mark.parametrize("model", ["fusion", "epoxy"])
+def test_the_way_back_that_is_printed_leads_back(project, capsys, model):
+    for words in (["--radius", "none"], ["--radius", "0.3"], ["--radius", "auto"], ["--off"]):
+        opened = epoxy.Session.open(project, model=model)
+        capsys.readouterr()
+
+        assert main(["set", str(project), "song", *words, "--model", model]) == 0
+        back = re.search(r"^back: epoxy (.*)$", capsys.readouterr().out, re.MULTILINE)
+        assert back is not None
+        assert main(shlex.split(back[1])) == 0
+
+        again = epoxy.Session.open(project, model=model)
+        assert again.radii == opened.radii
+        assert again.switched_off == opened.switched_off
+        assert np.array_equal(again.probabilities, opened.probabilities)
+        assert main(["set", str(project), "song", *words]) == 0  # so that the next starts elsewhere
+
+
+@pytest.mark.parametrize("model", ["fusion", "epoxy"])
+def test_a_source_set_at_the_terminal_is_as_if_a_session_had_set_it(project, capsys, model):
+    session = epoxy.Session.open(project, model=model)
+    said = [session.preview(Radii({"song": 0.6})), session.preview(Switch("tears", False))]
+
+    assert main(["set", str(project), "song", "--radius", "0.6", "--model", model]) == 0
+    first = capsys.readouterr().out
+    assert main(["set", str(project), "song", "--radius", "auto", "--model", model]) == 0
+    capsys.readouterr()
+    assert main(["set", str(project), "tears", "--off", "--model", model]) == 0
+    second = capsys.readouterr().out
+
+    for change, text in zip(said, (first, second), strict=True):
+        assert text.startswith(str(change).rpartition(", ")[0])  # all but the milliseconds
+    assert epoxy.Session.open(project, model=model).switched_off == ("tears",)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mony", "--off"], "no source named 'mony'; did you mean 'money'?"),
+        (["mony", "--radius", "1"], "no source named 'mony'; did you mean 'money'?"),
+        (["money", "--radius", "-0.1"], "'money' is -0.1; a radius is a distance of at least 0"),
+        (["money", "--radius", "far"], "'money' is 'far'; give a distance of at least 0, None"),
+        (["money", "--radius", "nan"], "'money' is 'nan'; give a distance of at least 0, None"),
+    ],
+)
+def test_what_cannot_be_set_is_said_and_nothing_is_kept(project, capsys, words, message):
+    assert message in fails(capsys, "set", str(project), *words)
+
+    assert epoxy.Session.open(project).folder.store.records() == []
+
+
+def test_a_radius_needs_vectors_and_a_switch_does_not(project, capsys):
+    edit_config(project, 'encoder = "lsa"', 'encoder = "none"')
+
+    text = fails(capsys, "set", str(project), "money", "--radius", "0.2")
+
+    assert "--radius 0.2 says how far 'money' lends to near rows, and the rows of" in text
+    assert "have no vectors; choose an encoder under [vectors] in epoxy.toml" in text
+    assert main(["set", str(project), "money", "--off"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [([], "is required"), (["--on", "--off"], "not allowed with")]
+)
+def test_one_thing_is_set_at_a_time(project, capsys, words, message):
+    with pytest.raises(SystemExit) as ended:
+        main(["set", str(project), "money", *words])
+
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys):

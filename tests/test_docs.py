@@ -16,7 +16,7 @@ import runpy
 import shlex
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +25,7 @@ import pytest
 import epoxy
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
+from epoxy.session.project import KEYS, LABEL_MODELS, MODELS, Project
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -221,6 +222,61 @@ def test_every_command_that_a_page_names_exists(page):
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page):
     assert list(broken_links(page)) == []
+
+
+def settings() -> dict[tuple[str, str], tuple[str, str]]:
+    """Default and readers of every key of epoxy.toml, by section and key, as the page has them."""
+    page = (DOCS / "project.md").read_text("utf-8")
+    lines = re.findall(r"^\| `\[(\w+)\]` \| `(\w+)` \| .+ \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert len(lines) == page.count("\n| `["), "a line of the table has other cells"
+    return {(section, key): (default, readers) for section, key, default, readers in lines}
+
+
+def project_with(section: str = "", key: str = "", value: str = "") -> Project:
+    sections = {"rows": 'file = "rows.csv"\n', "classes": 'names = ["a", "b"]\n'}
+    if section:
+        sections[section] = f"{sections.get(section, '')}{key} = {value}\n"
+    return Project.of(Path("p"), "\n".join(f"[{name}]\n{it}" for name, it in sections.items()))
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.name)
+def test_settings_shown_in_a_page_are_read(page):
+    for block in blocks(page.read_text("utf-8")):
+        if block.kind == "toml" and "[rows]" in block.text:
+            Project.of(Path("p"), block.text)
+
+
+def test_the_page_of_a_project_has_every_key_and_no_other():
+    known = {(section, key) for section, keys in KEYS.items() for key in keys}
+
+    assert set(settings()) == known | {("labellers", "NAME")}
+
+
+@pytest.mark.parametrize("key", sorted(KEYS["model"]))
+def test_the_page_of_a_project_says_which_models_read_a_key(key):
+    models = {kind for kind, keys in MODELS.items() if key in keys}
+    reading = {name for name, keys in LABEL_MODELS.items() if key in keys}
+    some = reading if reading != set(LABEL_MODELS) else set()
+
+    readers = settings()["model", key][1]
+
+    assert set(re.findall(r"`([^`]+)`", readers)) == models | some
+    assert (readers == "both") == (key == "kind")
+
+
+def test_a_key_set_to_the_default_that_the_page_has_changes_nothing():
+    told = {
+        place: re.match(r'`("\w+"|\d+)`', default) for place, (default, _) in settings().items()
+    }
+    plain = project_with()
+
+    checked = [place for place, found in told.items() if found]
+    made = [project_with(*place, found[1]) for place, found in told.items() if found]
+
+    assert len(checked) == 8
+    for each in made:
+        assert repr(each.make_model()) == repr(plain.make_model())
+        assert replace(each, options={}) == plain
 
 
 def test_the_changelog_ends_with_this_version():

@@ -14,6 +14,7 @@ from . import (
     choosing,
     demo,
     project,
+    setting,
     studio,
     suggesting,
     theorising,
@@ -201,6 +202,18 @@ ALL: tuple[Command, ...] = (
         "  epoxy ask spam/ --model gpt-4o-mini --budget 300 --endpoint https://api.openai.com/v1",
         asking.arguments,
         asking.run,
+    ),
+    Command(
+        "set",
+        "Set how far a function lends, or switch it off or on again.",
+        "One decision, kept in the project's log as one of the studio or of a session is: all who have the\n"
+        "project open follow it, and it holds until it is decided anew. Prints what it changed, and the\n"
+        "command that takes it back. A radius set here binds every model, and takes the place of one that\n"
+        "epoxy tune chose.\n\n"
+        "  epoxy set spam/ song --radius 0.2\n"
+        "  epoxy set spam/ song --off",
+        setting.arguments,
+        setting.run,
     ),
     Command(
         "watch",

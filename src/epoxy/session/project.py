@@ -20,7 +20,7 @@ from ..neighbors import Settings
 
 FILE = "epoxy.toml"
 
-_KEYS: dict[str, dict[str, tuple[type, ...]]] = {
+KEYS: dict[str, dict[str, tuple[type, ...]]] = {
     "rows": dict.fromkeys(
         ("file", "id", "label", "dev", "sequence", "position", "chosen", "by"), (str,)
     ),
@@ -48,6 +48,7 @@ _KEYS: dict[str, dict[str, tuple[type, ...]]] = {
     "limits": {"seconds": (int, float), "memory": (int, float)},
     "labellers": {},
 }
+"""The keys of each section and what may be written there; labellers are called as they are."""
 _WORDS = {str: "a text", list: "a list", int: "a whole number", float: "a number", dict: "a table"}
 
 MODELS: dict[str, frozenset[str]] = {
@@ -300,16 +301,16 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 def _check_keys(raw: Mapping[str, Any], path: Path) -> None:
     for section, values in raw.items():
-        if section not in _KEYS:
-            raise UnknownName.of(f"section in {path}", section, _KEYS)
+        if section not in KEYS:
+            raise UnknownName.of(f"section in {path}", section, KEYS)
         if not isinstance(values, dict):
             raise StoreError(f"{path} sets {section} = {values!r}; write a section: [{section}]")
         if section == "labellers":
             continue
         for key, value in values.items():
-            if key not in _KEYS[section]:
-                raise UnknownName.of(f"key in [{section}] of {path}", key, sorted(_KEYS[section]))
-            kinds = _KEYS[section][key]
+            if key not in KEYS[section]:
+                raise UnknownName.of(f"key in [{section}] of {path}", key, sorted(KEYS[section]))
+            kinds = KEYS[section][key]
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise StoreError(
                     f"{path} sets {key} = {value!r} under [{section}]; "
