@@ -39,9 +39,10 @@ test-web:
 demo: setup
 	$(BIN)/epoxy demo
 
+# three workers for two cores: many tests wait for processes they started
 test:
 	@$(MAKE) --no-print-directory -j2 setup web
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not needs_torch"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not needs_torch"
 
 test-slow: setup
 	$(BIN)/python -m pip install --quiet --group slow
