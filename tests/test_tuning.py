@@ -12,7 +12,7 @@ from epoxy.tuning.search import _reaches, _score, standard_error
 from epoxy.tuning.trials import TrialEvaluator
 
 
-def make(n_rows=400, seed=0, n_sources=4, smooth=True) -> epoxy.Split:
+def make(n_rows=400, seed=0, n_sources=4, smooth=True, seen=0.1) -> epoxy.Split:
     """Two bands per class; a source sees a tenth of the rows and is right nine times in ten."""
     rng = np.random.default_rng(seed)
     angle = rng.uniform(0, np.pi, n_rows)
@@ -20,7 +20,7 @@ def make(n_rows=400, seed=0, n_sources=4, smooth=True) -> epoxy.Split:
     if not smooth:
         y = rng.integers(0, 2, n_rows)
     matrix = np.where(rng.random((n_rows, n_sources)) < 0.9, y[:, None], 1 - y[:, None])
-    matrix[rng.random((n_rows, n_sources)) > 0.1] = -1
+    matrix[rng.random((n_rows, n_sources)) > seen] = -1
     return epoxy.Split(
         epoxy.Votes(matrix, classes=["no", "yes"]), np.stack([np.cos(angle), np.sin(angle)], 1), y=y
     )
@@ -45,6 +45,34 @@ def test_where_nearness_means_nothing_nothing_is_extended_far():
     model = epoxy.tune(train, dev, shared=True)
 
     assert model.votes_.coverage.mean() < 0.25  # of 1.0 that the largest radius would give
+
+
+def test_where_rows_have_a_vote_already_luck_on_a_few_rows_extends_nothing():
+    for seed in range(10):
+        train = make(seed=seed, n_sources=6, smooth=False, seen=0.5)
+        dev = make(50, seed=100 + seed, n_sources=6, smooth=False, seen=0.5)
+
+        model = epoxy.tune(train, dev, shared=True)
+
+        assert train.votes.covered.mean() > 0.95
+        assert np.isnan(model.radius_).all()
+
+
+def test_where_most_rows_have_no_vote_a_few_rows_are_enough_to_extend():
+    for seed in range(10):
+        model = epoxy.tune(make(seed=seed), make(30, seed=100 + seed), shared=True)
+
+        assert np.isfinite(model.radius_).all()
+
+
+def test_a_shared_radius_gains_more_the_more_rows_have_a_vote_already():
+    for seen in (0.1, 0.2, 0.4):
+        train, dev = (make(n, seed, seen=seen) for n, seed in ((400, 0), (150, 1)))
+
+        found = epoxy.tune(train, dev, shared=True).search_
+
+        asked = 3 * train.votes.covered.mean() ** 2 * found.error
+        assert found.best is found.unextended or found.best.score - found.without > asked
 
 
 def test_every_setting_scores_what_fitting_it_from_nothing_scores():
@@ -204,13 +232,13 @@ def test_a_label_model_without_a_balance_has_none_to_tune():
         epoxy.tune(TRAIN, DEV, label_model=Even(), class_balance="tune")
 
 
-def test_one_rows_worth_is_added_to_a_standard_error():
+def test_two_rows_worth_is_added_to_a_standard_error():
     y = np.zeros(100, dtype=int)
     sure, one_off = np.eye(2)[y], np.eye(2)[np.r_[1, y[1:]]]
     score = score_named("accuracy", y, ["a", "b"])
 
-    assert standard_error(score, sure, sure) == pytest.approx(0.01)
-    assert standard_error(score, sure, one_off) == pytest.approx(np.hypot(0.01, 0.01), rel=0.15)
+    assert standard_error(score, sure, sure) == pytest.approx(0.02)
+    assert standard_error(score, sure, one_off) == pytest.approx(np.hypot(0.01, 0.02), rel=0.15)
 
 
 def test_rows_that_were_not_drawn_at_random_take_no_part_where_others_are():
@@ -270,6 +298,11 @@ def test_splits_without_vectors_are_tuned_to_no_extension():
         ),
         (
             lambda: epoxy.tune(make(n_sources=2), make(50, n_sources=2)),
+            NotIdentifiable,
+            "no setting gives votes",
+        ),
+        (
+            lambda: epoxy.tune(epoxy.Split(TRAIN.votes.rows([])), epoxy.Split(DEV.votes, y=DEV.y)),
             NotIdentifiable,
             "no setting gives votes",
         ),

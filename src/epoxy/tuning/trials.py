@@ -33,6 +33,7 @@ class TrialEvaluator:
         train = splits[0]
         self.sources, self.classes = train.votes.sources, train.classes
         self.splits, self.reaches, self.score, self.known = splits, reaches, score, known
+        self.covered = float(train.votes.covered.mean()) if train.n_rows else 0.0
         self.runner = LabelModelRunner(label_model, self.classes)
         self.breakpoints = [
             np.unique(np.concatenate([each.loans[source].breakpoints for each in reaches]))
