@@ -8,16 +8,19 @@
     python benchmarks/quality.py --bench bench.json    margins over the best baseline of each set
     python benchmarks/quality.py --vectors spouse=DIR  other vectors-{split}.npy for one set
     python benchmarks/quality.py --held-out 4          four draws of 40 % of dev score, to choose by; no test
+    python benchmarks/quality.py --dips --draws 10 --amounts none 3 5 10 20 50 100 full
+                                                       is more ever worse: paired bootstrap over test rows
 
 Train gold is never read, dev gold fits, test gold only scores. A number means five random dev subsets of
-so many rows (all of them where there are few more); `none` and `0` mean no hand label at all. F1 sets are
-scored at the model's own threshold. One engine follows all labels of a set, with the answers of a fit
-from nothing; its rows are train and, behind dev, test without labels.
+so many rows (all of them where there are few more), fewer rows of a draw among its more; `none` and `0`
+mean no hand label at all. F1 sets are scored at the model's own threshold. One engine follows all labels
+of a set, with the answers of a fit from nothing; its rows are train and, behind dev, test without labels.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import time
@@ -46,6 +49,7 @@ AMOUNTS = ("none", "100", "full")
 CHOSEN = ("least sure", "surest", "covered", "conflict", "one cell")
 N_CHOSEN = 50
 SEEDS = 5
+RESAMPLES = 1000
 
 
 def main() -> None:
@@ -66,18 +70,18 @@ def main() -> None:
         for amount in amounts:
             found = [
                 _together(
-                    [
-                        _score(*world, amount, without, options.untold)
-                        for world in zip(worlds, known)
-                    ]
+                    [_score(*world, amount, without, options) for world in zip(worlds, known)]
                 )
                 for without in left_out
             ]
             _show(found[0], baselines)
             results += found
     _summary(results, amounts, baselines)
+    if options.dips:
+        _show_dips(results, options.amounts)
     if options.json:
-        Path(options.json).write_text(json.dumps({"results": results}, indent=1))
+        kept = [{key: row[key] for key in row if key not in ("guesses", "task")} for row in results]
+        Path(options.json).write_text(json.dumps({"results": kept}, indent=1))
 
 
 def _options() -> argparse.Namespace:
@@ -101,9 +105,14 @@ def _options() -> argparse.Namespace:
         metavar="DRAWS",
         help="score on parts of dev, not on test",
     )
+    parser.add_argument("--draws", type=int, default=SEEDS, help="random subsets of so many rows")
+    parser.add_argument("--dips", action="store_true", help="where do more labels score worse?")
     parser.add_argument("--bench", help="JSON of `epoxy bench`, for margins and ranks")
     parser.add_argument("--json", help="where to write all numbers")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.dips and options.held_out > 1:
+        parser.error("--dips compares answers about the same rows; ask for --held-out 1 or none")
+    return options
 
 
 def _sets() -> list[str]:
@@ -199,19 +208,20 @@ def _score(
     known: dict[str | None, Labelled],
     amount: str,
     without: str | None,
-    untold: bool,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
-    scores, errors, losses, seconds = [], [], [], []
+    scores, errors, losses, seconds, guesses = [], [], [], [], []
     truth = data.truth["test"]
     with nullcontext() if without is None else _silenced(without):
         if without not in known:
             known[without] = Labelled(data)
         labelled = known[without]
-        for rows, word in _devs(data, labelled, amount):
+        for rows, word in _devs(data, labelled, amount, options.draws):
             started = time.perf_counter()
-            proba, guess = labelled.answer(rows, None if untold else word)
+            proba, guess = labelled.answer(rows, None if options.untold else word)
             seconds.append(time.perf_counter() - started)
-            scores.append(100 * _points(data, guess[labelled.n_dev :], truth))
+            guesses.append(guess[labelled.n_dev :])
+            scores.append(100 * _points(data, guesses[-1], truth))
             asked = proba[labelled.n_dev :]
             errors.append(calibration_error(asked, truth))
             losses.append(-np.log(np.maximum(asked[np.arange(len(truth)), truth], 1e-12)).mean())
@@ -227,11 +237,13 @@ def _score(
         "log_loss": float(np.mean(losses)),
         "test_rows": len(truth),
         "seconds": float(np.median(seconds)),
+        "guesses": guesses,
+        "task": data,
     }
 
 
 def _devs(
-    data: Dataset, labelled: Labelled, amount: str
+    data: Dataset, labelled: Labelled, amount: str, draws: int
 ) -> Iterator[tuple[np.ndarray | None, str | None]]:
     """Dev rows to label, and how they were chosen; None for no label."""
     n_rows = data.dev.n_rows
@@ -242,7 +254,7 @@ def _devs(
     elif amount == "full" or n_rows <= 1.2 * int(amount):
         yield np.arange(n_rows), None
     else:
-        for seed in range(SEEDS):
+        for seed in range(draws):
             drawn = np.random.default_rng(seed).permutation(n_rows)[: int(amount)]
             yield np.sort(drawn), None
 
@@ -281,6 +293,36 @@ def _points(data: Dataset, guess: np.ndarray, truth: np.ndarray) -> float:
         return float((guess == truth).mean())
     named = data.classes.index(str(data.positive))
     return precision_recall_f1(guess, truth, named, len(data.classes))[2]
+
+
+def _show_dips(results: list[dict[str, Any]], amounts: list[str]) -> None:
+    """Every step to more labels on which a set scores worse, and whether that is more than chance."""
+    whole = {(r["data"], r["dev"]): r for r in results if r["method"] == "Fusion"}
+    print("\nsteps to more labels that score worse, 95 % paired bootstrap over the scored rows:")
+    for name in dict.fromkeys(data for data, _ in whole):
+        for fewer, more in itertools.pairwise(amounts):
+            step = whole[name, more]["mean"] - whole[name, fewer]["mean"]
+            if step < 0:
+                low, high = _interval(whole[name, fewer], whole[name, more])
+                word = "significant" if high < 0 else "level"
+                print(
+                    f"{name:<10} {fewer:>5} to {more:<5} {step:+.2f} [{low:+.2f}, {high:+.2f}] {word}"
+                )
+
+
+def _interval(fewer: dict[str, Any], more: dict[str, Any]) -> tuple[float, float]:
+    """What a step gains in the mean over draws, on resampled rows."""
+    data, truth = fewer["task"], fewer["task"].truth["test"]
+    draw, found = np.random.default_rng(0), []
+    for _ in range(RESAMPLES):
+        rows = draw.integers(len(truth), size=len(truth))
+        both = (
+            np.mean([_points(data, guess[rows], truth[rows]) for guess in each["guesses"]])
+            for each in (more, fewer)
+        )
+        found.append(100 * float(next(both) - next(both)))
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def _baselines(path: Path) -> dict[tuple[str, str], float]:
