@@ -371,6 +371,32 @@ def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
     assert not wrong.flipped
 
 
+def test_rows_that_only_a_source_that_is_not_heard_votes_on_are_there_to_cover():
+    train = bare(bad(draw(1), "wrong"))
+    session = Session(train, graph=False)
+    lent = session.votes.matrix
+    only_bad = (lent[:, :-1] == -1).all(axis=1) & (lent[:, -1] != -1)
+
+    rows = session.next(900, "cover")
+
+    assert only_bad.any()
+    assert set(np.flatnonzero(only_bad)) <= {each.row for each in rows}
+    assert rows[0].reason.startswith("no source that is heard votes here")
+
+
+def test_what_is_offered_is_what_is_offered_without_it():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    def offered():
+        rows = [each.row for each in session.next(20, "cover")]
+        return rows, [(x.definition, x.adds, x.against) for x in session.suggest(3)]
+
+    heard_by_nobody = offered()
+    session.switch("bad", False)
+
+    assert heard_by_nobody == offered()
+
+
 def test_the_studio_and_agents_are_told_whom_the_model_does_not_hear(tmp_path: Path):
     from epoxy.agent.tools import Tools
     from studio_client import Caller, serving

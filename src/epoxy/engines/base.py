@@ -51,6 +51,11 @@ class Outcome:
     def __repr__(self) -> str:
         return f"Outcome({self.problem or repr(self.workspace)})"
 
+    @property
+    def heard(self) -> list[int]:
+        """Numbers of the active sources that the model hears."""
+        return [at for at, name in enumerate(self.workspace.names) if name not in self.unheard]
+
     @cached_property
     def model(self) -> Any:
         """The fitted model, to predict on other rows and to save."""
