@@ -37,6 +37,8 @@ class Outcome:
     problem: str = ""
     unheard: Mapping[str, float] = field(default_factory=dict)
     """Active sources that the model does not hear, because vectors contradict them, with their support."""
+    tuned: bool = False
+    """Whether settings were chosen on labelled rows, which are not held out from that choice."""
 
     @classmethod
     def none(
