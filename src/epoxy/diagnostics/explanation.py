@@ -77,7 +77,8 @@ class Explanation:
         heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]
         if others:
-            word = "smaller parts" if any(v.origin == "rest" for v in others) else "more abstain"
+            parts = "smaller part" + "s" * (len(others) > 1)
+            word = parts if any(v.origin == "rest" for v in others) else "more abstain"
             lines.append(f"  {sum(v.weight for v in others):+.2f}  {len(others)} {word}")
         lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")
         return "\n".join(lines)
