@@ -623,6 +623,24 @@ def test_tokens_and_money_are_never_exceeded(counted) -> None:
         assert model.calls > 8  # what a call did not need was given back
 
 
+def test_where_the_budget_ends_early_rows_to_check_on_and_the_most_helpful_came_first() -> None:
+    """Every answer needs a repair, so that the calls pay for half of the rows."""
+    session = session_of()
+    helpful = [session.cells(each.number)["text"] for each in session.next(12, "teach")]
+    broken = Model(lambda number, body: says("?") if number % 2 else answers("ham"))
+
+    with serving(broken) as model:
+        server = server_of(model)
+        done = ask(session, server, budget=20, check=4, purpose="teach", at_once=1)
+
+    asked = list(dict.fromkeys(re.findall(r"text: (.*)", "\n".join(model.rows))))
+    assert done.stopped == "the budget is spent"
+    assert len(asked) == 10
+    assert all(int(each.split()[-1]) >= 1000 for each in asked[:4])  # labelled by hand
+    assert done.agreement is not None
+    assert asked[4:] == helpful[:6]
+
+
 def test_budgets_that_cannot_be_kept_are_refused() -> None:
     with pytest.raises(ParameterError, match="a budget of -1 calls cannot be kept"):
         Budget(-1)

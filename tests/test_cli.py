@@ -259,6 +259,21 @@ def test_radii_tuned_for_the_papers_pipeline_do_not_bind_fusion(project, capsys)
     np.testing.assert_array_equal(after.probabilities, before.probabilities)
 
 
+def test_scores_on_the_rows_that_chose_the_radii_are_said_to_flatter(project, capsys):
+    flatters = "were chosen on labelled rows, so that its scores on these flatter it"
+    for command in (["report"], ["report", "--model", "epoxy"], ["label", "--model", "epoxy"]):
+        main([command[0], str(project), *command[1:]])
+        assert flatters not in capsys.readouterr().out
+    main(["tune", str(project), "--model", "epoxy"])
+    capsys.readouterr()
+
+    for command in (["report"], ["report", "--model", "epoxy"], ["label", "--model", "epoxy"]):
+        main([command[0], str(project), *command[1:]])
+        assert flatters in capsys.readouterr().out
+    main(["label", str(project)])
+    assert flatters not in capsys.readouterr().out  # Fusion does not read them
+
+
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
     epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).tune()
 

@@ -12,6 +12,7 @@ import pytest
 import epoxy
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.diagnostics import not_heard
+from epoxy.diagnostics.unheard import defended_by
 from epoxy.fusion import support
 from oracles.fusion import Oracle
 from shard_projects import agree, write_project
@@ -251,6 +252,41 @@ def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
     assert str(found) in str(model.report(model.train_))
 
 
+def test_where_hand_labels_prove_it_right_the_warning_says_so():
+    """Everybody else errs on the labelled rows: `bad` is what they are."""
+    train, dev = bare(bad(draw(1), "wrong", 1)), bad(draw(2, 200), "wrong", 2)
+    said = dev.votes.matrix[:, -1]
+    dev = Split(dev.votes, dev.vectors, np.where(said == -1, dev.truth, said))
+    n = int((said != -1).sum())
+    session = Session(train, dev, graph=False)
+
+    (found,) = [x for x in session.report().findings if getattr(x, "kind", "") == "not-heard"]
+
+    assert f"Hand labels agree with 'bad' on {n} of {n} rows." in found.text
+    assert found.cure.startswith("Keep what hand labels agree with")
+    assert "may return the wrong class" not in str(found)
+    assert str(found) in session.notes
+    assert str(found) in str(session.model().report(dev))
+    for row in range(200):
+        session.label(row, "ab"[draw(2, 200).truth[row]], "dev")
+    assert "Hand labels agree" not in str(session.notes)
+
+
+def test_of_two_that_are_not_heard_the_one_that_is_right_is_told_apart():
+    (found,) = not_heard({"one": -0.2, "two": -0.1}, {"two": (9, 9)})
+
+    assert "Hand labels agree with 'two' on 9 of 9 rows." in found.text
+    assert "Read some votes of the others: such a source may return the wrong class" in found.cure
+
+
+def test_labels_prove_a_source_right_where_it_is_right_beyond_naming_at_random():
+    y = np.array([0, 1] * 20)
+    always, right = np.zeros(40, dtype=int), np.where(np.arange(40) < 30, y, -1)
+
+    assert defended_by(np.stack([always, right, 1 - y]), y, ["a", "b", "c"]) == {"b": (30, 30)}
+    assert defended_by(np.full((1, 40), -1), y, ["silent"]) == {}
+
+
 def test_of_many_that_are_not_heard_five_are_named_and_all_are_known():
     (found,) = not_heard({f"s{at}": -0.1 * at for at in range(7)})
 
@@ -369,6 +405,32 @@ def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
     assert (wrong.unheard, right.unheard) == (True, False)
     assert "not heard, since vectors contradict it" in repr(wrong)
     assert not wrong.flipped
+
+
+def test_rows_that_only_a_source_that_is_not_heard_votes_on_are_there_to_cover():
+    train = bare(bad(draw(1), "wrong"))
+    session = Session(train, graph=False)
+    lent = session.votes.matrix
+    only_bad = (lent[:, :-1] == -1).all(axis=1) & (lent[:, -1] != -1)
+
+    rows = session.next(900, "cover")
+
+    assert only_bad.any()
+    assert set(np.flatnonzero(only_bad)) <= {each.row for each in rows}
+    assert rows[0].reason.startswith("no source that is heard votes here")
+
+
+def test_what_is_offered_is_what_is_offered_without_it():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+
+    def offered():
+        rows = [each.row for each in session.next(20, "cover")]
+        return rows, [(x.definition, x.adds, x.against) for x in session.suggest(3)]
+
+    heard_by_nobody = offered()
+    session.switch("bad", False)
+
+    assert heard_by_nobody == offered()
 
 
 def test_the_studio_and_agents_are_told_whom_the_model_does_not_hear(tmp_path: Path):

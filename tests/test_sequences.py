@@ -500,6 +500,10 @@ def test_a_row_explained_by_a_model_of_films_counts_its_neighbours():
 
     probability = found.probabilities[found.label]
     assert found.log_odds == pytest.approx(np.log(probability / (1 - probability)), abs=1e-6)
+    said = "class balance and the rows it is read together with, before any source speaks"
+    assert f"{found.start:+.2f}  {said}" in str(found)
+    alone = Epoxy(Triplet(), radius=0.01).fit(train).explain(train, 5)
+    assert f"{alone.start:+.2f}  class balance, before any source speaks" in str(alone)
 
 
 def test_a_joint_balance_needs_a_length():

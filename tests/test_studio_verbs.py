@@ -20,7 +20,7 @@ pytest.importorskip("httpx")
 
 import epoxy
 from epoxy.cli.demo import write_project
-from epoxy.studio import app, marks
+from epoxy.studio import app, marks, showing
 from epoxy.studio.serving import unbuilt
 from epoxy.studio.verbs import VERBS
 from studio_client import Caller, Tab, messages, serving
@@ -214,6 +214,20 @@ def test_why_is_the_explanation_of_the_session(call, session):
     assert total == pytest.approx(found["log_odds"])
     assert sum(each["weight"] for each in found["experts"]) == pytest.approx(found["log_odds"])
     assert [each["inUse"] for each in found["answers"]] == [False, False, True]
+
+
+def test_what_the_model_calls_a_row_is_not_what_a_person_calls_it(tmp_path):
+    """The label is the person's, and beside the other models stands what the model says."""
+    session = epoxy.Session.open(messages(tmp_path), graph=False)
+    row = int(session.probabilities[:, 1].argmax())
+    session.label(row, "ham", "train")
+
+    found = showing.why(session, row)
+
+    best = max(found["probabilities"], key=found["probabilities"].__getitem__)
+    assert (found["label"], found["truth"], best) == ("ham", "ham", "spam")
+    own = found["answers"][-1]
+    assert (own["label"], own["p"]) == ("spam", found["probabilities"]["spam"])
 
 
 def test_a_radius_is_tried_without_being_kept(call, tab, session):

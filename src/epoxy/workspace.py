@@ -253,6 +253,11 @@ class Workspace:
         """The sources that are switched on."""
         return tuple(source for source in self.sources if source.is_on)
 
+    @property
+    def is_tuned(self) -> bool:
+        """Whether radii or class shares of the paper's pipeline were chosen on hand labels."""
+        return self.balance is not None or any(each.tuned != each.radius for each in self.active)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the active sources."""

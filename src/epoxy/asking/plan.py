@@ -98,8 +98,11 @@ class Plan:
     @cached_property
     def unpaid(self) -> dict[str, Question]:
         """Questions that have no answer yet, one for rows that say the same, by fingerprint."""
-        new = (each for each in self.questions if self.cache.get(each.key) is None)
-        return {each.key: each for each in reversed(list(new))}
+        found: dict[str, Question] = {}
+        for each in self.questions:  # in their order: a budget that ends early leaves out the last
+            if self.cache.get(each.key) is None:
+                found.setdefault(each.key, each)
+        return found
 
     def estimate(self) -> dict[str, float]:
         """Calls, tokens and money, if every question is answered at once."""

@@ -7,7 +7,7 @@ what the votes alone can show, or keep silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from ..votes import Split, Votes
 from .examination import ERROR, MOST_SOURCES, Case, evenly, limits, names_of, thinned
 from .outcomes import OUTCOME_CHECKS, tally
 from .report import Finding
+from .unheard import not_heard
 
 _SAME_ROWS, _SAME_VOTES, _SURELY = (
     0.9,
@@ -88,7 +89,7 @@ def diagnose_case(case: Case) -> tuple[Finding, ...]:
     """As `diagnose`, for whatever a model made of some votes."""
     checks = (
         _worse_than_random,
-        lambda case: not_heard(case.unheard),
+        lambda case: not_heard(case.unheard, case.defended),
         _reversed,
         _agreeing_too_much,
         _one_sided,
@@ -117,26 +118,6 @@ def _worse_than_random(case: Case) -> Iterator[Finding]:
             "naming the same classes at random.",
             f"If it looks flipped, {flip}; otherwise rewrite or remove it.",
         )
-
-
-def not_heard(unheard: Mapping[str, float]) -> list[Finding]:
-    """The model found its vectors to contradict some sources, of which `unheard` has the support."""
-    if not unheard:
-        return []
-    worst = sorted(unheard, key=unheard.__getitem__)
-    shown = ", ".join(f"{name!r} (support {unheard[name]:+.2f})" for name in worst[:_NAMED])
-    more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
-    return [
-        Finding(
-            "not-heard",
-            tuple(worst),
-            "warning",
-            f"Not heard because vectors contradict them: {shown}{more}; rows like those they vote on are "
-            "otherwise called by the other sources.",
-            "Read some of their votes: such a source may return the wrong class, or vote at random. Hand "
-            "labels still learn what its votes are worth.",
-        )
-    ]
 
 
 def _reversed(case: Case) -> Iterator[Finding]:

@@ -58,6 +58,8 @@ class Case:
     """The class F1 is of, where labelings are compared by F1 and not by accuracy."""
     unheard: Mapping[str, float] = field(default_factory=dict)
     """Sources that the model does not hear, because vectors contradict them, with their support."""
+    defended: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Those of them that hand labels prove right: right votes and all votes on labelled rows."""
 
     @property
     def own(self) -> Votes:

@@ -31,7 +31,9 @@ def explain_row(
     other = next(each for each in order if each != label)
     floor = np.maximum(proba, 1e-300)
     log_odds = float(np.log(floor[label]) - np.log(floor[other]))
+    starts = Explanation.starts
     if isinstance(label_model, AdditiveModel):
+        starts = label_model.starts_with
         evidence, before = label_model.row_evidence(traced.votes, at)
         weights = evidence[:, label] - evidence[:, other]
         start = float(before[label] - before[other])
@@ -50,6 +52,7 @@ def explain_row(
         voices=tuple(_voices(train, split, at, traced, weights)),
         truth=None if split.y is None or split.y[at] == ABSTAIN else classes[split.y[at]],
         additive=isinstance(label_model, AdditiveModel),
+        starts=starts,
     )
 
 

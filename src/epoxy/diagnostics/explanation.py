@@ -55,6 +55,8 @@ class Explanation:
     additive: bool = True
     said: tuple[str, ...] = ()
     """Labels by labellers who may err, in words."""
+    starts: str = "class balance"
+    """What `start` holds, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
@@ -69,13 +71,14 @@ class Explanation:
             f"  probabilities: {shares}",
             f"  majority vote: {crowd if any(self.majority.values()) else 'nobody votes'}",
             *(f"  {each}" for each in self.said),
-            f"  {self.start:+.2f}  {'class balance, ' if self.additive else ''}before any source speaks",
+            f"  {self.start:+.2f}  {f'{self.starts}, ' if self.additive else ''}before any source speaks",
         ]
         others = [v for v in self.voices if v.vote is None and abs(v.weight) < 0.005]
         heard = [v for v in self.voices if v.vote is not None or abs(v.weight) >= 0.005]
         lines += [f"  {voice.weight:+.2f}  {_sentence(voice)}" for voice in heard]
         if others:
-            word = "smaller parts" if any(v.origin == "rest" for v in others) else "more abstain"
+            parts = "smaller part" + "s" * (len(others) > 1)
+            word = parts if any(v.origin == "rest" for v in others) else "more abstain"
             lines.append(f"  {sum(v.weight for v in others):+.2f}  {len(others)} {word}")
         lines.append(f"  {self.log_odds:+.2f}  log-odds of {self.label!r} against {self.against!r}")
         return "\n".join(lines)

@@ -144,7 +144,7 @@ def lent_votes(case: Case) -> Iterator[Finding]:
             f"own votes {own_right[i]} of {own[i]}, {own_right[i] / own[i]:.0%})"
             for i in at[:_SHOWN]
         ]
-        more = f" and {len(at) - _SHOWN} more sources" if len(at) > _SHOWN else ""
+        more = f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
         floor = limits(own_right, own)[0]
         names = tuple(case.sources[i] for i in at)
         cure = "Set smaller radii for them, or None for no extension."

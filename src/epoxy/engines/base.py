@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..diagnostics import Explanation, Report
+from ..diagnostics.unheard import defended_by
 from ..errors import NotIdentifiable
 from ..extension import Setting
 from ..label_models.runner import Columns
@@ -36,6 +37,8 @@ class Outcome:
     problem: str = ""
     unheard: Mapping[str, float] = field(default_factory=dict)
     """Active sources that the model does not hear, because vectors contradict them, with their support."""
+    tuned: bool = False
+    """Whether settings were chosen on labelled rows, which are not held out from that choice."""
 
     @classmethod
     def none(
@@ -50,6 +53,22 @@ class Outcome:
 
     def __repr__(self) -> str:
         return f"Outcome({self.problem or repr(self.workspace)})"
+
+    @property
+    def heard(self) -> list[int]:
+        """Numbers of the active sources that the model hears."""
+        return [at for at, name in enumerate(self.workspace.names) if name not in self.unheard]
+
+    @cached_property
+    def defended(self) -> dict[str, tuple[int, int]]:
+        """Sources that are not heard and that hand labels prove right: right votes, and all on such rows."""
+        labels, active = self.workspace.labels, self.workspace.active
+        silent = [each for each in active if each.name in self.unheard]
+        if not silent or not labels.count:
+            return {}
+        every = range(len(self.workspace.splits))
+        votes = labels.gather_columns([[each.own[at] for each in silent] for at in every])
+        return defended_by(votes, labels.labels, [each.name for each in silent])
 
     @cached_property
     def model(self) -> Any:

@@ -109,7 +109,8 @@ class PaperEngine:
             reach = self.reach(workspace, TRAIN)
             return own.with_parts(workspace.split(TRAIN), model, radii, reach, votes)
 
-        return Outcome(workspace, fitted, radii, extended, proba, labels, held, most_probable(held))
+        found = (workspace, fitted, radii, extended, proba, labels, held, most_probable(held))
+        return Outcome(*found, tuned=workspace.is_tuned)
 
     def balance(self, workspace: Workspace) -> Any:
         """The class shares the label model is told: counted, as tuning chose them, or None."""

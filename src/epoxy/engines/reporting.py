@@ -98,6 +98,7 @@ def case_of(outcome: Outcome, at: int, positive: str | None, details: Details) -
         metric=workspace.near.metric,
         positive=None if positive is None else positive_index(positive, workspace.classes),
         unheard=outcome.unheard,
+        defended=outcome.defended,
     )
 
 

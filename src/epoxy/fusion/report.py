@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Report, expert_table, interval, not_heard, reliability_table, scores
+from ..diagnostics import (
+    Finding,
+    Report,
+    expert_table,
+    interval,
+    not_heard,
+    reliability_table,
+    scores,
+)
 from ..diagnostics.report import Table
+from ..diagnostics.unheard import defended_by
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
 from .evidence import LENDS
@@ -76,8 +85,16 @@ def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
         assert right is not None  # some are known
         summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
         tables.append(reliability_table(proba[known], split.truth[known]))
-    unheard = not_heard(model.fitted_.unheard(model.train_.votes.sources))
-    return Report("Fusion", summary, findings=(*unheard, *notes), tables=tuple(tables))
+    return Report("Fusion", summary, findings=(*_not_heard(model), *notes), tables=tuple(tables))
+
+
+def _not_heard(model: Fusion) -> list[Finding]:
+    """Sources that vectors contradict, and what the hand labels the model learned from say of them."""
+    unheard, hand = model.fitted_.unheard(model.train_.votes.sources), model.hand_
+    if not unheard or hand is None:
+        return not_heard(unheard)
+    names = [each for each in hand.votes.sources if each in unheard]
+    return not_heard(unheard, defended_by(hand.votes.only(names).matrix.T, hand.truth, names))
 
 
 def _taught(model: Fusion, split: Split) -> tuple[np.ndarray, np.ndarray]:

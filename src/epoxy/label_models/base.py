@@ -121,6 +121,8 @@ class AdditiveModel(SavedModel, ABC):
 
     accuracy_: np.ndarray
     """Pr(the vote is right | the source votes), NaN-free; (n_sources,)."""
+    starts_with: ClassVar[str] = "class balance"
+    """What a row starts with, in words."""
 
     @abstractmethod
     def row_evidence(self, votes: Votes, at: int) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ class SequenceModel(AdditiveModel):
     averages over elements.
     """
 
+    starts_with: ClassVar[str] = "class balance and the rows it is read together with"
     by_place_: np.ndarray
     """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
     extra_: np.ndarray

@@ -129,14 +129,16 @@ class Chooser:
         return self._greedy(n, 1 - sure, "teach", why)
 
     def cover(self, n: int) -> list[Suggestion]:
-        """Rows nobody votes on, among others nobody votes on."""
-        extended = self.outcome.extended[TRAIN]
-        silent = nobody_votes(extended.columns, extended.n_rows)
-        what = "no source votes here"
+        """Rows nobody votes on whom the model hears, among others of this kind."""
+        extended, heard = self.outcome.extended[TRAIN], self.outcome.heard
+        silent = nobody_votes([extended.columns[at] for at in heard], extended.n_rows)
+        what = (
+            "no source that is heard votes here" if self.outcome.unheard else "no source votes here"
+        )
         if not silent.any():
-            own = [each.own[TRAIN] for each in self.workspace.active]
+            own = [self.workspace.active[at].own[TRAIN] for at in heard]
             silent = nobody_votes(own, extended.n_rows)
-            what = "no source votes here itself, votes are only lent"
+            what += " itself, votes are only lent"
 
         def why(row: int, around: np.ndarray) -> str:
             return what + self._also(around, silent, "it is so for")

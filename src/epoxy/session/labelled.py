@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import not_heard
-from ..engines import Scores
+from ..engines import Outcome, Scores
 from ..model import Epoxy
 from ..neighbors import Recall
 from ..sequences.layout import layout_of
@@ -89,10 +89,10 @@ class Labelled:
         return told + [f"! {note}" for note in self.notes]
 
 
-def notes_of(off: Sequence[str], unheard: Mapping[str, float], recall: Recall | None) -> list[str]:
+def notes_of(off: Sequence[str], outcome: Outcome, recall: Recall | None) -> list[str]:
     """What is said of sources that are switched off or not heard, and of neighbours that may be missing."""
     notes = [f"switched off, and so without a say: {', '.join(off)}"] if off else []
-    notes += map(str, not_heard(unheard))
+    notes += map(str, not_heard(outcome.unheard, outcome.defended))
     return notes if recall is None else [*notes, f"neighbours are approximate: {recall}"]
 
 

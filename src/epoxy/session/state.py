@@ -144,7 +144,7 @@ class Change:
         return f"Change({self})"
 
     def __str__(self) -> str:
-        parts = [f"{self.what}: {len(self.flipped)} labels changed"]
+        parts = [f"{self.what}: {len(self.flipped)} label{'s' * (len(self.flipped) != 1)} changed"]
         if self.coverage is not None:
             before, after = self.coverage
             parts.append(f"coverage of {self.source} {before:.1%} → {after:.1%}")

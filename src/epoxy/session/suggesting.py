@@ -57,9 +57,9 @@ class FunctionSuggestion:
     precision: Precision
     """Estimated on rows that it was not found on."""
     adds: int
-    """Train rows on which no function votes, nor a suggestion before this one."""
+    """Train rows on which no function votes that the model hears, nor a suggestion before this one."""
     against: int
-    """Train rows on which a function votes otherwise."""
+    """Train rows on which such a function votes otherwise."""
     right: tuple[Example, ...]
     wrong: tuple[Example, ...]
     """Rows that it looks right and wrong about, hand-labelled ones first."""
@@ -156,15 +156,17 @@ class _Suggesting:
                 "nothing says what any row is, so no function can be suggested; "
                 "label some rows, or write a first function"
             )
-        own = [np.concatenate(each.own) for each in self.workspace.active]
-        lent = [np.concatenate(each) for each in zip(*(x.columns for x in self.outcome.extended))]
+        heard, active = self.outcome.heard, self.workspace.active
+        own = [np.concatenate(active[at].own) for at in heard]
+        extended = self.outcome.extended
+        lent = [np.concatenate([each.columns[at] for each in extended]) for at in heard]
         columns = [each for each in material.columns if each.kind in kinds]
         self.finder = Finder(self.evidence, columns, own, lent)
         if region is not None:
             self.finder.restrict(region)
         self.names = set(session.sources)
         n_train = self.workspace.splits[TRAIN].n_rows
-        self.own = [each.own[TRAIN] for each in self.workspace.active]
+        self.own = [active[at].own[TRAIN] for at in heard]
         self.silent = nobody_votes(self.own, n_train)
 
     def found(self, n: int, labels: Sequence[int]) -> tuple[FunctionSuggestion, ...]:

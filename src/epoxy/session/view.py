@@ -127,7 +127,7 @@ class SessionView:
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
         recall = self._state.workspace.near.recall
-        notes = notes_of(self.switched_off, self.outcome.unheard, recall)
+        notes = notes_of(self.switched_off, self.outcome, recall)
         if self.folder is None:
             return tuple(notes)
         failures = self.folder.failures

@@ -131,7 +131,7 @@ def _labelled(world: World, found: Concluded, target: Path) -> Labelled:
 
 def _told(world: World, found: Concluded, path: Path) -> Labelled:
     off = [each.name for each in world.few.sources if not each.is_on]
-    notes = notes_of(off, found.outcome.unheard, world.recall)
+    notes = notes_of(off, found.outcome, world.recall)
     return Labelled(
         path,
         sum(map(len, world.run.shards)),

@@ -315,7 +315,8 @@ def _answers(session: Session, found: Explanation, at: int, row: int) -> list[di
         best = None if proba is None else int(proba.argmax())
         name = None if best is None else session.classes[best]
         told.append(_answer("epoxy", name, None if proba is None else float(proba.max())))
-    own = _answer(session.engine.name, found.label, found.probabilities[found.label])
+    mine = session.classes[int(session.outcome.labels[at][row])]  # whatever a person says
+    own = _answer(session.engine.name, mine, found.probabilities[mine])
     return [*told, own | {"inUse": True}]
 
 
