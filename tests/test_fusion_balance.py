@@ -7,7 +7,7 @@ import pytest
 
 from epoxy import Fusion, Split, Votes
 from epoxy.fusion.balance import guessed
-from epoxy.fusion.decision import RankedRows, f1_rule
+from epoxy.fusion.decision import RankedRows, f1_rule, n_heard
 
 CLASSES = ["ham", "spam"]
 
@@ -197,7 +197,8 @@ def test_chosen_labels_move_a_share_as_far_as_random_ones_vouch_for_them():
 
     def called(n_random: int, taught: int) -> int:
         drawn = shown[:n_random], right[:n_random]
-        rule = f1_rule(RankedRows(proba, before, 1), 1, None, *drawn, taught)
+        many = n_heard(np.zeros(taught), np.arange(taught) < n_random)
+        rule = f1_rule(RankedRows(proba, before, 1), 1, None, *drawn, many)
         return int((rule(proba) == 1).sum())
 
     assert called(0, 0) == called(0, 400) == 4

@@ -16,13 +16,16 @@ from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
 from epoxy.fusion import teaching
 from epoxy.fusion.calibration import SCALES
-from epoxy.fusion.fallible import confused, evenly
+from epoxy.fusion.decision import HALF, n_heard
+from epoxy.fusion.fallible import confused, evenly, ridges
 from epoxy.session import Label, Several
 from epoxy.session.records import UNTOLD
 from epoxy.shards import label
 from shard_projects import agree
 
 N = 400
+TOLD = ridges(np.full(2, 0.5), np.full(2, 0.5))
+"""How strongly a bias is drawn to zero where the class balance is told."""
 
 
 def data(seed: int = 0) -> tuple[Split, np.ndarray]:
@@ -110,17 +113,76 @@ def test_of_those_who_are_never_wrong_the_last_one_settles_a_row() -> None:
     assert (after_ann, int(session.labels[0])) == (1, 0)
 
 
-def test_labels_that_may_be_wrong_move_no_threshold() -> None:
-    """They teach which rows are the likeliest, and not how many of them to call."""
-    train, _ = data()
-    session = Session(train, model=Fusion(scoring="f1", positive="spam"))
-    before = session.labels.copy()
+def rare(n: int = 1200, seed: int = 0) -> tuple[Split, np.ndarray]:
+    """One row in ten is spam, of which sources that name one class each say nothing."""
+    draw = np.random.default_rng(seed)
+    y = (draw.random(n) < 0.1).astype(int)
+    right = draw.random((n, 4)) < 0.85
+    own = np.array([0, 0, 1, 1])
+    says = np.where(right, y[:, None] == own, y[:, None] != own) & (draw.random((n, 4)) < 0.5)
+    vectors = draw.normal(size=(n, 16)) + 0.8 * (2 * y[:, None] - 1)
+    votes = Votes(np.where(says, own, -1), classes=["ham", "spam"])
+    return Split(votes, vectors.astype(np.float32)), y
 
-    for row in range(60):
-        session.label(row, "spam", by="ann", chosen="random")
 
-    assert not np.array_equal(session.labels, before)
-    assert abs((session.labels == 1).sum() - (before == 1).sum()) <= 1
+def answered(session: Session, said: dict[str | None, np.ndarray]) -> Session:
+    """The session with labels of train rows that are not −1, all drawn at random."""
+    labels = [
+        Label("train", str(row), ["ham", "spam"][each[row]], name, "random")
+        for name, each in said.items()
+        for row in np.flatnonzero(each >= 0)
+    ]
+    session.apply(Several(tuple(labels), "labels"))
+    return session
+
+
+def mistaken(y: np.ndarray, rows: int, seed: int) -> np.ndarray:
+    """Labels of the first rows, one in ten of them wrong."""
+    wrong = np.random.default_rng(seed).random(len(y)) < 0.1
+    return np.where(np.arange(len(y)) < rows, np.where(wrong, 1 - y, y), -1)
+
+
+def test_two_labellers_who_err_bring_the_model_to_the_share_of_a_rare_class() -> None:
+    train, y = rare()
+    session = Session(train, model=Fusion(scoring="f1", positive="spam"), graph=False)
+    before = session.probabilities[:, 1].mean()
+
+    answered(session, {"ann": mistaken(y, 600, 1), "ben": mistaken(y, 600, 2)})
+
+    assert before > 2 * y.mean()  # the model without labels knows no better
+    assert session.probabilities[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+
+
+def test_labels_that_may_be_wrong_move_how_many_rows_f1_calls_at_most_half_of_the_way() -> None:
+    none, some = np.empty(0), np.arange(40) % 2 == 0
+    trusted, doubted = np.zeros(40), np.full(40, 0.1)
+
+    assert n_heard(none, none.astype(bool)) == 0
+    assert (n_heard(trusted, some), n_heard(trusted, some & (np.arange(40) < 10))) == (40, 20)
+    assert n_heard(trusted, ~some & some) == n_heard(doubted, ~some & some) == 0
+    assert n_heard(np.full(1000, 0.5), np.ones(1000, bool)) == 0
+    assert 10 < n_heard(doubted, some) < n_heard(np.full(4000, 0.1), np.ones(4000, bool)) < HALF
+    both = np.concatenate([trusted, doubted])
+    assert n_heard(both, np.ones(80, bool)) > 40
+
+
+@pytest.mark.parametrize("trusted", [0, 30])
+def test_decisions_for_f1_do_not_depend_on_the_way_to_labels_that_may_be_wrong(trusted) -> None:
+    train, y = rare(400)
+    hand = np.where(np.arange(400) >= 400 - trusted, y, -1)
+    said = {"ann": mistaken(y, 150, 1), "ben": mistaken(y, 100, 2), None: hand}
+    model = Fusion(scoring="f1", positive="spam")
+
+    once = answered(Session(train, model=model, graph=False), said)
+    steps = Session(train, model=model, graph=False)
+    for name, each in reversed(said.items()):
+        answered(steps, {name: np.where(np.arange(400) % 2, each, -1)})
+        answered(steps, {name: 1 - y})
+        steps.undo()
+        answered(steps, {name: each})
+
+    np.testing.assert_allclose(steps.probabilities, once.probabilities, atol=1e-6)
+    np.testing.assert_array_equal(steps.labels, once.labels)
 
 
 def test_what_is_not_known_is_said() -> None:
@@ -312,16 +374,45 @@ def test_a_labeller_who_leans_one_way_is_found_out_class_by_class() -> None:
     right = np.where(rng.random(2000) < 0.8, truth, 1 - truth)
     proba = np.where(np.arange(2) == right[:, None], 0.8, 0.2)  # a calibrated model
 
-    found = confused(proba, y, np.full(2000, 0.1))
+    found, bias = confused(np.log(proba), y, np.full(2000, 0.1), TOLD)
 
+    assert bias == pytest.approx([0, 0], abs=1e-6)
     assert found[y == 0][0] == pytest.approx([0.95, 0.45], abs=0.05)
     assert found[y == 1][0] == pytest.approx([0.05, 0.55], abs=0.05)
 
 
-def test_a_few_labels_leave_a_labeller_as_reliable_as_told() -> None:
-    proba = np.full((3, 4), 0.25)
+def test_a_model_that_finds_too_much_of_a_rare_class_does_not_make_right_labels_wrong() -> None:
+    rng = np.random.default_rng(0)
+    logit = rng.normal(-3, 1.5, 3000)
+    truth = (rng.random(3000) < 1 / (1 + np.exp(-logit))).astype(int)
+    y = np.where(rng.random(3000) < 0.95, truth, 1 - truth)
+    logits = np.column_stack([np.zeros(3000), logit + 2])  # far more than there are
+    open_minded = ridges(np.array([0.4, 0.05]), np.array([0.95, 0.6]))
 
-    found = confused(proba, np.array([2, 2, 2]), np.array([0.1, 0.1, 0.4]))
+    found, bias = confused(logits, y, np.full(3000, 0.05), open_minded)
+    sure, _ = confused(logits, y, np.full(3000, 0.05), TOLD)
+
+    assert bias[1] - bias[0] == pytest.approx(-2, abs=0.4)
+    assert found[y == 1][0, 1] > 0.85
+    assert sure[y == 1][0, 1] < 0.6  # a balance that is told leaves the labeller to blame
+
+
+def test_a_bias_is_drawn_to_zero_by_what_is_known_of_the_balance() -> None:
+    low = np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.0, 0.0]])
+    narrow, wide, told, nothing = (
+        ridges(each, 1 - each[::-1]) for each in (low[1], low[0], low[2], low[3])
+    )
+
+    assert (nothing < wide).all()
+    assert (wide < narrow).all()
+    assert (narrow < told).all()
+    assert (told > 1e9).all()
+
+
+def test_a_few_labels_leave_a_labeller_as_reliable_as_told() -> None:
+    equal, told = np.zeros((3, 4)), np.full(4, 0.25)
+
+    found, _ = confused(equal, np.array([2, 2, 2]), np.array([0.1, 0.1, 0.4]), ridges(told, told))
 
     assert found[:, 2] == pytest.approx([0.9, 0.9, 0.6], abs=0.05)
     assert (found[2, [0, 1, 3]] > found[0, [0, 1, 3]]).all()  # who is less reliable errs more often
@@ -453,8 +544,14 @@ def test_a_column_of_the_rows_names_who_labelled_them(tmp_path) -> None:
     assert session.explain(erring).said == why.said
 
 
-def test_labellers_named_in_the_rows_are_the_same_in_shards(tmp_path) -> None:
+@pytest.mark.parametrize("scoring", ["accuracy", "f1"])
+def test_labellers_named_in_the_rows_are_the_same_in_shards(scoring, tmp_path) -> None:
     home = project_of(tmp_path / "project")
+    told = (home / "epoxy.toml").read_text()
+    told = told.replace(
+        "[vectors]", f'positive = "spam"\n[model]\nscoring = "{scoring}"\n[vectors]'
+    )
+    (home / "epoxy.toml").write_text(told)
 
     memory = pq.read_table(Session.open(home, graph=False).export(tmp_path / "labels.parquet"))
     shards = pq.read_table(label(home, rows_per_shard=30).path)

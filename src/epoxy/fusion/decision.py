@@ -115,30 +115,44 @@ class RankedRows:
         return float(self._order[rank])
 
 
+def n_heard(noise: np.ndarray, drawn: np.ndarray) -> float:
+    """How many labels say how many rows are positive; `noise` is how often each is wrong, 0 if trusted.
+
+    Labels that were chosen have a say beside those `drawn` at random, which show whether what they taught
+    holds; alone they move no share. A label wrong at rate ρ tells (1 − 2ρ)² as much about a share as a
+    trusted one. But mistakes about a rare class look like more of it, and nobody knows how evenly people
+    err: so all of these together weigh less than what is known without labels, however many they are.
+    """
+
+    def together(some: np.ndarray) -> float:
+        doubted = float(((1 - 2 * np.minimum(some, 0.5)) ** 2)[some > 0].sum())
+        return int((some == 0).sum()) + HALF * doubted / (HALF + doubted)
+
+    return min(together(noise), HEARD * together(noise[drawn]))
+
+
 def f1_rule(
     rows: Ranking,
     positive: int,
     agreed: float | None,
     shown: np.ndarray,
     right: np.ndarray,
-    taught: int,
+    many: float,
 ) -> Rule:
     """Call so many train rows positive as the model without labels, source agreement and labels say.
 
     The class balance a posterior starts from is drawn to equal shares, so the model without labels calls
     too many rows of a rare class. Where how sources agree (`agreed`) says fewer, it says too few, and midway,
     in log-odds, is the share called without labels. Labels teach the model how many rows are positive, so
-    in proportion to their number (`taught`) the share becomes that beyond the threshold which is best by
-    the probabilities of train rows, and by held-out ones of labels drawn at random (`shown`, and whether
-    each is `right`). Labels that were chosen have a say beside random ones, which show whether what they
-    taught holds; alone they move no share.
+    in proportion to their number (`many`, see `n_heard`) the share becomes that beyond the threshold which
+    is best by the probabilities of train rows, and by held-out ones of trusted labels drawn at random
+    (`shown`, and whether each is `right`).
     """
     if not rows.n_rows:
         return Rule()
     share = rows.called
     if agreed is not None and agreed < share:
         share = _between(share, agreed, 0.5, rows.n_rows)
-    many = min(taught, HEARD * len(right))
     if many:
         beyond = rows.from_on(rows.threshold(shown, right))
         trust = float(many / (many + HALF))

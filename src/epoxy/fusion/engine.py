@@ -240,6 +240,7 @@ class FusionEngine:
         positive = self.positive(workspace.classes)
         assert positive is not None  # checked with the parameters
         labels = workspace.labels
+        many = decision.n_heard(labels.noise, drawn)
         drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
         right = labels.labels[drawn] == positive
         shown = held[drawn, positive]
@@ -247,8 +248,7 @@ class FusionEngine:
         # where `agreement` speaks, it has said so already
         if heard is not None and len(heard) == 2 and base.agreement is None:
             agreed = float(heard[positive])
-        taught = int((labels.noise == 0).sum())
-        return decision.f1_rule(ranked(positive), positive, agreed, shown, right, taught)
+        return decision.f1_rule(ranked(positive), positive, agreed, shown, right, many)
 
     def _before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""

@@ -12,7 +12,7 @@ from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales, kinds_of
 from .correction import Correction, Memory, Problem, believed, correct
-from .fallible import confused, evenly
+from .fallible import confused, evenly, ridges
 from .features import View
 from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
 from .groups import Spacing
@@ -240,17 +240,20 @@ class Teaching:
         floored, told = (evenly(lesson.y, each, n_classes) for each in (floor, lesson.wrong))
         if not rows.any():
             return _Belief(floored, told, None)
-        logits = self._by_trusted(base, lesson)
-        floored[rows] = confused(softmax(logits), lesson.y[rows], floor[rows])
+        logits, ridge = self._by_trusted(base, lesson)
+        floored[rows], bias = confused(logits, lesson.y[rows], floor[rows], ridge)
         told[rows] = floored[rows]
-        return _Belief(floored, told, logits)
+        return _Belief(floored, told, logits + bias)
 
-    def _by_trusted(self, base: Fitted, lesson: _Lesson) -> np.ndarray:
-        """Logits of the rows whose label may be wrong, by the model that trusted labels alone taught."""
+    def _by_trusted(self, base: Fitted, lesson: _Lesson) -> tuple[np.ndarray, np.ndarray]:
+        """Logits of the rows whose label may be wrong, by the model that trusted labels alone taught.
+
+        And how strongly a bias of them is drawn to zero: trusted labels tell the balance too.
+        """
         asked, taught = lesson.only(lesson.fallible), lesson.only(~lesson.fallible)
-        logits = _offset(base, asked)
+        logits, ridge = _offset(base, asked), ridges(base.balance.low, base.balance.high)
         if not len(taught.y):
-            return logits
+            return logits, ridge
         even = evenly(taught.y, taught.floor, len(base.prior))
         found = self._solved(base, taught, _Belief(even, even, None), key=0)
         logits = logits + found.bias + asked.votes @ (taught.votes.T @ found.dual)
@@ -259,7 +262,8 @@ class Teaching:
         if asked.labelled is not None and taught.labelled is not None:
             weights = FEATURE_SCALE**2 * taught.labelled.features.astype(np.float64).T @ found.dual
             logits = logits + asked.labelled.features.astype(np.float64) @ weights
-        return np.asarray(logits)
+        held = softmax(found.held_out)
+        return np.asarray(logits), ridge + (held * (1 - held)).sum(axis=0)
 
     def _solved(
         self, base: Fitted, lesson: _Lesson, belief: _Belief, key: int | None = None
