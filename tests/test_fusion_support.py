@@ -511,3 +511,19 @@ def test_commands_say_once_that_it_is_not_heard(tmp_path: Path, capsys):
     for command in ("label", "report"):
         main([command, str(home)])
         assert capsys.readouterr().out.count("Not heard because vectors contradict them: 's6'") == 1
+
+
+def test_sources_that_silence_each_other_in_turn_are_asked_about_once_each_way():
+    asked = []
+
+    def ask(kept):
+        asked.append(tuple(kept.tolist()))
+        worthless = 1 if not kept[0] else 0  # whoever is heard of the first two is contradicted
+        values = np.where(np.arange(4) == worthless, -2.0, 2.0)
+        return [support.Supported(np.array([0, 1]), 50, value, 0.1) for value in values]
+
+    heard, found = support.judged(np.ones(4, dtype=bool), 2, ask)
+
+    assert asked == [(True,) * 4, (False, True, True, True), (True, False, True, True)]
+    assert heard.tolist() == [True, False, True, True]
+    assert found.tolist() == [2.0, -2.0, 2.0, 2.0]

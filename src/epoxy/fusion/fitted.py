@@ -16,7 +16,7 @@ from . import evidence as ev
 from .balance import Balance
 from .calibration import kinds_of
 from .decision import Rule
-from .features import View, in_blocks
+from .features import View, for_one_pass, in_blocks
 from .labelled import Labelled, Nearby
 from .regions import Regions
 
@@ -331,7 +331,7 @@ def read(features: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
             for at, column in enumerate(parts):  # single columns are faster than a narrow table
                 out[:, at] = rows @ column
 
-    in_blocks(n_rows, multiply)
+    in_blocks(n_rows, multiply, threads=for_one_pass(n_rows))
     width = n_classes - first
     several = [found[:, at : at + width] for at in range(0, columns.shape[1], width)]
     return [np.hstack([-each, each]) for each in several] if first else several

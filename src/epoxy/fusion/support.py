@@ -35,7 +35,7 @@ import numpy as np
 from ..compiling import compiled
 from ..workspace import TRAIN
 from . import evidence as ev
-from .features import added_up, in_blocks
+from .features import added_up, for_one_pass, in_blocks
 from .regions import VOICES, Regions, thought
 from .vectors import Regressed, Vectors, right_side
 
@@ -79,7 +79,7 @@ class Line:
         def multiply(part: slice) -> None:
             np.matmul(self.matrix[rows[part]], small, out=found[part])
 
-        in_blocks(len(found), multiply)
+        in_blocks(len(found), multiply, threads=for_one_pass(len(found)))
         return found
 
     def right(self, target: np.ndarray) -> np.ndarray:
@@ -265,8 +265,12 @@ def who_tell(votes: np.ndarray, tells: Callable[[np.ndarray], bool]) -> np.ndarr
 def judged(first: np.ndarray, n_classes: int, ask: Ask) -> tuple[np.ndarray, np.ndarray]:
     """Which sources are heard, (n_sources,) bool, and the support of each; at `first` some of them are."""
     kept, support = first, np.zeros(len(first))
+    asked: dict[bytes, list[Supported] | None] = {}
     for _ in range(ROUNDS):
-        found = ask(kept)
+        key = kept.tobytes()  # two sources may silence each other in turn
+        if key not in asked:
+            asked[key] = ask(kept)
+        found = asked[key]
         if found is None:  # without those that were silenced vectors tell nothing: all are heard
             return np.ones(len(first), dtype=bool), support
         support = np.array([each.support for each in found])

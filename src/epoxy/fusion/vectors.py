@@ -15,7 +15,17 @@ from ..numerics import softmax
 from ..votes import Split
 from ..workspace import TRAIN
 from . import evidence as ev
-from .features import BLOCK, NEAREST, SAMPLE, Features, View, in_blocks, n_viewed, spaced
+from .features import (
+    BLOCK,
+    NEAREST,
+    SAMPLE,
+    Features,
+    View,
+    for_one_pass,
+    in_blocks,
+    n_viewed,
+    spaced,
+)
 from .fitted import WEIGHTS, Readout, read
 from .groups import Spacing
 from .regions import Regions, thought
@@ -184,7 +194,7 @@ def right_side(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
         else:
             np.matmul(small[:, blocks[at]], matrix[blocks[at]], out=parts[at])
 
-    Work(range(len(blocks))).run(lambda: multiply)
+    Work(range(len(blocks))).run(lambda: multiply, threads=for_one_pass(len(matrix)))
     return np.asarray(parts.sum(axis=0, dtype=np.float64))
 
 
