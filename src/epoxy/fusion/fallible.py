@@ -41,9 +41,8 @@ def ridges(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     The log-odds of a class against the others have K / (K − 1) times the variance of its bias.
     """
     n_classes = len(low)
-    deviation = np.maximum(
-        (_log_odds(high) - _log_odds(low)) / APART, 1e-6
-    )  # a balance that is told
+    deviation = (_log_odds(high) - _log_odds(low)) / APART
+    deviation = np.maximum(deviation, 1e-6)  # of a balance that is told there is none
     return np.asarray(n_classes / (n_classes - 1) / deviation**2)
 
 

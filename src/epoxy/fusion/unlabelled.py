@@ -28,9 +28,10 @@ from .copies import distinct
 from .fitted import Fitted, Readout, Rows, read
 from .matching import keeps_balance
 from .stacked import Grading, Stacked
-from .support import Witnesses, who_tell
+from .support import who_tell
 from .teaching import Said, vote_mean
 from .vectors import Regressed, Vectors
+from .witnesses import Witnesses
 
 if TYPE_CHECKING:
     from .model import Fusion

@@ -242,10 +242,10 @@ def standard_error(score: Score, first: np.ndarray, second: np.ndarray) -> float
 
     Two rows' worth is added: where few rows differ, resampling them understates what others would do.
     """
-    return _error_between(score.scores(first), score.scores(second), len(score.y))
+    return _error_between(score.scores(first), score.scores(second), n_rows=len(score.y))
 
 
-def _error_between(first: np.ndarray, second: np.ndarray, n_rows: int) -> float:
+def _error_between(first: np.ndarray, second: np.ndarray, *, n_rows: int) -> float:
     """The same from the settings' scores in every resample."""
     return float(np.hypot(float((first - second).std()), _ROWS / n_rows))
 
@@ -259,7 +259,7 @@ class _Plan:
         self.evaluator, self.caution, self.progress = evaluator, caution, progress
         self.trials: list[Trial] = []
         self.seen: dict[tuple[tuple[int, ...], tuple[float, ...] | None], Trial] = {}
-        self._drawn: dict[tuple[tuple[int, ...], tuple[float, ...] | None], np.ndarray] = {}
+        self._drawn: dict[tuple[object, ...], np.ndarray] = {}  # see `_resampled`
         self.balance: tuple[float, ...] | None = None
         self.nothing = (0,) * len(evaluator.sources)
         self.best: Trial | None = None
@@ -340,29 +340,25 @@ class _Plan:
             return tried[0]
         values = [score.score(trial.proba) for trial in known]
         best = known[int(np.argmax(values))]
-        drawn = self._resampled(best, score)
         return next(
             trial
             for trial, value in zip(known, values, strict=True)
-            if trial is best
-            or value + errors * self._error(drawn, self._resampled(trial, score)) >= max(values)
+            if trial is best or value + errors * self._error(best, trial, score) >= max(values)
         )
 
     def _surely_better(self, trial: Trial, best: Trial, errors: float) -> bool:
         if trial.score <= best.score + 1e-12 or best.score == -np.inf:
             return best.score == -np.inf < trial.score
-        score = self.evaluator.score
-        error = self._error(self._resampled(trial, score), self._resampled(best, score))
+        error = self._error(trial, best, self.evaluator.score)
         return trial.score - best.score > errors * error
 
-    def _error(self, first: np.ndarray, second: np.ndarray) -> float:
-        return _error_between(first, second, len(self.evaluator.score.y))
+    def _error(self, first: Trial, second: Trial, score: Score) -> float:
+        drawn = (self._resampled(trial, score) for trial in (first, second))
+        return _error_between(*drawn, n_rows=len(score.y))
 
     def _resampled(self, trial: Trial, score: Score) -> np.ndarray:
-        """A setting's score in every resample; that by which settings are chosen is kept."""
-        if score is not self.evaluator.score:
-            return score.scores(trial.proba)
-        key = trial.steps, trial.balance
+        """A setting's score in every resample, found once."""
+        key = score.name, trial.steps, trial.balance
         if key not in self._drawn:
             self._drawn[key] = score.scores(trial.proba)
         return self._drawn[key]
