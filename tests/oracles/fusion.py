@@ -70,6 +70,7 @@ class Oracle:
         self.prior, self.trust, self.agreed = by_sources(np.ones(len(names), dtype=bool))
         self.vote_mean = one_hot(self.votes, self.n_classes).mean(axis=0)
         self.view = self.corrected = self.held = self.cut = self.divisors = None
+        self.loud: Any = 1.1
         self.heard, self.support = np.ones(len(self.columns), dtype=bool), None
         if train.vectors is not None:
             self._learn_from_vectors(seed)
@@ -257,8 +258,19 @@ class Oracle:
                 belongs = membership(x, self.landmarks)
                 silent = (1 - belongs.sum(axis=1, keepdims=True)) * self.echo_base
                 said["regions"] = evidence(belongs @ self.thought + silent, self.echo_base)
-            phi = np.hstack([1.1 * x, phi])
+            phi = np.hstack([self.loud * x, phi])
         return {"votes": votes, "said": said, "x": x, "phi": phi}
+
+    def ways(self) -> list[Any]:
+        """How loud features may be: 1.1; of few dimensions also 2.2, or columns as they are."""
+        if self.view is None or not len(self.view.phase) or not self.view.axes.any():
+            return [1.1]
+        s = np.sqrt((self.view.axes**2).sum(axis=0))
+        real = s > 0.03 * s.max()
+        flat = np.where(real, 1 / np.where(real, s, 1), 0)
+        flat *= np.sqrt((s[real] ** 6).sum() / (s[real] ** 4).sum())
+        none = np.zeros(len(self.view.phase))
+        return [1.1, 2.2, *(np.r_[loud * flat, none] for loud in (2, 8, 32))]
 
     def _lean(self, train: Split) -> np.ndarray:
         """What makes the mean posterior of rows of which something is known the class balance."""
@@ -309,22 +321,31 @@ class Oracle:
                 said["neighbours"] = self.neighbours(parts["x"], own)
                 offset = offset + WEIGHT["neighbours"] * said["neighbours"]
         weight = len(np.unique(groups)) / m
-        left, size, right = np.linalg.svd(parts["phi"], full_matrices=False)
-        root = left * size
         for _ in ("with neighbours", "without, where their weight would be negative"):
             experts = np.stack(list(said.values()))
             ridges = np.array([RIDGE[name] for name in said])
-            logits = offset
-            for _ in range(2):
-                q = believed(softmax(logits), self.y, self.rho)
-                off, bias, learned = newton(offset, experts, root, q, weight, ridges)
-                logits = offset + np.tensordot(off, experts, 1) + bias + root @ learned
+            tried = []
+            for at, loud in enumerate(self.ways()):
+                self.loud = loud
+                phi = self.parts(hand)["phi"]
+                left, size, right = np.linalg.svd(phi, full_matrices=False)
+                root = left * size
+                logits = offset
+                for _ in range(2):
+                    q = believed(softmax(logits), self.y, self.rho)
+                    off, bias, learned = newton(offset, experts, root, q, weight, ridges)
+                    logits = offset + np.tensordot(off, experts, 1) + bias + root @ learned
+                size_of_all = ridges @ off**2 + 3 * bias @ bias + (learned**2).sum()
+                real = probable(logits, self.y, self.rho, experts, phi, weight, ridges)
+                value = real - size_of_all / 2 + 2 * (at == 0)
+                tried.append((value, loud, off, bias, right.T @ learned, logits, q, phi))
+            _, self.loud, off, bias, theta, logits, q, phi = max(tried, key=lambda each: each[0])
             if "neighbours" not in said or WEIGHT["neighbours"] + off[-1] >= 0:
                 break
             del said["neighbours"]
             self.asked, offset = None, self.before(parts)
-        self.corrected = (dict(zip(said, off)), bias, right.T @ learned)
-        held = left_out(logits, q, experts, parts["phi"], groups, weight, ridges)
+        self.corrected = (dict(zip(said, off)), bias, theta)
+        held = left_out(logits, q, experts, phi, groups, weight, ridges)
         q = believed(softmax(held), self.y, self.told)
         many = 120 if "pupil" in said else 40
         self.scales = tuple(
@@ -715,6 +736,22 @@ def newton(
             length /= 2
         point = point + length * step
     return point[:e], point[e : e + k], point[e + k :].reshape(r, k)
+
+
+def probable(
+    logits: np.ndarray, y: np.ndarray, rho: float, experts: np.ndarray, phi: np.ndarray,
+    weight: float, ridges: np.ndarray,
+) -> float:  # fmt: skip
+    """How probable labels are, and less by the room that what is learned has, as large for each class."""
+    p = softmax(logits)
+    m, k = p.shape
+    own = p[np.arange(m), y]
+    fits = weight * np.log((1 - rho) * own + rho / (k - 1) * (1 - own)).sum()
+    kernel = phi @ phi.T + 1 / 3
+    for said, ridge in zip(experts, ridges):
+        kernel += said @ said.T / ((k - 1) * ridge)
+    w = weight * (1 - (p * p).sum(axis=1)) / (k - 1)
+    return float(fits - (k - 1) / 2 * np.linalg.slogdet(np.eye(m) + w[:, None] * kernel)[1])
 
 
 def left_out(

@@ -180,6 +180,27 @@ def correct(problem: Problem, groups: np.ndarray, memory: Memory | None = None) 
     return Correction(off, dual.sum(axis=0) / RIDGE_BIAS, dual, held, found)
 
 
+def evidence(problem: Problem, found: Correction) -> float:
+    """The logarithm of how probable a problem makes its labels, whatever is learned, by Laplace's method.
+
+    What is learned, at its optimum z, has the labels' likelihood, the prior's density and as much room as
+    the curvature leaves it: log Pr(labels | z) − ½ |z|² − ½ log det(I + tableᵀ W table) for each of the
+    K − 1 differences. Their curvatures are taken to be equal, w_i = weight (1 − Σ_k p_ik²) / (K − 1) with
+    the trace of the true ones (exact for two classes); of matrices of one trace the even one has the
+    largest determinant, so among many classes what is learned loudly is found a little too improbable.
+    """
+    point, width = found.memory.points[-1], len(problem.differences)
+    proba = softmax(problem.offset + problem.forward(point, problem.table))
+    fits = problem.weight * float(np.log((proba * problem.likelihood).sum(axis=1)).sum())
+    scaled = problem.table * np.sqrt(problem.bend(proba) / np.sqrt(width))[:, None]
+    wide = scaled.shape[1] > len(scaled)
+    inner = scaled @ scaled.T if wide else scaled.T @ scaled
+    inner[np.diag_indices_from(inner)] += 1
+    factor = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+    room = width * float(np.log(np.diagonal(factor)).sum())
+    return fits - 0.5 * float(point @ point) - room
+
+
 def _size(problem: Problem) -> int:
     return problem.rank * len(problem.differences) + len(problem.experts)
 

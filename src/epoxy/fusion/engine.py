@@ -28,7 +28,8 @@ from . import decision
 from . import evidence as ev
 from .choice import Crowd, looks_chosen, margin
 from .fitted import Fitted, Rows
-from .teaching import Said, Seen, Teaching, surely_better
+from .lesson import Said
+from .teaching import Seen, Teaching, surely_better
 from .unlabelled import Unlabelled
 
 if TYPE_CHECKING:

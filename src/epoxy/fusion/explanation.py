@@ -11,7 +11,8 @@ from ..diagnostics import Explanation, Voice, vote_shares
 from ..engines.base import Outcome
 from ..votes import ABSTAIN, Split
 from . import evidence as ev
-from .fitted import FEATURE_SCALE, Rows, neighbour_shares
+from .fitted import Rows, neighbour_shares
+from .loudness import ways
 
 if TYPE_CHECKING:
     from .model import Fusion
@@ -285,8 +286,10 @@ def _behind_correction(
     assert taught is not None
     likeness = np.zeros(len(taught.y))
     if taught.labelled is not None and row.features is not None:
+        assert fitted.view is not None
+        loud = ways(fitted.view)[taught.way] ** 2
         rows = taught.labelled.features.astype(np.float64)
-        likeness += FEATURE_SCALE**2 * (rows @ row.features[0].astype(np.float64))
+        likeness += rows @ (loud * row.features[0].astype(np.float64))
     likeness += fitted.spread(model.hand_votes) @ fitted.spread(row.cast)[0]
     pulls = scale * likeness * (taught.dual[:, label] - taught.dual[:, other])
     strongest = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]

@@ -31,8 +31,8 @@ WEIGHTS = {
     "neighbours": 0.15,
 }
 """How loud each expert is before a hand label says otherwise."""
-FEATURE_SCALE, VOTE_SCALE = 1.1, 0.5
-"""How loud features and votes are in the correction, whose ridge is 1."""
+VOTE_SCALE = 0.5
+"""How loud votes are in the correction, whose ridge is 1; of features see `loudness`."""
 PRIOR_VOICES = 2.0
 SHARPNESS = 0.02
 FEW, FEWER = 3, 256
@@ -125,6 +125,7 @@ class Corrected:
     of_features: np.ndarray | None  # (n_features, n_classes) float32
     of_votes: np.ndarray  # (n_classes · n_sources, n_classes)
     neighbours: bool = False  # whether the likest labelled rows are asked
+    way: int = 0  # how loud features are in it; see `loudness`
 
 
 @dataclass(frozen=True, eq=False)

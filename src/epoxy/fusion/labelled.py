@@ -76,11 +76,17 @@ class Labelled:
         """The features at length one; (m, n_features) float64."""
         return np.asarray(self.features / self.lengths[:, None])
 
+    def products(self, loudness: np.ndarray) -> np.ndarray:
+        """Inner products of features that are so loud; (m, m) float64, asked for where rows are few."""
+        key = loudness.tobytes()
+        if key not in self._products:
+            exact = loudness * self.features.astype(np.float64)
+            self._products[key] = np.asarray(exact @ exact.T)
+        return self._products[key]
+
     @cached_property
-    def products(self) -> np.ndarray:
-        """Inner products of the features; (m, m) float64, asked for where rows are few."""
-        exact = self.features.astype(np.float64)
-        return np.asarray(exact @ exact.T)
+    def _products(self) -> dict[bytes, np.ndarray]:
+        return {}
 
     @cached_property
     def twins(self) -> np.ndarray:

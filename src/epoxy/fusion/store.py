@@ -17,6 +17,7 @@ from .decision import Rule
 from .features import NEAREST, View
 from .fitted import Corrected, Fitted, Readout
 from .labelled import Labelled
+from .loudness import USUAL, ways
 from .sequence import LabelChain
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _VALUES = {
     "splits": {"train": _SPLIT, "hand?": _SPLIT},
     "places?": [[int]],
     "neighbours?": bool,
+    "way?": int,
     "chain?": {"trust": float, "noise": float, "counted": int},
 }
 
@@ -140,6 +142,7 @@ def _check_parts(model: Fusion, fitted: Fitted, values: dict[str, Any]) -> None:
         "places": taught is not None
         and taught.labelled is not None
         and len(values["places"]) != len(taught.y),
+        "features": taught is not None and taught.way not in _ways(fitted.view),
         "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
         "edges": bool((np.diff(fitted.edges) < 0).any()),
         "trust": model.chain_ is not None and not 0 <= model.chain_.trust <= 1,
@@ -148,6 +151,11 @@ def _check_parts(model: Fusion, fitted: Fitted, values: dict[str, Any]) -> None:
     for name, is_wrong in wrong.items():
         if is_wrong:
             raise StoreError(f"its {name} do not fit the rest; fit and save the model again")
+
+
+def _ways(view: View | None) -> range:
+    """The ways in which features may be heard; without any there is the usual one."""
+    return range(1 if view is None else len(ways(view)))
 
 
 def to_state(model: Fusion) -> State:
@@ -181,6 +189,7 @@ def to_state(model: Fusion) -> State:
     if fitted.corrected is not None:
         values["places"] = _keep_corrected(fitted.corrected, arrays)
         values["neighbours"] = fitted.corrected.neighbours
+        values["way"] = fitted.corrected.way
     if model.chain_ is not None:
         values["chain"] = _keep_chain(model.chain_, arrays)
     splits = {"train": model.train_} | ({} if model.hand_ is None else {"hand": model.hand_})
@@ -279,6 +288,7 @@ def _corrected(
         arrays.get("corrected/of_features"),
         arrays["corrected/of_votes"],
         bool(asks),
+        values.get("way", USUAL),
     )
 
 

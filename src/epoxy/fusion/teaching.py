@@ -2,149 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
-from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales, kinds_of
-from .correction import Correction, Memory, Problem, believed, correct
+from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales
+from .correction import Correction, Memory, believed, correct, evidence
 from .fallible import confused, evenly, ridges
 from .features import View
-from .fitted import FEATURE_SCALE, WEIGHTS, Corrected, Fitted, Rows, read
+from .fitted import WEIGHTS, Corrected, Fitted, Rows
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
-from .sequence import whole_sequences
+from .lesson import Belief, Lesson, Said, TakenUp, logits_before, problem_of
+from .loudness import PREFERRED, USUAL, ways
 
-RIDGES = dict.fromkeys(WEIGHTS, 12.0) | {"neighbours": 6.0}
-SLIPS = (0.01, 0.05)
-"""About one of all labels is taken to be a slip: of many at least this share, of few at most that."""
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
-FEWEST_JUDGES = 20
-"""Trusted labels from which they alone say how sure a model without vectors may be."""
-
-Said = list[dict[str, np.ndarray]]
-"""For each split, what each expert says of its rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class _TakenUp:
-    """Labelled rows, how near they lie, and groups of them that are left out together."""
-
-    labels: HandLabels
-    rows: Labelled
-    spacing: Spacing
-    groups: np.ndarray  # (m,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Lesson:
-    """What the correction learns from; labelled rows in the order in which they are kept."""
-
-    labelled: Labelled | None
-    order: np.ndarray  # (m,) the labelled rows by their places
-    y: np.ndarray  # (m,)
-    heard: dict[str, np.ndarray]  # what each expert says of them, (m, n_classes)
-    votes: np.ndarray  # (m, n_classes · n_sources) of φ, scaled
-    kinds: np.ndarray  # (m,) which scale is a row's
-    wrong: np.ndarray  # (m,) how often such a label is told to be wrong
-    fallible: np.ndarray  # (m,) bool: labels of people who may err
-    groups: np.ndarray  # (m,) left out together
-
-    @classmethod
-    def of(
-        cls,
-        workspace: Workspace,
-        base: Fitted,
-        rows: list[Rows],
-        said: Said,
-        told: float,
-        known: _TakenUp | None,
-    ) -> _Lesson:
-        """From votes, vectors and hand labels of all splits."""
-        labels, n_classes = workspace.labels, len(base.prior)
-        labelled = None if known is None else known.rows
-        order = np.arange(labels.count) if labelled is None else labelled.order
-        back = np.argsort(order, kind="stable")  # from the order of places to the order kept
-
-        def gathered(per_split: Sequence[np.ndarray]) -> np.ndarray:
-            return np.asarray(labels.gather(per_split)[back])
-
-        names = [name for name in base.experts if name in said[TRAIN]]
-        heard = {name: gathered([each[name] for each in said]) for name in names}
-        if base.echo is not None and labelled is not None:
-            heard["echo"] = base.echo.evidence(read(labelled.features, base.echo.weights)[0])
-        votes = gathered([each.votes.T for each in rows]).T
-        cast = gathered([each.cast.T for each in rows]).T
-        doubted = gathered(labels.wrong)
-        wrong = np.maximum(doubted, told)
-        groups = np.arange(labels.count) if known is None else known.groups
-        return cls(
-            labelled,
-            order,
-            gathered(labels.y),
-            heard,
-            base.spread(cast),
-            kinds_of(votes, heard.get("pupil")),
-            np.minimum(wrong, 0.95 * (n_classes - 1) / n_classes),
-            doubted > 0,
-            whole_sequences(groups, workspace.label_groups[back]),
-        )
-
-    @property
-    def floor(self) -> np.ndarray:
-        """How often labels are taken to be wrong; (m,).
-
-        One slip among few would bend all that a sure model says. Among many the others outvote it, and
-        where many contradict a sure model it is the model that errs.
-        """
-        return np.asarray(np.maximum(self.wrong, np.clip(1 / len(self.y), *SLIPS)))
-
-    @property
-    def hears_vectors(self) -> bool:
-        """Whether what vectors say without labels is heard, so that the scales are those of vectors."""
-        return "pupil" in self.heard
-
-    @property
-    def judges(self) -> np.ndarray:
-        """The rows that say how sure the model may be: trusted ones.
-
-        A label that may be wrong is believed by what the model says of its row, and agrees with it too
-        well. Without vectors, where so little else is known of the scales, it is heard nevertheless while
-        few are trusted.
-        """
-        trusted = ~self.fallible
-        if self.hears_vectors or trusted.sum() >= FEWEST_JUDGES:
-            return trusted
-        return np.ones(len(self.y), bool)
-
-    def only(self, rows: np.ndarray) -> _Lesson:
-        """The same of some of the labelled rows."""
-        return replace(
-            self,
-            labelled=None if self.labelled is None else self.labelled.only(rows),
-            order=np.arange(int(rows.sum())),
-            y=self.y[rows],
-            heard={name: each[rows] for name, each in self.heard.items()},
-            votes=self.votes[rows],
-            kinds=self.kinds[rows],
-            wrong=self.wrong[rows],
-            fallible=self.fallible[rows],
-            groups=self.groups[rows],
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Belief:
-    """How far labels are believed."""
-
-    floored: np.ndarray  # (m, K) Pr(label_i | k), never surer than any label is taken to be
-    told: np.ndarray  # (m, K) the same as far as it was told
-    doubted: np.ndarray | None  # logits of doubted rows by a model that trusted labels taught
 
 
 class Seen(Protocol):
@@ -173,11 +49,12 @@ class Teaching:
 
     def __init__(self, vectors: Seen | None) -> None:
         self.vectors = vectors
-        self._known: _TakenUp | None = None
+        self._known: TakenUp | None = None
         self._nearby: list[Nearby | None] = []
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
-        self._memory: dict[int, Memory] = {}  # of the last fit, by number of experts; 0: trusted
+        # of the last fits, by number of experts (0: of trusted labels alone) and way of hearing features
+        self._memory: dict[tuple[int, int], Memory] = {}
 
     def over(self, vectors: Seen | None) -> Teaching:
         """The same over other vectors; what rows that these see alike have taught is kept."""
@@ -202,28 +79,30 @@ class Teaching:
         `told` is how often labels are wrong at least.
         """
         known = None if base.view is None else self._taken_up(workspace.labels)
-        lesson = _Lesson.of(workspace, base, rows, said, told, known)
+        lesson = Lesson.of(workspace, base, rows, said, told, known)
         belief = self._belief(base, lesson)
-        labelled, found, names = lesson.labelled, None, [*lesson.heard, "neighbours"]
+        labelled, solved, names = lesson.labelled, None, [*lesson.heard, "neighbours"]
         if labelled is not None and len(lesson.y) >= FEWEST_NEAR:
             near = self._of_other_groups(base, labelled, lesson.y, lesson.groups)
             heard = {**lesson.heard, "neighbours": near}
-            found = self._solved(base, replace(lesson, heard=heard), belief)
-            if WEIGHTS["neighbours"] + found.off[-1] < 0:
+            solved = self._solved(base, replace(lesson, heard=heard), belief)
+            if WEIGHTS["neighbours"] + solved[0].off[-1] < 0:
                 # a row's neighbours lack its own label, so where labels are noise they speak against it
-                found = None
-        asked = found is not None
-        if found is None:
-            found, names = self._solved(base, lesson, belief), names[:-1]
+                solved = None
+        asked = solved is not None
+        if solved is None:
+            solved, names = self._solved(base, lesson, belief), names[:-1]
+        found, way = solved
         corrected = Corrected(
             labelled,
             lesson.y,
             found.dual,
             np.array([WEIGHTS[name] for name in names]) + found.off,
             found.bias,
-            None if labelled is None else _of_features(labelled, found.dual),
+            None if labelled is None else _of_features(labelled, found.dual, _ways(base)[way]),
             lesson.votes.T @ found.dual,
             asked,
+            way,
         )
         kinds, held = lesson.kinds, found.held_out
         labels = believed(softmax(held), belief.told)
@@ -233,69 +112,61 @@ class Teaching:
         made = replace(base, corrected=corrected, scales=scales)
         return made, softmax(held * scales[kinds][:, None])[lesson.order]
 
-    def _belief(self, base: Fitted, lesson: _Lesson) -> _Belief:
+    def _belief(self, base: Fitted, lesson: Lesson) -> Belief:
         """How often labels are right: evenly, and for labels of people who may err by class."""
         n_classes, rows = len(base.prior), lesson.fallible
         floor = lesson.floor
         floored, told = (evenly(lesson.y, each, n_classes) for each in (floor, lesson.wrong))
         if not rows.any():
-            return _Belief(floored, told, None)
+            return Belief(floored, told, None)
         logits, ridge = self._by_trusted(base, lesson)
         floored[rows], bias = confused(logits, lesson.y[rows], floor[rows], ridge)
         told[rows] = floored[rows]
-        return _Belief(floored, told, logits + bias)
+        return Belief(floored, told, logits + bias)
 
-    def _by_trusted(self, base: Fitted, lesson: _Lesson) -> tuple[np.ndarray, np.ndarray]:
+    def _by_trusted(self, base: Fitted, lesson: Lesson) -> tuple[np.ndarray, np.ndarray]:
         """Logits of the rows whose label may be wrong, by the model that trusted labels alone taught.
 
         And how strongly a bias of them is drawn to zero: trusted labels tell the balance too.
         """
         asked, taught = lesson.only(lesson.fallible), lesson.only(~lesson.fallible)
-        logits, ridge = _offset(base, asked), ridges(base.balance.low, base.balance.high)
+        logits, ridge = logits_before(base, asked), ridges(base.balance.low, base.balance.high)
         if not len(taught.y):
             return logits, ridge
         even = evenly(taught.y, taught.floor, len(base.prior))
-        found = self._solved(base, taught, _Belief(even, even, None), key=0)
+        found, way = self._solved(base, taught, Belief(even, even, None), key=0)
         logits = logits + found.bias + asked.votes @ (taught.votes.T @ found.dual)
         for off, each in zip(found.off, asked.heard.values()):
             logits = logits + off * each
         if asked.labelled is not None and taught.labelled is not None:
-            weights = FEATURE_SCALE**2 * taught.labelled.features.astype(np.float64).T @ found.dual
+            weights = taught.labelled.features.astype(np.float64).T @ found.dual
+            weights *= _ways(base)[way][:, None] ** 2
             logits = logits + asked.labelled.features.astype(np.float64) @ weights
         held = softmax(found.held_out)
         return np.asarray(logits), ridge + (held * (1 - held)).sum(axis=0)
 
     def _solved(
-        self, base: Fitted, lesson: _Lesson, belief: _Belief, key: int | None = None
-    ) -> Correction:
-        """The correction of what some experts say; `key` names where the next fit like it may start."""
-        heard, labelled, products = lesson.heard, lesson.labelled, None
-        if labelled is not None:
-            few = len(labelled) < labelled.features.shape[1] + lesson.votes.shape[1]
-            products = FEATURE_SCALE**2 * labelled.products if few else None
-        offset = _offset(base, lesson)
-        first = offset
-        if belief.doubted is not None:
-            first = offset.copy()
-            first[lesson.fallible] = belief.doubted
-        problem = Problem(
-            offset,
-            np.stack(list(heard.values())),
-            None if labelled is None else FEATURE_SCALE * labelled.features.astype(np.float64),
-            products,
-            lesson.votes,
-            lesson.y,
-            belief.floored,
-            first,
-            len(np.unique(lesson.groups)) / len(lesson.y),
-            np.array([RIDGES[name] for name in heard]),
-        )
-        key = len(heard) if key is None else key
-        found = correct(problem, lesson.groups, self._memory.get(key))
-        self._memory[key] = found.memory
-        return found
+        self, base: Fitted, lesson: Lesson, belief: Belief, key: int | None = None
+    ) -> tuple[Correction, int]:
+        """The correction of what some experts say, and the way in which features are heard in it.
 
-    def _taken_up(self, labels: HandLabels) -> _TakenUp:
+        `key` names where the next fit like it may start.
+        """
+        key = len(lesson.heard) if key is None else key
+        tried = []
+        for way, loudness in enumerate(_ways(base)):
+            problem = problem_of(base, lesson, belief, loudness)
+            found = correct(problem, lesson.groups, self._memory.get((key, way)))
+            self._memory[key, way] = found.memory
+            tried.append((problem, found))
+        if len(tried) == 1:
+            return tried[0][1], USUAL
+        said = np.array([evidence(*each) for each in tried])
+        said[USUAL] += PREFERRED
+        best = int(np.argmax(said))
+        return tried[best][1], best
+
+    def _taken_up(self, labels: HandLabels) -> TakenUp:
         """The labelled rows; what stays labelled is kept."""
         known, vectors = self._known, self.vectors
         if known is not None and _same_rows(labels, known.labels):
@@ -315,11 +186,11 @@ class Teaching:
 
     def _take_up(
         self, labels: HandLabels, rows: Labelled, spacing: Spacing, moved: np.ndarray
-    ) -> _TakenUp:
+    ) -> TakenUp:
         units, order = rows.units, rows.order
         spacing = spacing.changed(units, moved)
         groups = spacing.groups(units[order], rows.twins[order])[rows.rank]
-        self._known = _TakenUp(labels, rows, spacing, groups)
+        self._known = TakenUp(labels, rows, spacing, groups)
         return self._known
 
     def _of_other_groups(
@@ -353,12 +224,6 @@ class Teaching:
         return made
 
 
-def _offset(base: Fitted, lesson: _Lesson) -> np.ndarray:
-    """Logits before labels move anything; (m, K)."""
-    found = base.start + sum(WEIGHTS[name] * each for name, each in lesson.heard.items())
-    return found if base.lean is None else found + (lesson.kinds > 0)[:, None] * base.lean
-
-
 def surely_better(workspace: Workspace, first: np.ndarray, second: np.ndarray) -> bool:
     """Whether labels held out are foretold better, by log loss and three standard errors.
 
@@ -385,7 +250,12 @@ def vote_mean(votes: np.ndarray, n_classes: int) -> np.ndarray:
     return np.asarray(np.concatenate(counts) / max(1, votes.shape[1]))
 
 
-def _of_features(labelled: Labelled, dual: np.ndarray) -> np.ndarray:
+def _ways(base: Fitted) -> list[Any]:
+    """How loud features may be in what labels teach; [None] without any."""
+    return [None] if base.view is None else ways(base.view)
+
+
+def _of_features(labelled: Labelled, dual: np.ndarray, loudness: np.ndarray) -> np.ndarray:
     small = np.ascontiguousarray(dual.T, dtype=np.float32)
     weights = np.stack([each @ labelled.features for each in small], axis=1)
-    return np.asarray(np.float32(FEATURE_SCALE**2) * weights)
+    return np.asarray((loudness**2).astype(np.float32)[:, None] * weights)

@@ -26,10 +26,11 @@ from .balance import Balance, guessed
 from .calibration import SCALES
 from .copies import distinct
 from .fitted import Fitted, Readout, Rows, read
+from .lesson import Said
 from .matching import keeps_balance
 from .stacked import Grading, Stacked
 from .support import who_tell
-from .teaching import Said, vote_mean
+from .teaching import vote_mean
 from .vectors import Regressed, Vectors
 from .witnesses import Witnesses
 
