@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -16,12 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import epoxy
+from epoxy.agent.tools import Tools
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.session import Radii, Switch
 from epoxy.session.making import new_project
+from epoxy.studio import showing
+from epoxy.studio.frames import as_json
 
 SPAM = [
     "check out my channel",
@@ -124,6 +128,51 @@ def test_label_tune_and_report_say_the_same_scores(project, capsys):
     assert found["label"]["scores"] == found["tune"]["scores"]
     assert found["label"]["scores"] == found["report"]["summary"]["scores"]
     assert found["label"]["scores"]["f1"] > 0.9  # epoxy.toml names a positive class
+
+
+@pytest.fixture
+def without_positives(project) -> Path:
+    """Twenty labelled rows, ten of each class, of which those that are spam lose their label."""
+    rows = project.parent / "rows.csv"
+    rows.write_text(rows.read_text().replace(",spam\n", ",\n"))
+    return project
+
+
+def test_where_no_scored_row_is_positive_every_door_says_that_f1_is_not_known(
+    without_positives, capsys
+):
+    told = {}
+    for command in ("report", "label", "tune"):
+        assert main([command, str(without_positives), "--json", "-"]) == 0
+        said = capsys.readouterr()
+        found = json.loads(said.out)
+        told[command] = found["summary"]["scores"] if command == "report" else found["scores"]
+        assert "nan" not in said.err.lower()
+    session = epoxy.Session.open(without_positives)
+    seen = json.loads(as_json(showing.comparison(session)))
+    asked = Tools(session).call("report", {})
+
+    assert [(each["recall"], each["f1"]) for each in told.values()] == [(None, None)] * 3
+    assert {each["rows"] for each in told.values()} == {10}
+    assert math.isnan(session.scores["f1"])
+    assert [each["f1"] for each in seen] == [None] * 3
+    assert asked["summary"]["scores"]["f1"] is None
+    assert "no scored row is 'spam', so its F1 is not known" in session.scores.why
+    assert asked["why"] == session.scores.why
+    for text in (str(session.report()), session.scores.line(), str(session.switch("free", False))):
+        assert "f1 –" in text
+    assert "  –  " in str(session.comparison())
+
+
+def test_tuning_by_f1_asks_for_a_row_that_is_positive(without_positives, capsys):
+    assert main(["tune", str(without_positives), "--model", "epoxy"]) == 2
+
+    said = capsys.readouterr().err
+    assert "tuning by f1 needs rows that are 'spam', and none of the 10 it may choose by is" in said
+    assert main(["tune", str(without_positives), "--model", "epoxy", "--scoring", "accuracy"]) == 0
+    capsys.readouterr()
+    assert main(["theory", str(without_positives)]) == 0
+    assert "On 10 dev rows accuracy goes from" in capsys.readouterr().out
 
 
 def test_label_writes_every_row_in_the_order_of_its_file(fresh, capsys):
