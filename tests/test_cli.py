@@ -278,6 +278,17 @@ def test_tune_says_that_fusion_leaves_nothing_open(project, capsys):
     assert "nothing is left to choose: Fusion weighs its parts" in capsys.readouterr().out
 
 
+def test_tune_speaks_of_hand_labels_only_where_there_are_some(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    new_project(tmp_path / "spam", rows, classes=["ham", "spam"], lfs=LFS)
+
+    assert main(["tune", str(tmp_path / "spam")]) == 0
+
+    said = capsys.readouterr().out
+    assert "Fusion gives its parts their typical weights, since no row is labelled; label" in said
+    assert "hand labels" not in said
+
+
 @pytest.mark.parametrize("option", [["--shared"], ["--balance"], ["--scoring", "f1"]])
 def test_options_about_radii_need_the_model_that_tunes_them(option, project, capsys):
     assert f"{option[0]} is about tuning radii, which Fusion does not need" in fails(
