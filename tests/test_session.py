@@ -863,6 +863,18 @@ def test_a_wrong_edit_is_refused_and_loses_nothing(edit, error, message, session
     assert_equals_a_fit(session)
 
 
+def test_a_label_that_is_no_class_is_told_with_the_id_of_its_row():
+    split = epoxy.Split(TRAIN.votes, TRAIN.vectors, ids=[f"r{at}" for at in range(TRAIN.n_rows)])
+    session = epoxy.Session(split)
+
+    told = (
+        r"no class named 'C1' to label the row with id 'r7' with; did you mean 'c1'\? known: c0, c1"
+    )
+    for row in (7, "r7"):
+        with pytest.raises(UnknownName, match=told):
+            session.label(row, "C1")
+
+
 def test_splits_of_one_session_share_sources():
     with pytest.raises(AlignmentError, match="the same sources and classes"):
         epoxy.Session(TRAIN, dev=make(10, n_sources=2))
