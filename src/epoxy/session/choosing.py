@@ -46,7 +46,7 @@ class Suggestion:
     purpose: str
     reason: str
     chosen: str | None
-    """What to pass on: `session.label(row, label, split, chosen=…)`."""
+    """What to pass on: `session.label(id, label, split, chosen=…)`; a number may be another row's id."""
     number: int  # through all splits, train rows first
 
 
