@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from epoxy.session import Radii, Switch
 from epoxy.session.making import new_project
 from epoxy.studio import showing
 from epoxy.studio.frames import as_json
+from epoxy.studio.room import Room
 
 SPAM = [
     "check out my channel",
@@ -332,6 +334,19 @@ def test_scores_on_the_rows_that_chose_the_radii_are_said_to_flatter(project, ca
         assert flatters in capsys.readouterr().out
     main(["label", str(project)])
     assert flatters not in capsys.readouterr().out  # Fusion does not read them
+
+
+def test_studio_and_agents_say_that_the_papers_pipeline_was_tuned_on_labelled_rows(project):
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+    session = epoxy.Session.open(project)
+    told = session.comparison().why
+
+    with closing(Room(session)) as room:
+        shown = showing.state(room)
+    asked = Tools(session).call("report", {})
+
+    assert "its scores on these flatter it" in told
+    assert shown["scoring"]["why"] == asked["why"] == told
 
 
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):

@@ -54,20 +54,22 @@ class Comparison(dict[str, Scores]):
         rows = tuple({"model": name, **scored} for name, scored in self.items())
         return Table("", (Column("model", "model"), *columns), rows)
 
-    def _why(self) -> str:
+    @property
+    def why(self) -> str:
+        """What is to be said of these scores, in words."""
         found = next((each.why for each in reversed(self.values()) if each.why), "")
         tuned = TUNED not in found and any(TUNED in each.why for each in self.values())
         return f"{found}; {TUNED}" if tuned else found
 
     def __str__(self) -> str:
         if not any(self.values()):
-            return f"no scores: {self._why()}"
-        return "\n".join([*self._table().lines(), *([f"({self._why()})"] if self._why() else [])])
+            return f"no scores: {self.why}"
+        return "\n".join([*self._table().lines(), *([f"({self.why})"] if self.why else [])])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"{self._table()._repr_html_()}<p>{html.escape(self._why())}</p>"
+        return f"{self._table()._repr_html_()}<p>{html.escape(self.why)}</p>"
 
 
 def scores_of(outcome: Outcome, positive: str | None) -> Scores:
