@@ -525,6 +525,15 @@ def test_the_first_score_of_a_project_is_not_compared_with_nothing(project):
     assert "nan" not in said
 
 
+def test_a_file_in_place_of_a_project_folder_is_told_how_to_become_one(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv")
+
+    said = fails(capsys, "report", str(rows))
+
+    assert f"{rows} is a file, and a project is a folder; make one of its rows with: epoxy" in said
+    assert f"epoxy new {tmp_path / 'rows'} --rows {rows}" in said
+
+
 def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
     assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
