@@ -1119,5 +1119,9 @@ def test_a_number_that_is_no_id_counts_through_train_and_then_dev_as_rows_are_br
         assert session.explain(number).row == session.explain(str(number)).row
     assert session.explain(120).row == "b-0"
     assert session.find(5, "dev") == ("dev", 5)
-    with pytest.raises(AlignmentError, match="no row 180"):
-        session.explain(180)
+    told = r" among the 180 rows of train and dev; give an id \(the first is 'a-0'\) or a number below 180"
+    for wrong in (180, -1, "a-180"):
+        with pytest.raises(AlignmentError, match=f"no row {wrong!r}{told}"):
+            session.explain(wrong)
+    with pytest.raises(AlignmentError, match="no row 60 in this split of 60 rows"):
+        session.explain(60, "dev")
