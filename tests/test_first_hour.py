@@ -127,6 +127,12 @@ def test_vectors_are_found_where_the_person_is(rows, tmp_path, monkeypatch):
         ),
         ("a.csv", b"id,text,text\n1,x,y\n", r"more than one column named \['text'\]; rename"),
         (
+            "a.csv",
+            b"id;text;label\n1;x;ham\n",
+            "has a single column, 'id;text;label', as files have whose cells are separated by ';' and",
+        ),
+        ("a.tsv", b"id,text\n1,x\n", r"separated by ',' and not by '\\t'; write it with"),
+        (
             "a.jsonl",
             b'{"id": 1, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}\n",
             "line 1 of .* is nested more than 64 levels deep",
