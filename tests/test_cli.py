@@ -551,6 +551,17 @@ def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
         ("rows.csv", "a\n" + "1,2," * 2000, "cannot be read as .csv"),
         ("rows.csv", "id,text\n", "has no rows"),
         ("rows.csv", "id,text\n1,hello\n", "shows no classes"),
+        (
+            "rows.csv",
+            "ID,Text,Class\n1,hi,ham\n",
+            "--label, one of ID, Text, Class), or the classes",
+        ),
+        (
+            "rows.csv",
+            "id,text,label\n1,hi,ham\n",
+            "shows only 'ham' in its column 'label'; name all",
+        ),
+        ("rows.csv", "id,text,label\n1,hi,\n", "shows no class in its column 'label'; name all"),
     ],
 )
 def test_a_wrong_file_of_rows_is_refused(name, content, message, capsys, tmp_path):
