@@ -18,7 +18,8 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.annotating import annotate, class_keys
 from epoxy.errors import ParameterError
-from test_cli import write_plain_project
+from epoxy.session.making import new_project
+from test_cli import LFS, write_plain_project, write_rows
 from test_terminal import Watched
 from test_verbs import in_groups
 
@@ -44,6 +45,23 @@ def test_a_digit_labels_the_row_that_next_suggests_with_how_it_was_chosen(projec
     at = session.names.index(first.split)
     assert session.outcome.decided[at][first.row] == session.classes.index("spam")
     assert session.state.records.of((at, first.row))[0].chosen == first.chosen
+
+
+@pytest.mark.parametrize("ids", ["numbers", "none"])
+def test_the_row_that_is_shown_is_labelled_where_ids_are_numbers(ids, tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv")
+    lines = rows.read_text().replace("\nr", "\n").splitlines()
+    rows.write_text("\n".join(lines if ids == "numbers" else [x.split(",", 1)[1] for x in lines]))
+    new_project(tmp_path / "spam", rows, lfs=LFS)
+    session = epoxy.Session.open(tmp_path / "spam")
+    first = session.next(1, "teach")[0]
+    assert first.id != str(first.row)
+
+    assert annotate(session, keys("w2"), "teach") == 1
+
+    labelled = [place for place, said in session.state.records.rows.items() if said[-1].chosen]
+    assert labelled == [(0, first.row)]
+    assert f"row {first.id}: ham\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("purpose", ["mix", "teach", "score", "cover", "conflict", "check"])

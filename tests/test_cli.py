@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import epoxy
+from epoxy.agent.tools import Tools
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.session import Radii, Switch
 from epoxy.session.making import new_project
+from epoxy.studio import showing
+from epoxy.studio.frames import as_json
+from epoxy.studio.room import Room
 
 SPAM = [
     "check out my channel",
@@ -124,6 +130,51 @@ def test_label_tune_and_report_say_the_same_scores(project, capsys):
     assert found["label"]["scores"] == found["tune"]["scores"]
     assert found["label"]["scores"] == found["report"]["summary"]["scores"]
     assert found["label"]["scores"]["f1"] > 0.9  # epoxy.toml names a positive class
+
+
+@pytest.fixture
+def without_positives(project) -> Path:
+    """Twenty labelled rows, ten of each class, of which those that are spam lose their label."""
+    rows = project.parent / "rows.csv"
+    rows.write_text(rows.read_text().replace(",spam\n", ",\n"))
+    return project
+
+
+def test_where_no_scored_row_is_positive_every_door_says_that_f1_is_not_known(
+    without_positives, capsys
+):
+    told = {}
+    for command in ("report", "label", "tune"):
+        assert main([command, str(without_positives), "--json", "-"]) == 0
+        said = capsys.readouterr()
+        found = json.loads(said.out)
+        told[command] = found["summary"]["scores"] if command == "report" else found["scores"]
+        assert "nan" not in said.err.lower()
+    session = epoxy.Session.open(without_positives)
+    seen = json.loads(as_json(showing.comparison(session)))
+    asked = Tools(session).call("report", {})
+
+    assert [(each["recall"], each["f1"]) for each in told.values()] == [(None, None)] * 3
+    assert {each["rows"] for each in told.values()} == {10}
+    assert math.isnan(session.scores["f1"])
+    assert [each["f1"] for each in seen] == [None] * 3
+    assert asked["summary"]["scores"]["f1"] is None
+    assert "no scored row is 'spam', so its F1 is not known" in session.scores.why
+    assert asked["why"] == session.scores.why
+    for text in (str(session.report()), session.scores.line(), str(session.switch("free", False))):
+        assert "f1 –" in text
+    assert "  –  " in str(session.comparison())
+
+
+def test_tuning_by_f1_asks_for_a_row_that_is_positive(without_positives, capsys):
+    assert main(["tune", str(without_positives), "--model", "epoxy"]) == 2
+
+    said = capsys.readouterr().err
+    assert "tuning by f1 needs rows that are 'spam', and none of the 10 it may choose by is" in said
+    assert main(["tune", str(without_positives), "--model", "epoxy", "--scoring", "accuracy"]) == 0
+    capsys.readouterr()
+    assert main(["theory", str(without_positives)]) == 0
+    assert "On 10 dev rows accuracy goes from" in capsys.readouterr().out
 
 
 def test_label_writes_every_row_in_the_order_of_its_file(fresh, capsys):
@@ -229,6 +280,17 @@ def test_tune_says_that_fusion_leaves_nothing_open(project, capsys):
     assert "nothing is left to choose: Fusion weighs its parts" in capsys.readouterr().out
 
 
+def test_tune_speaks_of_hand_labels_only_where_there_are_some(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv", labelled=0)
+    new_project(tmp_path / "spam", rows, classes=["ham", "spam"], lfs=LFS)
+
+    assert main(["tune", str(tmp_path / "spam")]) == 0
+
+    said = capsys.readouterr().out
+    assert "Fusion gives its parts their typical weights, since no row is labelled; label" in said
+    assert "hand labels" not in said
+
+
 @pytest.mark.parametrize("option", [["--shared"], ["--balance"], ["--scoring", "f1"]])
 def test_options_about_radii_need_the_model_that_tunes_them(option, project, capsys):
     assert f"{option[0]} is about tuning radii, which Fusion does not need" in fails(
@@ -272,6 +334,19 @@ def test_scores_on_the_rows_that_chose_the_radii_are_said_to_flatter(project, ca
         assert flatters in capsys.readouterr().out
     main(["label", str(project)])
     assert flatters not in capsys.readouterr().out  # Fusion does not read them
+
+
+def test_studio_and_agents_say_that_the_papers_pipeline_was_tuned_on_labelled_rows(project):
+    assert main(["tune", str(project), "--model", "epoxy"]) == 0
+    session = epoxy.Session.open(project)
+    told = session.comparison().why
+
+    with closing(Room(session)) as room:
+        shown = showing.state(room)
+    asked = Tools(session).call("report", {})
+
+    assert "its scores on these flatter it" in told
+    assert shown["scoring"]["why"] == asked["why"] == told
 
 
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
@@ -450,6 +525,15 @@ def test_the_first_score_of_a_project_is_not_compared_with_nothing(project):
     assert "nan" not in said
 
 
+def test_a_file_in_place_of_a_project_folder_is_told_how_to_become_one(tmp_path, capsys):
+    rows = write_rows(tmp_path / "rows.csv")
+
+    said = fails(capsys, "report", str(rows))
+
+    assert f"{rows} is a file, and a project is a folder; make one of its rows with: epoxy" in said
+    assert f"epoxy new {tmp_path / 'rows'} --rows {rows}" in said
+
+
 def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
     assert "is not a project folder" in fails(capsys, "label", str(tmp_path))
     assert "no row 'r999'" in fails(capsys, "explain", str(project), "r999")
@@ -467,6 +551,17 @@ def test_errors_are_one_sentence_on_standard_error(project, capsys, tmp_path):
         ("rows.csv", "a\n" + "1,2," * 2000, "cannot be read as .csv"),
         ("rows.csv", "id,text\n", "has no rows"),
         ("rows.csv", "id,text\n1,hello\n", "shows no classes"),
+        (
+            "rows.csv",
+            "ID,Text,Class\n1,hi,ham\n",
+            "--label, one of ID, Text, Class), or the classes",
+        ),
+        (
+            "rows.csv",
+            "id,text,label\n1,hi,ham\n",
+            "shows only 'ham' in its column 'label'; name all",
+        ),
+        ("rows.csv", "id,text,label\n1,hi,\n", "shows no class in its column 'label'; name all"),
     ],
 )
 def test_a_wrong_file_of_rows_is_refused(name, content, message, capsys, tmp_path):

@@ -101,7 +101,7 @@ def test_a_wrench_folder_may_have_only_train(wrench):
         (
             "test.json",
             {"0": {"label": 2, "weak_labels": [1, 1, 1], "data": {}}},
-            r"test.json does not fit label.json: y holds 2 on row 0",
+            r"test.json does not fit label.json: y holds 2 on the row with id '0'",
         ),
         (
             "test.json",
@@ -239,7 +239,10 @@ def infinite_vectors(folder):
         (lose_rows, r"holds none of train, dev and test.parquet"),
         (lose_classes, r"meta.json lacks the lists \['classes'\]; name the classes"),
         (hide_objects, r"votes-dev.npy cannot be read as an array"),
-        (other_labels, r"the dev split in .* does not fit together: y holds 'eggs' on row 0"),
+        (
+            other_labels,
+            r"the dev split in .* does not fit together: y holds 'eggs' on the row with id 'dev-0'",
+        ),
         (infinite_vectors, r"the dev split in .* does not fit together: vectors must be finite"),
     ],
     ids=lambda each: getattr(each, "__name__", None),

@@ -164,7 +164,7 @@ def test_each_source_may_have_its_own_radius(radius, expected):
         (
             -0.1,
             RadiusError,
-            "the radius of source 'a' is -0.1; a radius is a distance of at least 0",
+            r"the radius of source 'a' is -0.1; a radius is a distance of at least 0, None \(it lends",
         ),
         ([0.1, -1], RadiusError, "the radius of source 'b' is -1"),
         (float("nan"), RadiusError, "got nan"),

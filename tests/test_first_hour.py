@@ -46,7 +46,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         (["ham"], {}, "--classes names 'ham' alone; name at least two"),
         (["ham", "ham"], {}, "epoxy.toml names 2 classes .* all different"),
         (["ham", ""], {}, "none empty"),
-        (["ham", "eggs"], {}, "rows.csv has the label 'spam' on row 1"),
+        (["ham", "eggs"], {}, "rows.csv has the label 'spam' on "),
         (None, {"positive": "spma"}, "epoxy.toml: no class named 'spma'; did you mean 'spam'"),
         (None, {"encoder": "lse"}, "epoxy.toml: no encoder named 'lse'"),
         (None, {"kind": "fuson"}, "epoxy.toml: no model named 'fuson'; did you mean 'fusion'"),
@@ -82,6 +82,28 @@ def test_a_dev_file_without_labels_is_refused_when_the_project_is_made(labels, m
         )
 
 
+@pytest.mark.parametrize(
+    ("header", "ids", "where"),
+    [("id,", ("a,", "b,", "c,"), "the row with id 'c'"), ("", ("", "", ""), "row 2")],
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_misspelt_class_is_told_with_its_row_and_the_nearest(
+    header, ids, where, apart, tmp_path, capsys
+):
+    labels = ("", "ham", "spma")
+    lines = [f"{name}text {at},{each}" for at, (name, each) in enumerate(zip(ids, labels))]
+    wrong = tmp_path / "labelled.csv"
+    wrong.write_text("\n".join([f"{header}text,label", *lines, ""]))
+    rows = tmp_path / "rows.csv"
+    rows.write_text(f"{header}text,label\n{ids[0]}nothing,\n")
+    files = ["--rows", str(rows), "--dev", str(wrong)] if apart else ["--rows", str(wrong)]
+
+    said = fails(capsys, "new", str(tmp_path / "p"), *files, "--classes", "ham,spam")
+
+    assert f"labelled.csv has the label 'spma' on {where}; did you mean 'spam'? expected" in said
+    assert "expected one of ['ham', 'spam'] or nothing; correct it there" in said
+
+
 def test_vectors_are_found_where_the_person_is(rows, tmp_path, monkeypatch):
     import numpy as np
 
@@ -104,6 +126,12 @@ def test_vectors_are_found_where_the_person_is(rows, tmp_path, monkeypatch):
             "the header of .* is not UTF-8 text; convert",
         ),
         ("a.csv", b"id,text,text\n1,x,y\n", r"more than one column named \['text'\]; rename"),
+        (
+            "a.csv",
+            b"id;text;label\n1;x;ham\n",
+            "has a single column, 'id;text;label', as files have whose cells are separated by ';' and",
+        ),
+        ("a.tsv", b"id,text\n1,x\n", r"separated by ',' and not by '\\t'; write it with"),
         (
             "a.jsonl",
             b'{"id": 1, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}\n",

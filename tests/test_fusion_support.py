@@ -421,11 +421,24 @@ def test_rows_that_only_a_source_that_is_not_heard_votes_on_are_there_to_cover()
     assert rows[0].reason.startswith("no source that is heard votes here")
 
 
+def test_a_quarrel_with_a_source_that_is_not_heard_is_none():
+    session = Session(bare(bad(draw(1), "wrong")), graph=False)
+    own = session.split("train").votes.matrix
+    heard = [set(row[row != -1]) for row in own[:, :-1]]
+    with_bad = [said | ({vote} - {-1}) for said, vote in zip(heard, own[:, -1])]
+
+    rows = session.next(900, "conflict")
+
+    assert any(len(both) > 1 == len(said) for both, said in zip(with_bad, heard))
+    assert {each.row for each in rows} == {at for at, said in enumerate(heard) if len(said) > 1}
+    assert not any("bad" in each.reason for each in rows)
+
+
 def test_what_is_offered_is_what_is_offered_without_it():
     session = Session(bare(bad(draw(1), "wrong")), graph=False)
 
     def offered():
-        rows = [each.row for each in session.next(20, "cover")]
+        rows = [each.row for to in ("cover", "conflict") for each in session.next(20, to)]
         return rows, [(x.definition, x.adds, x.against) for x in session.suggest(3)]
 
     heard_by_nobody = offered()

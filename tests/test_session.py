@@ -863,6 +863,18 @@ def test_a_wrong_edit_is_refused_and_loses_nothing(edit, error, message, session
     assert_equals_a_fit(session)
 
 
+def test_a_label_that_is_no_class_is_told_with_the_id_of_its_row():
+    split = epoxy.Split(TRAIN.votes, TRAIN.vectors, ids=[f"r{at}" for at in range(TRAIN.n_rows)])
+    session = epoxy.Session(split)
+
+    told = (
+        r"no class named 'C1' to label the row with id 'r7' with; did you mean 'c1'\? known: c0, c1"
+    )
+    for row in (7, "r7"):
+        with pytest.raises(UnknownName, match=told):
+            session.label(row, "C1")
+
+
 def test_splits_of_one_session_share_sources():
     with pytest.raises(AlignmentError, match="the same sources and classes"):
         epoxy.Session(TRAIN, dev=make(10, n_sources=2))
@@ -1107,5 +1119,9 @@ def test_a_number_that_is_no_id_counts_through_train_and_then_dev_as_rows_are_br
         assert session.explain(number).row == session.explain(str(number)).row
     assert session.explain(120).row == "b-0"
     assert session.find(5, "dev") == ("dev", 5)
-    with pytest.raises(AlignmentError, match="no row 180"):
-        session.explain(180)
+    told = r" among the 180 rows of train and dev; give an id \(the first is 'a-0'\) or a number below 180"
+    for wrong in (180, -1, "a-180"):
+        with pytest.raises(AlignmentError, match=f"no row {wrong!r}{told}"):
+            session.explain(wrong)
+    with pytest.raises(AlignmentError, match="no row 60 in this split of 60 rows"):
+        session.explain(60, "dev")

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import epoxy
-from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError, VectorError
+from epoxy.errors import (
+    AlignmentError,
+    EpoxyError,
+    LabelError,
+    ParameterError,
+    StoreError,
+    VectorError,
+)
 from epoxy.fusion import features
 from epoxy.fusion.choice import _independence, _ks
 from epoxy.fusion.decision import RankedRows
@@ -106,6 +113,19 @@ def test_a_source_that_votes_on_every_train_row_lends_to_no_other_row(tmp_path, 
     write_project(home, votes, vectors, truth, CLASSES, model=f'kind = "{kind}"')
 
     agree(in_memory(home), in_shards(home, 23), within=1e-6 if kind == "fusion" else 0.0)
+
+
+def test_a_misspelt_class_is_told_with_the_id_of_its_row(tmp_path):
+    home = project(tmp_path / "p")
+    rows = pq.read_table(home / "rows.parquet")
+    labels = rows.column("label").to_pylist()
+    labels[40] = "spma"
+    pq.write_table(rows.set_column(1, "label", [labels]), home / "rows.parquet")
+
+    told = r"has the label 'spma' on the row with id 'r40'; did you mean 'spam'\?"
+    for work in (in_memory, lambda each: in_shards(each, 16)):
+        with pytest.raises(LabelError, match=told):
+            work(home)
 
 
 def test_shards_label_with_the_radii_that_tuning_chose(tmp_path):

@@ -457,6 +457,18 @@ def test_a_number_that_is_not_in_the_list_is_refused_and_nothing_is_written(fold
     assert (folder / "lfs.py").read_bytes() == before
 
 
+def test_where_nothing_is_suggested_there_is_nothing_to_accept(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("text\nfree money\nlovely song\nwin money\n")
+    lfs = 'import epoxy\n\nmoney = epoxy.keywords("spam", "money", name="money")\n'
+    new_project(tmp_path / "spam", tmp_path / "rows.csv", classes=["ham", "spam"], lfs=lfs)
+
+    assert main(["suggest", str(tmp_path / "spam"), "--class", "ham", "--accept", "1"]) == 2
+
+    said = capsys.readouterr()
+    assert "no words, patterns or example rows tell 'ham' from the others; label more" in said.out
+    assert "there is nothing to accept, since nothing is suggested" in said.err
+
+
 def test_an_agent_is_suggested_functions_that_it_can_try_and_add(folder):
     tools = Tools(Session.open(folder), write=True)
 

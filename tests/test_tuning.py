@@ -88,6 +88,29 @@ def test_every_setting_scores_what_fitting_it_from_nothing_scores():
         assert (slow.predict_proba(DEV) == trial.proba).all()
 
 
+@pytest.mark.parametrize("scoring", ["f1", "precision", "recall", "jaccard", "average_precision"])
+def test_a_score_of_a_class_that_no_dev_row_has_is_refused(scoring):
+    dev = DEV.rows(DEV.y == 0)
+
+    with pytest.raises(LabelError, match=f"tuning by {scoring} needs rows that are 'yes'"):
+        epoxy.tune(TRAIN, dev, scoring)
+
+
+def test_resamples_without_a_positive_row_do_not_count_as_an_f1_of_zero():
+    y = np.repeat([1, 0], [2, 18])
+    right = np.eye(2)[y]
+
+    score = score_named("f1", y, ["no", "yes"])
+
+    missing = ~score.weights[:2].any(axis=0)
+    assert missing.any()
+    assert (score.scores(right)[~missing] == 1).all()
+    assert score.after_choosing([right, right]) == (1, 0)
+    assert standard_error(score, right, np.eye(2)[1 - y]) == pytest.approx(
+        np.hypot((score.scores(right) - score.scores(np.eye(2)[1 - y]))[~missing].std(), 2 / 20)
+    )
+
+
 def test_radii_between_which_no_vote_changes_are_one_setting():
     measure, known = _score(DEV, "accuracy", None)
     reaches = _reaches(TRAIN, DEV, "cosine", None)

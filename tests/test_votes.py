@@ -190,6 +190,14 @@ def test_an_unknown_label_is_refused(y, what):
         epoxy.Split(votes, y=y)
 
 
+def test_an_unknown_label_is_told_by_the_id_of_its_row_and_the_nearest_class():
+    votes = epoxy.Votes(np.zeros((2, 1), int), classes=["ham", "spam"])
+
+    told = r"y holds 'SPAM' on the row with id 'r7'; did you mean 'spam'\? expected one of"
+    with pytest.raises(LabelError, match=told):
+        epoxy.Split(votes, y=["ham", "SPAM"], ids=["r3", "r7"])
+
+
 def test_labels_come_one_per_row():
     with pytest.raises(LabelError, match="one label per row"):
         epoxy.Split(epoxy.Votes(np.zeros((2, 1), int)), y=[[0], [1]])

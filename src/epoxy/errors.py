@@ -122,18 +122,24 @@ class UnknownName(EpoxyError, KeyError):
     __str__ = Exception.__str__  # KeyError would print the repr of the whole message
 
     @classmethod
-    def of(cls, kind: str, name: object, known: Iterable[object]) -> UnknownName:
+    def of(cls, kind: str, name: object, known: Iterable[object], where: str = "") -> UnknownName:
         """Say which names are known and, where one is close, suggest it."""
         names = [str(each) for each in known]
-        close = _closest(str(name), names)
-        hint = f"did you mean {close!r}? " if close else ""
+        place = f" {where}" if where else ""
         shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-        return cls(f"no {kind} named {name!r}; {hint}known: {shown or 'none'}")
+        return cls(f"no {kind} named {name!r}{place}; {meant(name, names)}known: {shown or 'none'}")
+
+
+def meant(name: object, known: Iterable[object]) -> str:
+    """A question after the name that is nearly this one, with a space behind it; nothing where none is."""
+    close = _closest(str(name), [str(each) for each in known])
+    return f"did you mean {close!r}? " if close else ""
 
 
 def _closest(name: str, names: list[str]) -> str | None:
-    """The shortest name that begins so, or else the most similar one."""
-    begun = [each for each in names if len(name) > 1 and each.startswith(name)]
+    """The name in other case, the shortest that begins so, or else the most similar one."""
+    same = [each for each in names if each.casefold() == name.casefold()]
+    begun = same or [each for each in names if len(name) > 1 and each.startswith(name)]
     if begun:
         return min(begun, key=len)
     return next(iter(difflib.get_close_matches(name, names, n=1)), None)

@@ -258,7 +258,7 @@ def as_setting(value: Any, source: str) -> Setting:
     if value < 0:
         raise RadiusError(
             f"the radius of source {source!r} is {value:g}; "
-            "a radius is a distance of at least 0; use None to leave a source as it is"
+            "a radius is a distance of at least 0, None (it lends nothing) or 'auto'"
         )
     return float(value)
 

@@ -39,6 +39,9 @@ ONE_BY_ONE = (
 )
 """scikit-learn's other scorers of labels and probabilities."""
 
+OF_ONE = ("f1", "precision", "recall", "jaccard", "average_precision", "roc_auc")
+"""Scores that say nothing where no row is of the class they are of."""
+
 
 @dataclass(frozen=True, eq=False)
 class Score:
@@ -82,6 +85,12 @@ class Score:
         at = ("precision", "recall", "f1").index(made_of)
         return np.asarray(ratios(both, said, real)[at].mean(axis=-2))
 
+    def told(self, weights: np.ndarray) -> np.ndarray:
+        """Which weightings tell the score at all: those with a row, of its class if it is of one."""
+        one = self.custom is None and self.name in OF_ONE and len(self.which) == 1
+        rows = self.y == self.which[0] if one else slice(None)
+        return np.asarray(weights[rows].any(axis=0))
+
     def score(self, proba: np.ndarray) -> float:
         """The score itself."""
         if self.custom is not None:
@@ -109,7 +118,8 @@ class Score:
 
         In every resample the best setting is chosen on the rows drawn and scored on the rest, which
         takes out the optimism of having looked at many settings on few rows. A resample that draws
-        every row leaves none to score on and is not counted; NaN where all do, as with one row.
+        every row leaves none to score on and is not counted, nor is one that draws or leaves no row of
+        the class that the score is of; NaN where all are such, as with one row.
         """
         if self.custom is not None:
             spread = float(self.scores(probas[-1]).std())
@@ -119,7 +129,8 @@ class Score:
         left = (self.weights == 0).astype(float)
         rest = self.of_parts(parts, left)
         best = drawn.argmax(axis=0)
-        chosen = rest[best, np.arange(rest.shape[1])][left.any(axis=0)]
+        told = self.told(self.weights) & self.told(left)
+        chosen = rest[best, np.arange(rest.shape[1])][told]
         if not len(chosen):
             return float("nan"), float("nan")
         return float(chosen.mean()), float(chosen.std())
@@ -140,11 +151,16 @@ def score_named(
     which = tuple(range(len(classes))) if one is None else (one,)
     if callable(scoring):
         return Score(getattr(scoring, "__name__", "custom"), y, which, scoring, seed)
+    if scoring not in (*SUMS, *ONE_BY_ONE):
+        raise UnknownName.of("scoring", scoring, [*SUMS, *ONE_BY_ONE])
+    if one is not None and scoring in OF_ONE and not (y == one).any():
+        raise LabelError(
+            f"tuning by {scoring} needs rows that are {classes[one]!r}, and none of the {len(y)} it may "
+            "choose by is; label more rows drawn at random, or choose by accuracy"
+        )
     if scoring in SUMS:
         every = tuple(range(len(classes))) if scoring.endswith("_macro") else which
         return Score(scoring, y, every, None, seed)
-    if scoring not in ONE_BY_ONE:
-        raise UnknownName.of("scoring", scoring, [*SUMS, *ONE_BY_ONE])
     return Score(scoring, y, which, _from_sklearn(scoring, one, len(classes)), seed)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import AlignmentError, LabelError, VoteError
+from .errors import AlignmentError, LabelError, VoteError, meant
 from .inputs import as_ids, finite_vectors
 from .room import followed
 from .vote_matrix import ABSTAIN as ABSTAIN
@@ -66,7 +66,7 @@ class Split:
             )
         object.__setattr__(self, "votes", votes)
         object.__setattr__(self, "vectors", None if vectors is None else finite_vectors(vectors))
-        object.__setattr__(self, "y", None if y is None else _as_labels(y, votes.classes))
+        object.__setattr__(self, "y", None if y is None else _as_labels(y, votes.classes, ids))
         object.__setattr__(self, "ids", np.arange(votes.n_rows) if ids is None else as_ids(ids))
         object.__setattr__(self, "chosen", None if chosen is None else _as_words(chosen))
 
@@ -221,8 +221,8 @@ def _as_words(chosen: Any) -> np.ndarray:
     return words
 
 
-def _as_labels(y: Any, classes: Sequence[str]) -> np.ndarray:
-    """Class names or indices to indices; None, NaN and −1 are unknown."""
+def _as_labels(y: Any, classes: Sequence[str], ids: Any) -> np.ndarray:
+    """Class names or indices to indices; None, NaN and −1 are unknown. Rows without ids have a number."""
     position: Mapping[str, int] = {name: index for index, name in enumerate(classes)}
     # a list of names and NaN would become an array of strings, "nan" among them
     raw = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
@@ -236,8 +236,10 @@ def _as_labels(y: Any, classes: Sequence[str]) -> np.ndarray:
         wrong = found < ABSTAIN
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
+        what = raw.tolist()[row]
+        where = f"row {row}" if ids is None else f"the row with id {as_ids(ids).tolist()[row]!r}"
         raise LabelError(
-            f"y holds {raw.tolist()[row]!r} on row {row}; "
+            f"y holds {what!r} on {where}; {meant(what, classes)}"
             f"expected one of {list(classes)[:10]}, an index of it, or None where unknown"
         )
     return found

@@ -80,7 +80,7 @@ class Tools:
             "rows": {name: session.split(name).n_rows for name in session.names},
             "comparison": showing.comparison(session),
             "scored_on": session.scores.basis,
-            "why": session.scores.why,
+            "why": session.comparison().why,
             "notes": [*session.notes, *([self.home.unread] if self.home.unread else [])],
             "may_write": self.write,
         }

@@ -71,7 +71,7 @@ def annotate(
                 told = f"! {error}"
         else:
             label = class_keys(session.classes)[key]
-            told = str(session.label(row.row, label, row.split, chosen=row.chosen))
+            told = str(session.label(row.id, label, row.split, chosen=row.chosen))
             given.append(row.number)
     return len(given)
 
@@ -106,7 +106,7 @@ def _answer(session: Session, row: Suggestion, told: str, read: Callable[[], str
 
 def _reasons(session: Session, row: Suggestion) -> list[str]:
     try:
-        return str(session.explain(row.row, row.split)).splitlines()
+        return str(session.explain(row.id, row.split)).splitlines()
     except EpoxyError as error:
         return [f"! {error}"]
 

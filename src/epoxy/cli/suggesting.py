@@ -41,12 +41,9 @@ def run(options: argparse.Namespace) -> None:
     session = open_project(options, graph=True)
     say_notes(session)
     found = session.suggest(options.n, label=options.label, conflict=options.conflict)
-    chosen = [_numbered(found, number) for number in dict.fromkeys(options.accept)]
     if not found and options.n:
-        say(
-            "no words, patterns or example rows tell classes from each other; label more rows, or ask "
-            "for one class: --class C"
-        )
+        say(_nothing(options.label))
+    chosen = [_numbered(found, number) for number in dict.fromkeys(options.accept)]
     for number, each in enumerate(found, 1):
         _tell(number, each)
     for each in chosen:
@@ -56,7 +53,21 @@ def run(options: argparse.Namespace) -> None:
     write_json({"suggestions": told, "accepted": accepted}, options.json)
 
 
+def _nothing(label: str | None) -> str:
+    """That nothing is suggested, and what may help."""
+    if label is not None:
+        return f"no words, patterns or example rows tell {label!r} from the others; label more rows"
+    return (
+        "no words, patterns or example rows tell classes from each other; label more rows, or ask "
+        "for one class: --class C"
+    )
+
+
 def _numbered(found: Sequence[FunctionSuggestion], number: int) -> FunctionSuggestion:
+    if not found:
+        raise ParameterError(
+            "there is nothing to accept, since nothing is suggested; leave --accept out"
+        )
     if not 1 <= number <= len(found):
         raise ParameterError(
             f"there is no suggestion {number} to accept, they are numbered 1 to {len(found)}; "

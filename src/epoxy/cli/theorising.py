@@ -13,6 +13,7 @@ from .project import folder_argument, folder_of, open_project
 
 if TYPE_CHECKING:
     from ..session import Session
+    from ..votes import Split
 
 
 def theory_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +46,9 @@ def theory(options: argparse.Namespace) -> None:
             f"theory needs rows with a true label, and {options.folder} has none; "
             "fill the label column of some rows, or name a dev file in epoxy.toml"
         )
-    scoring = "f1" if session.positive else "accuracy"
     paper = folder_of(session).project.make_model("epoxy")
     readable: Any = paper.label_model if isinstance(paper.label_model, AdditiveModel) else None
+    scoring = _scoring(session, dev)
     chosen = tune(train, dev, scoring, readable, positive=session.positive, metric=paper.metric)
     found = tools.verdict(chosen, dev)
     say(found.text)
@@ -96,6 +97,16 @@ def synthetics(options: argparse.Namespace) -> None:
     write_json({"claims": [asdict(claim) for claim in claims]}, options.json)
     if not all(claim.holds for claim in claims):
         raise EpoxyError("not every claim of the paper holds on this draw; see above")
+
+
+def _scoring(session: Session, dev: Split) -> str:
+    """What radii are judged by: F1 where a class is named for it and rows show it, else accuracy."""
+    from ..tuning.search import counting_rows
+
+    if session.positive is None:
+        return "accuracy"
+    shown = dev.truth[counting_rows(dev)] == dev.classes.index(session.positive)
+    return "f1" if shown.any() else "accuracy"
 
 
 def _draw(found: Any, options: argparse.Namespace) -> list[Path]:

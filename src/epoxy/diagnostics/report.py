@@ -168,7 +168,7 @@ class Report:
 
 def _plain(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return "–" if math.isnan(value) else f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(each)}" for key, each in value.items())
     if isinstance(value, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +22,8 @@ def scores(
     """Accuracy, precision, recall, F1, log loss and calibration error on the rows with truth.
 
     Precision, recall and F1 are those of `positive` (for two classes the second one unless told
-    otherwise), and the mean over classes when there are more. `decided` are class indices where a
+    otherwise), and the mean over classes when there are more; NaN where no row that counts is of that
+    class, since nobody can say how many would have been found. `decided` are class indices where a
     model does not name the most probable one. Empty where nothing is known.
     """
     if y is None:
@@ -40,6 +42,9 @@ def scores(
     sure = proba[rows, guess], guess == truth  # of the most probable class
     guess = guess if decided is None else decided
     precision, recall, f1 = precision_recall_f1(guess, truth, one, len(classes))
+    if one is not None and not np.count_nonzero(truth == one):
+        recall = f1 = math.nan
+        precision = precision if np.count_nonzero(guess == one) else math.nan
     right = guess == truth
     said = np.maximum(proba[rows, truth], 1e-15)
     return {

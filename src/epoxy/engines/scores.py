@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..diagnostics import Column, Table, scores
 from ..label_models.majority import majority_shares
+from ..scoring import positive_index
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
@@ -24,6 +26,7 @@ class Scores(dict[str, float]):
 
     `basis` is "random" where every scored row was drawn at random, "unknown" where the choice of some
     is not known or their labels may be wrong, and "none" where nothing can be scored; `why` says so in words.
+    Recall and F1 are NaN where no scored row is of the class they are of.
     """
 
     def __init__(self, values: dict[str, float], basis: str, why: str = "") -> None:
@@ -32,7 +35,12 @@ class Scores(dict[str, float]):
 
     def line(self, names: Sequence[str] = ("accuracy", "f1")) -> str:
         """Those of these scores that there are, in a line."""
-        return ", ".join(f"{name} {self[name]:.3f}" for name in names if name in self)
+        return ", ".join(f"{name} {shown(self[name])}" for name in names if name in self)
+
+
+def shown(score: float) -> str:
+    """A score in three digits; what is not known is a dash."""
+    return "–" if math.isnan(score) else f"{score:.3f}"
 
 
 class Comparison(dict[str, Scores]):
@@ -46,20 +54,22 @@ class Comparison(dict[str, Scores]):
         rows = tuple({"model": name, **scored} for name, scored in self.items())
         return Table("", (Column("model", "model"), *columns), rows)
 
-    def _why(self) -> str:
+    @property
+    def why(self) -> str:
+        """What is to be said of these scores, in words."""
         found = next((each.why for each in reversed(self.values()) if each.why), "")
         tuned = TUNED not in found and any(TUNED in each.why for each in self.values())
         return f"{found}; {TUNED}" if tuned else found
 
     def __str__(self) -> str:
         if not any(self.values()):
-            return f"no scores: {self._why()}"
-        return "\n".join([*self._table().lines(), *([f"({self._why()})"] if self._why() else [])])
+            return f"no scores: {self.why}"
+        return "\n".join([*self._table().lines(), *([f"({self.why})"] if self.why else [])])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"{self._table()._repr_html_()}<p>{html.escape(self._why())}</p>"
+        return f"{self._table()._repr_html_()}<p>{html.escape(self.why)}</p>"
 
 
 def scores_of(outcome: Outcome, positive: str | None) -> Scores:
@@ -113,13 +123,24 @@ def _scores(
         positive=positive,
         decided=decided if every or decided is None else decided[rows],
     )
+    basis, why = _basis(labels, rows)
+    one = positive_index(positive, outcome.workspace.classes)
+    if one is not None and math.isnan(found["f1"]):
+        name = outcome.workspace.classes[one]
+        lost = f"no scored row is {name!r}, so its F1 is not known; label more rows drawn at random"
+        why = f"{why}; {lost}" if why else lost
+    return Scores(found, basis, why)
+
+
+def _basis(labels: HandLabels, rows: np.ndarray) -> tuple[str, str]:
+    """What the scores of these labelled rows rest on, and what is to be said of it."""
     if labels.noise[rows].any():
         why = "the labels they are of may be wrong; label some rows that were drawn at random yourself"
-        return Scores(found, "unknown", why)
+        return "unknown", why
     if labels.told_random[rows].all():
-        return Scores(found, "random")
+        return "random", ""
     why = "how the labelled rows were chosen is not known; if a tool showed them, scores mislead"
-    return Scores(found, "unknown", why)
+    return "unknown", why
 
 
 def _why(labels: HandLabels) -> str:

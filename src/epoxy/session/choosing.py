@@ -46,7 +46,7 @@ class Suggestion:
     purpose: str
     reason: str
     chosen: str | None
-    """What to pass on: `session.label(row, label, split, chosen=…)`."""
+    """What to pass on: `session.label(id, label, split, chosen=…)`; a number may be another row's id."""
     number: int  # through all splits, train rows first
 
 
@@ -146,8 +146,9 @@ class Chooser:
         return self._greedy(n, silent.astype(float), "cover", why)
 
     def conflict(self, n: int) -> list[Suggestion]:
-        """Rows on which own votes name different classes, evenly rather than one against many."""
-        columns = [each.own[TRAIN] for each in self.workspace.active]
+        """Rows on which sources that are heard name different classes, rather evenly than one to many."""
+        heard = [self.workspace.active[at] for at in self.outcome.heard]
+        columns = [each.own[TRAIN] for each in heard]
         classes, n_rows = self.workspace.classes, len(self.labels.y[TRAIN])
         counts = np.zeros((len(classes), n_rows), dtype=np.int32)
         for column in columns:
@@ -160,7 +161,7 @@ class Chooser:
         def why(row: int, around: np.ndarray) -> str:
             said = []
             for k in np.flatnonzero(counts[:, row])[:4].tolist():
-                names = [n for n, c in zip(self.workspace.names, columns) if c[row] == k]
+                names = [each.name for each, c in zip(heard, columns) if c[row] == k]
                 shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" * (len(names) > 3))
                 said.append(f"{shown} say{'s' * (len(names) == 1)} {classes[k]!r}")
             return "; ".join(said) + self._also(around, quarrel > 0, "sources also quarrel on")

@@ -180,7 +180,8 @@ class Label(Edit):
             return place, self.by, None
         classes = state.workspace.classes
         if not isinstance(self.label, str) or self.label not in classes:
-            raise UnknownName.of("class", self.label, classes)
+            where = f"to label the row with id {self.row!r} with"
+            raise UnknownName.of("class", self.label, classes, where)
         return place, self.by, Record(classes.index(self.label), self.by, self.chosen, self.at)
 
     def to_json(self) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def new_project(
             f"--classes names {found[0]!r} alone; name at least two: --classes ham,spam"
         )
     if len(found) < 2:
-        where = file if apart is None else given["dev"]
-        raise FrameError(f"{where} shows no classes to choose from; name them: --classes ham,spam")
+        where, labelled = (file, table) if apart is None else (given["dev"], apart)
+        raise FrameError(_no_classes(where, given["label"], labelled.column_names, found))
     content = _settings(home, file, found, given)
     made = not home.exists()
     try:
@@ -96,6 +96,18 @@ def new_project(
             ) from error
         raise
     return project
+
+
+def _no_classes(file: Any, label: str | None, columns: Sequence[str], found: Sequence[str]) -> str:
+    """That a file does not say between which classes to choose, and how to."""
+    if label is not None:
+        shown = f"only {found[0]!r}" if found else "no class"
+        return f"{file} shows {shown} in its column {label!r}; name all: --classes ham,spam"
+    names = ", ".join(columns[:10]) + ", …" * (len(columns) > 10)
+    return (
+        f"{file} shows no classes to choose from, since it has no column 'label'; name the column that "
+        f"has them (--label, one of {names}), or the classes: --classes ham,spam"
+    )
 
 
 def _check_dev(project: Project, rows: ProjectRows, table: Any) -> None:

@@ -104,6 +104,11 @@ class Project:
         try:
             text = path.read_text("utf-8")
         except (FileNotFoundError, NotADirectoryError):
+            if home.is_file():
+                raise StoreError(
+                    f"{home} is a file, and a project is a folder; make one of its rows with: "
+                    f"epoxy new {home.with_suffix('')} --rows {home}"
+                ) from None
             raise StoreError(
                 f"{home} is not a project folder: no {FILE} in it; "
                 f"make one with: epoxy new {home} --rows FILE"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..encoders import embed, resolve
-from ..errors import AlignmentError, EpoxyError, LabelError, StoreError, UnknownName, VectorError
+from ..errors import AlignmentError, EpoxyError, StoreError, UnknownName, VectorError
 from ..inputs import as_float32
 from ..neighbors import store as arrays
 from ..progress import Progress
@@ -22,6 +22,7 @@ from .by_id import check_named, nameless, vectors_by_id, vectors_for, vectors_in
 from .project import Project
 from .records import Place
 from .rows_files import label_of, read_rows
+from .truth import labels_in
 
 ROWS_FILE, DEV_FILE = "rows", "dev"
 """What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
@@ -336,26 +337,6 @@ def _loaded(file: Path) -> np.ndarray:
         raise StoreError(
             f"{file} cannot be read as vectors ({error}); save one array of rows × dimension there"
         ) from error
-
-
-def labels_in(table: Any, project: Project, file: Path) -> np.ndarray:
-    """The class of each row by name, None where it is not known."""
-    if project.label is None or project.label not in table.column_names:
-        return np.full(table.num_rows, None, dtype=object)
-    return checked_labels(table.column(project.label), project.classes, file)
-
-
-def checked_labels(column: Any, classes: Sequence[str], file: Any, start: int = 0) -> np.ndarray:
-    """Labels of a file's rows from `start` on by name, None where there is none."""
-    values = [label_of(value) for value in column.to_pylist()]
-    known = set(classes)
-    for at, value in enumerate(values, start):
-        if value is not None and value not in known:
-            raise LabelError(
-                f"{file} has the label {value!r} on row {at}; "
-                f"expected one of {list(classes)} or nothing; see [classes] in epoxy.toml"
-            )
-    return np.array(values, dtype=object)
 
 
 def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | None:

@@ -11,6 +11,8 @@ SHOWN = 200
 """Characters of what a reader says; it quotes whole lines of a damaged file."""
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
+SEPARATED = {".csv": ",", ".tsv": "\t"}
+"""What stands between two cells of a line, by the ending of the file."""
 
 
 def read_rows(path: str | Path, cure: str = "check the path") -> Any:
@@ -22,8 +24,8 @@ def read_rows(path: str | Path, cure: str = "check the path") -> Any:
         return _read_folder(file, cure)
     readers = {
         ".parquet": _read_parquet,
-        ".csv": lambda p: _read_csv(p, ","),
-        ".tsv": lambda p: _read_csv(p, "\t"),
+        ".csv": _read_csv,
+        ".tsv": _read_csv,
         ".jsonl": _read_jsonl,
         ".ndjson": _read_jsonl,
     }
@@ -91,9 +93,22 @@ def _check_text(table: Any, file: Path) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise StoreError(f"{file} has more than one column named {twice}; rename all but one")
-    for column in table.schema if file.suffix.lower() in (".csv", ".tsv") else ():
+    kind = file.suffix.lower()
+    if kind in SEPARATED and len(names) == 1:
+        _check_separated(names[0], file, SEPARATED[kind])
+    for column in table.schema if kind in SEPARATED else ():
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             raise _not_utf8(f"column {column.name!r}", file)
+
+
+def _check_separated(header: str, file: Path, by: str) -> None:
+    """Refuse a file that is separated by another mark: rows would be texts with their labels in them."""
+    other = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
+    if other is not None:
+        raise StoreError(
+            f"{file} has a single column, {header!r}, as files have whose cells are separated by "
+            f"{other!r} and not by {by!r}; write it with {by!r}, or rename the column if it is one"
+        )
 
 
 def _not_utf8(what: str, file: Path) -> StoreError:
@@ -135,10 +150,11 @@ def _read_parquet(path: Path) -> Any:
     return pyarrow.parquet.read_table(path)
 
 
-def _read_csv(path: Path, delimiter: str) -> Any:
+def _read_csv(path: Path) -> Any:
     import pyarrow.csv
 
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    by = SEPARATED[path.suffix.lower()]
+    parse = pyarrow.csv.ParseOptions(delimiter=by, newlines_in_values=True)
     return pyarrow.csv.read_csv(path, parse_options=parse)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.scores import shown
 from ..errors import AlignmentError
 from ..votes import Split
 from ..workspace import SPLITS, TRAIN, Workspace
@@ -156,8 +157,8 @@ class Change:
         first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in ("accuracy", "f1"):
             if name in self.after:
-                old = f"{self.before[name]:.3f}{first} → " if name in self.before else ""
-                parts.append(f"held-out {name} {old}{self.after[name]:.3f}{second}")
+                old = f"{shown(self.before[name])}{first} → " if name in self.before else ""
+                parts.append(f"held-out {name} {old}{shown(self.after[name])}{second}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")
 

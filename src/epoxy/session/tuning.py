@@ -52,8 +52,9 @@ def tune_session(
     chosen = scoring or ("f1" if session.positive else "accuracy")
     if not isinstance(engine, PaperEngine):
         name = type(session.model_template).__name__
-        text = f"nothing is left to choose: {name} weighs its parts on the hand labels by itself"
-        return Tuned(text, facts={"model": name, "scores": dict(session.scores)})
+        return Tuned(
+            _by_itself(session, name), facts={"model": name, "scores": dict(session.scores)}
+        )
     search = _searched(session, engine, chosen, progress=progress, **options)
     radii = {
         name: None if radius != radius else float(radius)
@@ -75,6 +76,19 @@ def tune_session(
         "class_balance": search.best.balance,
     }
     return Tuned(f"{search}{_whose(session)}", search, change, facts)
+
+
+def _by_itself(session: Session, name: str) -> str:
+    """That a model chooses while it is fitted, and on what."""
+    begin = f"nothing is left to choose: {name}"
+    if session.engine.name != "fusion":
+        return f"{begin} chooses by itself while it is fitted"
+    if session.state.workspace.labels.count:
+        return f"{begin} weighs its parts on the hand labels by itself"
+    return (
+        f"{begin} gives its parts their typical weights, since no row is labelled; label some rows, "
+        "and it weighs them by itself"
+    )
 
 
 def _with_every_loan(workspace: Workspace) -> Workspace:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report
 from ..engines import Comparison, Engine, Outcome, PaperEngine, Scores
-from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..errors import AlignmentError, NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
 from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
@@ -235,6 +235,12 @@ class SessionView:
         counts = split is None and isinstance(number, int | np.integer)
         if counts and sizes[0] <= number < sum(sizes):
             return names[1], int(number - sizes[0])
+        if split is None and len(names) > 1 and not (counts and 0 <= number < sizes[0]):
+            first = self._state.names.name((TRAIN, 0))[1] if sizes[0] else "–"
+            raise AlignmentError(
+                f"no row {row!r} among the {sum(sizes)} rows of {' and '.join(names)}; give an id (the "
+                f"first is {first!r}) or a number below {sum(sizes)}"
+            )
         return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
 
     def __repr__(self) -> str:

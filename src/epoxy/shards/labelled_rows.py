@@ -15,10 +15,11 @@ from ..session.drawing import drawing_digest
 from ..session.edits import Label, edit_from_json
 from ..session.folder import Folder, simple_edits
 from ..session.project import Project
-from ..session.reading import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
+from ..session.reading import DEV_FILE, ROWS_FILE, ProjectRows, named_rows
 from ..session.records import Records
 from ..session.state import RowNames, State
 from ..session.store import Store
+from ..session.truth import labels_in
 from ..votes import Split, Votes
 from ..workspace import Workspace
 from . import scanning, voting

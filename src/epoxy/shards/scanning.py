@@ -13,7 +13,8 @@ from ..errors import AlignmentError, EpoxyError
 from ..session.by_id import check_named, nameless
 from ..session.drawing import drawing_digest
 from ..session.project import Project
-from ..session.reading import OWN_IDS, ROWS_FILE, ProjectRows, checked_labels, in_both_files
+from ..session.reading import OWN_IDS, ROWS_FILE, ProjectRows, in_both_files
+from ..session.truth import checked_labels
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
@@ -130,7 +131,9 @@ def find_shard(shard: Shard, kept: Kept, rows: Kept, named: Named, wanted: np.nd
 def _labelled(batch: Any, named: Named, at: int) -> np.ndarray:
     if named.label is None:
         return np.zeros(len(batch), dtype=bool)
-    found = checked_labels(batch.column(named.label), named.classes, named.file, at)
+    ids = None if named.id is None else batch.column(named.id)
+    column = batch.column(named.label)
+    found = checked_labels(column, named.classes, named.file, start=at, ids=ids)
     return np.array([value is not None for value in found.tolist()], dtype=bool)
 
 

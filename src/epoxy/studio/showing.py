@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..diagnostics import interval
-from ..engines import Scores
+from ..engines import Comparison, Scores
 from ..errors import CodeError, NotIdentifiable
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN
@@ -30,6 +30,7 @@ def state(room: Room) -> dict[str, Any]:
     """Everything about the session but its rows and sources."""
     session, outcome = room.session, room.session.outcome
     splits = [split.n_rows for split in session.state.workspace.splits]
+    compared = session.comparison()
     return {
         "project": project(session),
         "classes": list(session.classes),
@@ -37,8 +38,8 @@ def state(room: Room) -> dict[str, Any]:
         "rows": {"total": sum(splits), "train": splits[0], "dev": sum(splits[1:])},
         "version": session.version,
         "number": session.last_edit,
-        "comparison": comparison(session),
-        "scoring": _scoring(session.scores),
+        "comparison": _side_by_side(session, compared),
+        "scoring": _scoring(session.scores, compared.why),
         "covered": covered(outcome),
         "lends": session.engine.lends,
         "uncertain": _uncertain(outcome),
@@ -93,6 +94,10 @@ def picture(room: Room) -> dict[str, Any]:
 
 def comparison(session: Session, trial: Trial | None = None) -> list[dict[str, Any]]:
     """Majority vote, the paper's pipeline and the model, each with an interval."""
+    return _side_by_side(session, session.comparison(trial))
+
+
+def _side_by_side(session: Session, compared: Comparison) -> list[dict[str, Any]]:
     name = session.engine.name
     return [
         {
@@ -102,7 +107,7 @@ def comparison(session: Session, trial: Trial | None = None) -> list[dict[str, A
             "accuracy": _accuracy(scored),
             "f1": scored.get("f1"),
         }
-        for each, scored in session.comparison(trial).items()
+        for each, scored in compared.items()
     ]
 
 
@@ -112,8 +117,9 @@ def _accuracy(scored: Scores) -> dict[str, Any] | None:
     return interval(round(scored["accuracy"] * scored["rows"]), int(scored["rows"]))
 
 
-def _scoring(scored: Scores) -> dict[str, Any]:
-    return {"basis": scored.basis, "why": scored.why, "rows": int(scored.get("rows", 0))}
+def _scoring(scored: Scores, why: str) -> dict[str, Any]:
+    """What the scores rest on, and what is to be said of any of those compared."""
+    return {"basis": scored.basis, "why": why, "rows": int(scored.get("rows", 0))}
 
 
 def covered(outcome: Outcome) -> dict[str, float]:

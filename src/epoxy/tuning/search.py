@@ -242,7 +242,9 @@ def standard_error(score: Score, first: np.ndarray, second: np.ndarray) -> float
 
     Two rows' worth is added: where few rows differ, resampling them understates what others would do.
     """
-    return _error_between(score.scores(first), score.scores(second), n_rows=len(score.y))
+    told = score.told(score.weights)
+    drawn = (score.scores(each)[told] for each in (first, second))
+    return _error_between(*drawn, n_rows=len(score.y))
 
 
 def _error_between(first: np.ndarray, second: np.ndarray, *, n_rows: int) -> float:
@@ -360,7 +362,7 @@ class _Plan:
         """A setting's score in every resample, found once."""
         key = score.name, trial.steps, trial.balance
         if key not in self._drawn:
-            self._drawn[key] = score.scores(trial.proba)
+            self._drawn[key] = score.scores(trial.proba)[score.told(score.weights)]
         return self._drawn[key]
 
     def _shared_radii(self) -> np.ndarray:
