@@ -262,7 +262,7 @@ class Oracle:
         return {"votes": votes, "said": said, "x": x, "phi": phi}
 
     def ways(self) -> list[Any]:
-        """How loud features may be: 1.1; of few dimensions also 2.2, or columns as they are."""
+        """How loud features may be: 1.1; or, of few dimensions, columns as they are."""
         if self.view is None or not len(self.view.phase) or not self.view.axes.any():
             return [1.1]
         s = np.sqrt((self.view.axes**2).sum(axis=0))
@@ -270,7 +270,7 @@ class Oracle:
         flat = np.where(real, 1 / np.where(real, s, 1), 0)
         flat *= np.sqrt((s[real] ** 6).sum() / (s[real] ** 4).sum())
         none = np.zeros(len(self.view.phase))
-        return [1.1, 2.2, *(np.r_[loud * flat, none] for loud in (2, 8, 32))]
+        return [1.1, *(np.r_[loud * flat, none] for loud in (2, 8, 32))]
 
     def _lean(self, train: Split) -> np.ndarray:
         """What makes the mean posterior of rows of which something is known the class balance."""
@@ -321,11 +321,12 @@ class Oracle:
                 said["neighbours"] = self.neighbours(parts["x"], own)
                 offset = offset + WEIGHT["neighbours"] * said["neighbours"]
         weight = len(np.unique(groups)) / m
+        ways = self.ways()
         for _ in ("with neighbours", "without, where their weight would be negative"):
             experts = np.stack(list(said.values()))
             ridges = np.array([RIDGE[name] for name in said])
             tried = []
-            for at, loud in enumerate(self.ways()):
+            for at, loud in enumerate(ways):
                 self.loud = loud
                 phi = self.parts(hand)["phi"]
                 left, size, right = np.linalg.svd(phi, full_matrices=False)
@@ -343,7 +344,7 @@ class Oracle:
             if "neighbours" not in said or WEIGHT["neighbours"] + off[-1] >= 0:
                 break
             del said["neighbours"]
-            self.asked, offset = None, self.before(parts)
+            self.asked, offset, ways = None, self.before(parts), [self.loud]
         self.corrected = (dict(zip(said, off)), bias, theta)
         held = left_out(logits, q, experts, phi, groups, weight, ridges)
         q = believed(softmax(held), self.y, self.told)

@@ -153,7 +153,8 @@ def problem_of(
     """What is to be solved where features are so loud, (n_features,); None without vectors."""
     labelled, features, products = lesson.labelled, None, None
     if labelled is not None and loudness is not None:
-        features = loudness * labelled.features.astype(np.float64)
+        heard = loudness > 0
+        features = loudness[heard] * labelled.features[:, heard].astype(np.float64)
         few = len(labelled) < features.shape[1] + lesson.votes.shape[1]
         products = labelled.products(loudness) if few else None
     offset = logits_before(base, lesson)

@@ -10,14 +10,14 @@ import numpy as np
 from ..numerics import softmax
 from ..workspace import TRAIN, HandLabels, Workspace
 from .calibration import VOICES, VOICES_WITHOUT_VECTORS, fit_scales
-from .correction import Correction, Memory, believed, correct, evidence
+from .correction import Correction, Memory, believed, correct
 from .fallible import confused, evenly, ridges
 from .features import View
 from .fitted import WEIGHTS, Corrected, Fitted, Rows
 from .groups import Spacing
 from .labelled import Labelled, Nearby, Place
 from .lesson import Belief, Lesson, Said, TakenUp, logits_before, problem_of
-from .loudness import PREFERRED, USUAL, ways
+from .loudness import most_probable, ways
 
 FEWEST_NEAR = 5
 """Labelled rows from which the likest of them are asked."""
@@ -53,8 +53,7 @@ class Teaching:
         self._nearby: list[Nearby | None] = []
         self._others: Nearby | None = None
         self._grouped: np.ndarray | None = None
-        # of the last fits, by number of experts (0: of trusted labels alone) and way of hearing features
-        self._memory: dict[tuple[int, int], Memory] = {}
+        self._memory: dict[int, Memory] = {}  # of the last fit, by number of experts; 0: trusted
 
     def over(self, vectors: Seen | None) -> Teaching:
         """The same over other vectors; what rows that these see alike have taught is kept."""
@@ -81,18 +80,20 @@ class Teaching:
         known = None if base.view is None else self._taken_up(workspace.labels)
         lesson = Lesson.of(workspace, base, rows, said, told, known)
         belief = self._belief(base, lesson)
-        labelled, solved, names = lesson.labelled, None, [*lesson.heard, "neighbours"]
+        labelled, found, way = lesson.labelled, None, None
+        names = [*lesson.heard, "neighbours"]
         if labelled is not None and len(lesson.y) >= FEWEST_NEAR:
             near = self._of_other_groups(base, labelled, lesson.y, lesson.groups)
             heard = {**lesson.heard, "neighbours": near}
-            solved = self._solved(base, replace(lesson, heard=heard), belief)
-            if WEIGHTS["neighbours"] + solved[0].off[-1] < 0:
+            found, way = self._solved(base, replace(lesson, heard=heard), belief)
+            if WEIGHTS["neighbours"] + found.off[-1] < 0:
                 # a row's neighbours lack its own label, so where labels are noise they speak against it
-                solved = None
-        asked = solved is not None
-        if solved is None:
-            solved, names = self._solved(base, lesson, belief), names[:-1]
-        found, way = solved
+                found = None
+        asked = found is not None
+        if found is None:
+            names = names[:-1]
+            found, way = self._solved(base, lesson, belief, way=way)
+        assert way is not None
         corrected = Corrected(
             labelled,
             lesson.y,
@@ -146,25 +147,24 @@ class Teaching:
         return np.asarray(logits), ridge + (held * (1 - held)).sum(axis=0)
 
     def _solved(
-        self, base: Fitted, lesson: Lesson, belief: Belief, key: int | None = None
+        self,
+        base: Fitted,
+        lesson: Lesson,
+        belief: Belief,
+        key: int | None = None,
+        way: int | None = None,
     ) -> tuple[Correction, int]:
         """The correction of what some experts say, and the way in which features are heard in it.
 
-        `key` names where the next fit like it may start.
+        `key` names where the next fit like it may start; `way` is chosen by the labels unless told.
         """
-        key = len(lesson.heard) if key is None else key
-        tried = []
-        for way, loudness in enumerate(_ways(base)):
-            problem = problem_of(base, lesson, belief, loudness)
-            found = correct(problem, lesson.groups, self._memory.get((key, way)))
-            self._memory[key, way] = found.memory
-            tried.append((problem, found))
-        if len(tried) == 1:
-            return tried[0][1], USUAL
-        said = np.array([evidence(*each) for each in tried])
-        said[USUAL] += PREFERRED
-        best = int(np.argmax(said))
-        return tried[best][1], best
+        key, heard = len(lesson.heard) if key is None else key, _ways(base)
+        if way is None:
+            way = most_probable(lambda at: problem_of(base, lesson, belief, heard[at]), len(heard))
+        problem = problem_of(base, lesson, belief, heard[way])
+        found = correct(problem, lesson.groups, self._memory.get(key))
+        self._memory[key] = found.memory
+        return found, way
 
     def _taken_up(self, labels: HandLabels) -> TakenUp:
         """The labelled rows; what stays labelled is kept."""
