@@ -19,6 +19,7 @@ from epoxy.cli.output import harmless
 from epoxy.errors import EpoxyError
 from epoxy.progress import bar
 from epoxy.session.making import new_project
+from epoxy.session.rows_files import read_rows
 from test_cli import LFS, fails, write_rows
 
 
@@ -350,3 +351,67 @@ def test_functions_that_failed_are_named_where_nothing_can_be_labelled(project, 
     said = capsys.readouterr()
     assert "bad" in said.out
     assert "needs at least 3 sources" in said.err
+
+
+# names that are written in digits
+
+
+@pytest.fixture
+def of_digits(tmp_path) -> Path:
+    """A project whose rows and classes are named by digits that a number would not keep."""
+    words = ("a song of tears", "free money on my channel")
+    lines = [f"{at:04},{words[at % 2]},{f'{at % 2 + 1:02}' if at < 6 else ''}" for at in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,text,label", *lines]) + "\n")
+    code = LFS.replace('"ham"', '"01"').replace('"spam"', '"02"')
+    new_project(tmp_path / "p", tmp_path / "rows.csv", options={"encoder": "none"}, lfs=code)
+    return tmp_path / "p"
+
+
+def test_ids_and_classes_keep_the_zeros_they_begin_with(of_digits, tmp_path):
+    session = epoxy.Session.open(of_digits, graph=False)
+
+    session.label("0017", "02")
+
+    assert session.classes == ("01", "02")
+    assert session.split("dev").ids.tolist() == [f"{at:04}" for at in range(6)]
+    written = read_csv(session.export(tmp_path / "labels.csv"))
+    assert [each["id"] for each in written] == [f"{at:04}" for at in range(40)]
+    assert "0017" in epoxy.Session.open(of_digits, graph=False).hand_labelled().ids.tolist()
+
+
+def test_new_rows_keep_the_zeros_their_ids_begin_with(of_digits, tmp_path, capsys):
+    (tmp_path / "new.csv").write_text("id,text\n0101,a song\n0102,free money\n")
+
+    arguments = ["--new", str(tmp_path / "new.csv"), "--to", str(tmp_path / "new-labels.csv")]
+
+    assert main(["label", str(of_digits), *arguments]) == 0
+    written = read_csv(tmp_path / "new-labels.csv")
+    assert [each["id"] for each in written] == ["0101", "0102"]
+
+
+def test_columns_that_name_nothing_are_numbers_where_they_can_be(tmp_path):
+    (tmp_path / "rows.csv").write_text("id,hour,score\n001,07,1.5\n002,08,2\n")
+
+    table = read_rows(tmp_path / "rows.csv", naming=("id", "label", None))
+
+    assert table["id"].to_pylist() == ["001", "002"]
+    assert table["hour"].to_pylist() == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        (["0007", "", "12"], ["0007", None, "12"]),
+        (["7", "12"], [7, 12]),
+        (["0", "10"], [0, 10]),
+        (["-01", "2"], ["-01", "2"]),
+        (["123456789012345678", "1"], [123456789012345678, 1]),
+        (["12345678901234567890", "12345678901234567891"],) * 2,
+        (["0.5", "1.25"], [0.5, 1.25]),
+    ],
+)
+def test_names_in_digits_are_read_as_they_are_written(cells, read, tmp_path):
+    lines = [f"{cell},x" for cell in cells]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,text", *lines]) + "\n")
+
+    assert read_rows(tmp_path / "rows.csv", naming=("id",))["id"].to_pylist() == read

@@ -17,7 +17,7 @@ from .rows_files import label_of, read_rows
 
 def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Vectors in a Parquet file of their own, for rows of these names in each split."""
-    table = read_rows(project.encoder, "check encoder under [vectors]")
+    table = read_rows(project.encoder, "check encoder under [vectors]", naming=project.naming)
     name = list_column(table.schema, project.encoder)
     vectors = vectors_in(table.column(name), name)
     places = ids_in(table, project, project.encoder)
@@ -29,7 +29,7 @@ def vectors_named(
 ) -> list[np.ndarray]:
     """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
     assert project.vector_ids is not None
-    table = read_rows(project.vector_ids, "check ids under [vectors]")
+    table = read_rows(project.vector_ids, "check ids under [vectors]", naming=project.naming)
     places = ids_in(table, project, project.vector_ids)
     if len(vectors) != table.num_rows:
         raise AlignmentError(ids_for(project.encoder, len(vectors), project.vector_ids, len(table)))
@@ -55,7 +55,7 @@ def vectors_for(file: str | Path, n_vectors: int, n_rows: int) -> str:
 def ready_made(project: Project, named: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
     """Votes that came in a Parquet file, for rows of these names in each split: a column a source."""
     assert project.votes is not None
-    table = read_rows(project.votes, "check file under [votes]")
+    table = read_rows(project.votes, "check file under [votes]", naming=project.naming)
     places = ids_in(table, project, project.votes)
     at = [joined_by_id(places, ids, project.votes) for ids in named]
     found = {}

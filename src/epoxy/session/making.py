@@ -65,8 +65,9 @@ def new_project(
     if (home / FILE).exists():
         raise StoreError(f"{home} is a project already; choose another folder")
     given = dict(options or {})
-    table = read_rows(file)
-    apart = None if given.get("dev") is None else read_rows(given["dev"] or "")
+    naming = (given.get("id") or "id", given.get("label") or "label")
+    table = read_rows(file, naming=naming)
+    apart = None if given.get("dev") is None else read_rows(given["dev"] or "", naming=naming)
     _fill_in(given, table, file, apart)
     found = list(classes or _classes_in(table if apart is None else apart, given["label"]))
     if classes and len(found) < 2:

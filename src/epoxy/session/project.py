@@ -257,6 +257,11 @@ class Project:
         return self.encoder not in ("", "none")
 
     @property
+    def naming(self) -> tuple[str | None, ...]:
+        """The columns whose cells are names: of rows, classes and sequences."""
+        return self.id, self.label, self.sequence
+
+    @property
     def vector_column(self) -> str | None:
         """The column of the rows that holds their vectors, where there is one."""
         kind, _, name = self.encoder.partition(":")

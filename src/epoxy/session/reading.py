@@ -80,8 +80,12 @@ def read_project(project: Project) -> ProjectRows:
 
     Rows in sequences stay where they are, labelled or not.
     """
-    table = read_rows(project.rows, "check the path under [rows]")
-    apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
+    table = read_rows(project.rows, "check the path under [rows]", naming=project.naming)
+    apart = (
+        None
+        if project.dev is None
+        else read_rows(project.dev, "check dev under [rows]", naming=project.naming)
+    )
     check_columns(project, table, apart)
     labels = labels_in(table, project, project.rows)
     if apart is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,19 @@ SHOWN = 200
 """Characters of what a reader says; it quotes whole lines of a damaged file."""
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
+LEADING, NOT_HELD = r"^[+-]?0[0-9]", r"^[+-]?(0[0-9]|[0-9]{16})"
+"""Names of digits that a whole number would not keep, and that a float would not."""
 SEPARATED = {".csv": ",", ".tsv": "\t"}
 """What stands between two cells of a line, by the ending of the file."""
 
 
-def read_rows(path: str | Path, cure: str = "check the path") -> Any:
-    """Read rows as a pyarrow table from .parquet, .csv, .tsv, .jsonl or .json lines."""
+def read_rows(
+    path: str | Path, cure: str = "check the path", *, naming: Collection[str | None] = ()
+) -> Any:
+    """Read rows as a pyarrow table from .parquet, .csv, .tsv, .jsonl or .json lines.
+
+    `naming` are columns whose cells are names, of rows or classes: in a CSV file 0007 is not 7 there.
+    """
     import pyarrow as pa
 
     file = Path(path)
@@ -41,6 +49,8 @@ def read_rows(path: str | Path, cure: str = "check the path") -> Any:
             "write it again, or give it the ending of what it holds"
         ) from error
     _check_text(table, file)
+    if file.suffix.lower() in SEPARATED:
+        table = _with_digits_kept(table, file, naming)
     if table.num_rows == 0:
         raise FrameError(f"{file} has no rows; give at least one row to label")
     return table
@@ -150,12 +160,39 @@ def _read_parquet(path: Path) -> Any:
     return pyarrow.parquet.read_table(path)
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(path: Path, convert: Any = None) -> Any:
     import pyarrow.csv
 
     by = SEPARATED[path.suffix.lower()]
     parse = pyarrow.csv.ParseOptions(delimiter=by, newlines_in_values=True)
-    return pyarrow.csv.read_csv(path, parse_options=parse)
+    return pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert)
+
+
+def _with_digits_kept(table: Any, path: Path, naming: Collection[str | None]) -> Any:
+    """The table of a CSV file with names as text that were taken for numbers and would lose digits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+
+    kinds = pa.types.is_integer, pa.types.is_floating
+    numbers = [
+        each.name
+        for each in table.schema
+        if each.name in naming and any(kind(each.type) for kind in kinds)
+    ]
+    if not numbers:
+        return table
+    as_text = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(numbers, pa.string()),
+        include_columns=numbers,
+        strings_can_be_null=True,
+    )
+    written = _read_csv(path, as_text)
+    for name in numbers:
+        lost = LEADING if pa.types.is_integer(table.schema.field(name).type) else NOT_HELD
+        if pc.any(pc.match_substring_regex(written[name], lost)).as_py():
+            table = table.set_column(table.column_names.index(name), name, written[name])
+    return table
 
 
 def _read_jsonl(path: Path) -> Any:

@@ -34,13 +34,14 @@ def copied_parts(project: Project, path: Path, cure: str) -> Parts:
         with path.open("rb") as file:
             content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError:
-        read_rows(path, cure)  # says what is wrong with it
+        read_rows(path, cure, naming=project.naming)  # says what is wrong with it
         raise
-    whose = hashlib.blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
+    known = repr((str(path.resolve()), project.naming)).encode()
+    whose = hashlib.blake2b(known, digest_size=8).hexdigest()
     place = project.cache / FOLDER / f"{whose}-{content}.parquet"
     found = _kept(place)
     if found is None:
-        table = _with_vectors(read_rows(path, cure), project.vector_column)
+        table = _with_vectors(read_rows(path, cure, naming=project.naming), project.vector_column)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             for other in place.parent.glob(f"{whose}-*.parquet"):

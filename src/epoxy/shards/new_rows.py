@@ -28,7 +28,7 @@ from .voting import Functions, vote_dtype, vote_on
 
 def rows_in(project: Project, file: Path) -> Any:
     """The new rows, whose ids name them."""
-    table = read_rows(file, "check --new")
+    table = read_rows(file, "check --new", naming=project.naming)
     if project.id is not None:
         ids_in(table, project, file)
     return table

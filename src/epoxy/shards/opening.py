@@ -123,7 +123,11 @@ def open_world(
     engine = engine_of(model)
     _check(project)
     parts = read(project.rows, "check the path under [rows]")
-    apart = None if project.dev is None else read_rows(project.dev, "check dev under [rows]")
+    apart = (
+        None
+        if project.dev is None
+        else read_rows(project.dev, "check dev under [rows]", naming=project.naming)
+    )
     check_columns(project, _Columns(parts.schema.names), apart)
     asked = FunctionRunner(project.folder, Limits(project.seconds, project.memory))
     loaded = _loaded(project, asked)
