@@ -315,10 +315,19 @@ def test_examples_that_are_no_rows_cost_their_function(tmp_path):
     agree(in_memory(home), pq.read_table(found.path), within=1e-6)
 
 
-def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("named", "first"), [(False, "row 0"), (True, "the row with id 'r0'")], ids=["no ids", "ids"]
+)
+def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, capsys, named, first):
     from epoxy.cli import main
 
     home = of_words(tmp_path / "project")
+    if named:
+        rows = pq.read_table(home / "rows.parquet")
+        ids = pa.array([f"r{at}" for at in range(len(rows))])
+        pq.write_table(rows.append_column("id", ids), home / "rows.parquet")
+        told = (home / "epoxy.toml").read_text()
+        (home / "epoxy.toml").write_text(told.replace("[rows]\n", '[rows]\nid = "id"\n'))
     with (home / "lfs.py").open("a") as file:
         file.write("@epoxy.labeling_function\ndef boom(row):\n    return 1 / 0\n")
     epoxy.Session.open(home, graph=False).switch("c", False)
@@ -332,6 +341,8 @@ def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, cap
         assert "! switched off, and so without a say: c" in out
         assert "after extension (a lent vote counts" in out
         assert "without 1 labeling functions that failed and have no vote: boom" in err
+        assert "labeling function 'boom' raised on " in out
+        assert f", first on {first}: ZeroDivisionError" in out
         said.append([out.split(" in ", 1)[0], *out.splitlines()[1:]])
         facts.append(json.loads(place.read_text()))
 

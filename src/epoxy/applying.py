@@ -18,7 +18,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -51,15 +51,24 @@ class Failure:
     error: str
     traceback: str = field(repr=False, default="")
     kind: FailureKind = "raised"
+    id: str | None = None
+    """Id of the first of these rows, where rows have ids of their own."""
+
+    def named(self, ids: Any) -> Failure:
+        """The same, of rows that have these ids; None where they have none."""
+        return self if ids is None or not self.rows else replace(self, id=str(ids[self.rows[0]]))
 
     def __str__(self) -> str:
         if self.kind == "wrong" and f"function {self.name!r}" in self.error:  # as wrong answers do
             return self.error
+        row = ""
+        if self.rows:
+            row = f"row {self.rows[0]}" if self.id is None else f"the row with id {self.id!r}"
         if self.kind == "raised":
             count = f"{len(self.rows)} row{'s' if len(self.rows) > 1 else ''}"
-            where = f"raised on {count}, first on row {self.rows[0]}: "
+            where = f"raised on {count}, first on {row}: "
         else:
-            where = f"failed on row {self.rows[0]}: " if self.rows else "failed: "
+            where = f"failed on {row}: " if row else "failed: "
         return f"labeling function {self.name!r} {where}{self.error}"
 
 

@@ -39,12 +39,14 @@ def run(options: argparse.Namespace) -> None:
     """Show rows and take labels until q, or until nothing is left to ask."""
     if options.json == "-":
         raise ParameterError("epoxy annotate writes no result to read; leave --json out")
+    if options.times is not None and options.times < 1:
+        raise ParameterError(f"--times counts labels, from 1 on, got {options.times}; leave it out")
     session = open_project(options, graph=True)
     class_keys(session.classes)  # refused before anything is shown
     say_notes(session)
     with keys() as read:
         done = annotate(session, read, options.purpose, options.times)
-    say(f"{done} labels given, all kept; {_scored(session)}")
+    say(f"{done} label{'' if done == 1 else 's'} given, all kept; {_scored(session)}")
 
 
 def annotate(

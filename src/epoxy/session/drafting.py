@@ -228,13 +228,12 @@ def _votes(
         content = _content(file, made, name, replaces)
     runner = _load(home, content, made, name)
     columns = []
-    for table in home.rows.tables:
+    for table, ids in zip(home.rows.tables, home.rows.ids):
         done = runner.vote([name], table, home.project.classes)
         for failure in done.failures:
             at = re.findall(rf'{re.escape(runner.file)}", line (\d+)', failure.traceback)
-            raise CodeError(
-                str(failure), "", _within(content, made, name, int(at[-1])) if at else None
-            )
+            told = str(failure.named(None if home.project.id is None else ids))
+            raise CodeError(told, "", _within(content, made, name, int(at[-1])) if at else None)
         columns.append(done.columns[name])
     return tuple(columns)
 

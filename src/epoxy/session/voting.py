@@ -83,7 +83,7 @@ def _run(
 ) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
     found: dict[str, list[np.ndarray | None]] = {name: [] for name in names}
     failures: dict[str, Failure] = {}
-    for table, key in zip(rows.tables, rows.keys):
+    for table, key, ids in zip(rows.tables, rows.keys, rows.ids):
         places = {name: _place(project, loaded.fingerprints[name], key) for name in names}
         kept = {name: _kept(place, table.num_rows) for name, place in places.items()}
         lost = {name for name, columns in found.items() if any(c is None for c in columns)}
@@ -91,7 +91,8 @@ def _run(
         if missing:
             done = runner.vote(missing, table, project.classes, progress, partial(_keep, places))
             for failure in done.failures:
-                failures.setdefault(failure.name, failure)
+                told = failure.named(None if project.id is None else ids)
+                failures.setdefault(failure.name, told)
             kept |= done.columns
         for name in names:
             found[name].append(kept[name])

@@ -42,6 +42,7 @@ class Functions:
     names: tuple[str, ...]
     meanings: tuple[str, ...]  # fingerprints
     limits: Limits
+    id: str | None = None  # the column that names rows
 
     @classmethod
     def of(cls, project: Project, loaded: Loaded, limits: Limits) -> Functions:
@@ -55,7 +56,7 @@ class Functions:
         # a function whose meaning cannot be hashed votes anew in every run
         known = loaded.fingerprints
         meanings = tuple(known[name] or uuid.uuid4().hex for name in loaded.names)
-        return cls(str(home), files, loaded.names, meanings, limits)
+        return cls(str(home), files, loaded.names, meanings, limits, project.id)
 
 
 _running: dict[tuple[str, ...], Runner] = {}
@@ -209,11 +210,13 @@ def _ask(
         found = _runner_of(functions).vote(whole, table, classes)
         for name, column in found.columns.items():
             matrix[functions.names.index(name), here] = column
+        ids = None if functions.id is None else table.column(functions.id)
         for each in found.failures:
             places = tuple(int(np.flatnonzero(mine)[row]) + at + shard.start for row in each.rows)
-            failures.setdefault(each.name, replace(each, rows=places))
+            told = replace(each.named(ids), rows=places)
+            failures.setdefault(each.name, told)
             if each.kind != "raised":
-                failures[each.name] = replace(each, rows=places)
+                failures[each.name] = told
         at, done = at + len(batch), here.stop
     return failures
 
