@@ -210,3 +210,12 @@ def test_shards_hear_columns_as_memory_does(tmp_path: Path) -> None:
 
     assert session.model().fitted_.corrected.way >= COLUMNS
     agree(in_memory, pq.read_table(label(home, rows_per_shard=100).path), within=1e-6)
+
+
+def test_the_report_says_how_columns_are_heard(taught: Fusion) -> None:
+    few = Fusion().fit(hidden(board(300, 0)), board(10, 1))
+
+    told = [str(each.report(board(50, 3))) for each in (taught, few)]
+
+    assert "hand labels teach the columns of the vectors as they are, at length " in told[0]
+    assert "teach the columns" not in told[1]

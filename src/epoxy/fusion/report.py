@@ -22,6 +22,7 @@ from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
 from .evidence import LENDS
 from .explanation import copies
+from .loudness import COLUMNS, LOUD
 
 if TYPE_CHECKING:
     from .engine import FusionEngine
@@ -170,6 +171,12 @@ def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
         found.append(
             "vectors do not foretell the votes of rows left out, so nothing was learned from them; "
             "check that vectors and rows are aligned, or embed with another encoder"
+        )
+    taught = model.fitted_.corrected
+    if taught is not None and taught.way >= COLUMNS:
+        found.append(
+            "hand labels teach the columns of the vectors as they are, at length "
+            f"{LOUD[taught.way - COLUMNS]:g}: that makes these labels most probable"
         )
     repeated = copies(model)
     if repeated:
