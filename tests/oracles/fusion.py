@@ -258,8 +258,13 @@ class Oracle:
                 belongs = membership(x, self.landmarks)
                 silent = (1 - belongs.sum(axis=1, keepdims=True)) * self.echo_base
                 said["regions"] = evidence(belongs @ self.thought + silent, self.echo_base)
-            phi = np.hstack([self.loud * x, phi])
-        return {"votes": votes, "said": said, "x": x, "phi": phi}
+        return {"votes": votes, "said": said, "x": x, "voted": phi}
+
+    def phi(self, parts: dict[str, Any]) -> np.ndarray:
+        """What labels teach: features as loud as they are, and votes."""
+        if parts["x"] is None:
+            return parts["voted"]
+        return np.hstack([self.loud * parts["x"], parts["voted"]])
 
     def ways(self) -> list[Any]:
         """How loud features may be: 1.1; or, of few dimensions, columns as they are."""
@@ -328,7 +333,7 @@ class Oracle:
             tried = []
             for at, loud in enumerate(ways):
                 self.loud = loud
-                phi = self.parts(hand)["phi"]
+                phi = self.phi(parts)
                 left, size, right = np.linalg.svd(phi, full_matrices=False)
                 root = left * size
                 logits = offset
@@ -378,7 +383,7 @@ class Oracle:
         if self.asked is not None:
             silent = np.zeros((split.n_rows, self.n_classes))
             said["neighbours"] = silent if split.vectors is None else self.neighbours(parts["x"])
-        logits = np.log(self.prior) + bias + parts["phi"] @ theta + self.leaning(parts)
+        logits = np.log(self.prior) + bias + self.phi(parts) @ theta + self.leaning(parts)
         logits = logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items())
         return softmax(self.scaled(logits, parts, self.scales))
 
