@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import softmax as scipys_softmax
@@ -8,7 +10,7 @@ from sklearn import metrics
 
 from epoxy.errors import ParameterError, UnknownName
 from epoxy.numerics import softmax, unit_rows, wilson
-from epoxy.scoring import positive_index, precision_recall_f1
+from epoxy.scoring import Score, positive_index, precision_recall_f1
 from epoxy.shares import checked_shares, counted_shares
 
 
@@ -50,6 +52,22 @@ def test_precision_recall_and_f1_agree_with_scikit_learn(positive, average):
 
     expected = theirs if positive is None else [each[positive] for each in theirs]
     assert precision_recall_f1(guess, truth, positive, 3) == pytest.approx(tuple(expected))
+
+
+@pytest.mark.parametrize("name", ["f1_macro", "precision_macro", "recall_macro"])
+def test_means_over_classes_leave_out_those_that_nobody_shows_or_is_given(name):
+    """Labels of two of five classes, and answers of three."""
+    rng = np.random.default_rng(1)
+    truth, guess = rng.integers(0, 2, 40), rng.integers(0, 3, 40)
+    kind = name.split("_")[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = getattr(metrics, f"{kind}_score")(truth, guess, average="macro")
+
+    ours = precision_recall_f1(guess, truth, None, 5)
+    assert ours[("precision", "recall", "f1").index(kind)] == pytest.approx(theirs)
+    assert Score(name, truth, tuple(range(5))).score(np.eye(5)[guess]) == pytest.approx(theirs)
 
 
 def test_nothing_said_and_nothing_there_is_a_score_of_zero():

@@ -83,7 +83,10 @@ class Score:
             return np.asarray(sums[..., 0, :] / np.maximum(weights.sum(axis=0), 1))
         both, said, real = np.split(sums, 3, axis=-2)  # each (…, len(which), n_weightings)
         at = ("precision", "recall", "f1").index(made_of)
-        return np.asarray(ratios(both, said, real)[at].mean(axis=-2))
+        there = said + real > 0  # a class that no row shows or is given tells nothing
+        return np.asarray(
+            ratios(both, said, real)[at].sum(axis=-2) / np.maximum(there.sum(axis=-2), 1)
+        )
 
     def told(self, weights: np.ndarray) -> np.ndarray:
         """Which weightings tell the score at all: those with a row, of its class if it is of one."""
@@ -180,17 +183,22 @@ def positive_index(positive: str | None, classes: Sequence[str]) -> int | None:
 def precision_recall_f1(
     guess: np.ndarray, truth: np.ndarray, positive: int | None, n_classes: int
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of class indices: of `positive`, or the mean over all classes."""
+    """Precision, recall and F1 of class indices: of `positive`, or the mean over classes.
+
+    As in scikit-learn, that is over the classes that some row is of or is called.
+    """
     precision = recall = f1 = 0.0  # plain numbers: a session scores after every edit
-    which = range(n_classes) if positive is None else (positive,)
-    for at in which:
+    there = 0
+    for at in range(n_classes) if positive is None else (positive,):
         guessed, true = guess == at, truth == at
         counted = (guessed & true, guessed, true)
         both, said, real = (int(np.count_nonzero(each)) for each in counted)
+        there += said + real > 0
         precision += both / max(said, 1)
         recall += both / max(real, 1)
         f1 += 2 * both / max(said + real, 1)
-    return precision / len(which), recall / len(which), f1 / len(which)
+    there = max(there, 1)
+    return precision / there, recall / there, f1 / there
 
 
 def ratios(both: Any, said: Any, real: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
