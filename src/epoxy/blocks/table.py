@@ -1,0 +1,257 @@
+"""Arrays cut into blocks of rows, and functions over the blocks.
+
+What is learned from rows is a sum over blocks and a small solve. A table in memory is one block, a disk
+is many, and a cluster is another `map`: the function of a block is the same. So a function is written at
+the top of its module (it travels by its name), takes arrays of one block first and everything else by
+keyword, and gives back arrays with one entry per row, or a small sum.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..errors import AlignmentError, UnknownName
+from . import files
+
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each of many things, and gives the results in their order: `map`, anywhere."""
+
+
+class Blocks:
+    """Arrays of equal length, by name, in blocks of rows: in memory, or as files of a folder.
+
+    Parameters
+    ----------
+    sizes
+        Rows of each block.
+    run
+        Who calls the function of each block: the builtin `map`, a pool's, a cluster's.
+    folder
+        Where arrays are kept, a file for each block; None keeps them in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epoxy.blocks import Blocks
+    >>> table = Blocks.of({"x": np.arange(6.0)}, sizes=(4, 2))
+    >>> table.each(np.square, "x", into="squares")
+    >>> float(table.sum(np.sum, "squares")), table.joined("squares").tolist()
+    (55.0, [0.0, 1.0, 4.0, 9.0, 16.0, 25.0])
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], run: Run = map, *, folder: str | Path | None = None
+    ) -> None:
+        self.sizes = tuple(int(each) for each in sizes)
+        self.starts = tuple(accumulate(self.sizes[:-1], initial=0))
+        self.run = run
+        self.folder = None if folder is None else Path(folder)
+        self._held: dict[str, list[np.ndarray]] = {}
+
+    @classmethod
+    def of(
+        cls, arrays: Mapping[str, np.ndarray], sizes: Sequence[int] | None = None, run: Run = map
+    ) -> Blocks:
+        """Cut arrays into blocks in memory: one block, where no sizes are given."""
+        if sizes is None:
+            sizes = (len(next(iter(arrays.values()))),)
+        made = cls(sizes, run)
+        for name, array in arrays.items():
+            made.put(name, array)
+        return made
+
+    @classmethod
+    def in_folder(cls, folder: str | Path, sizes: Sequence[int], run: Run = map) -> Blocks:
+        """Blocks whose arrays are files of a folder; what was kept there is there."""
+        return cls(sizes, run, folder=folder)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all blocks."""
+        return sum(self.sizes)
+
+    def each(
+        self,
+        function: Callable[..., Any],
+        *names: str,
+        into: str | Sequence[str] = (),
+        start: bool = False,
+        **small: Any,
+    ) -> None:
+        """Call a function with arrays of each block, and keep what it gives under the names `into`.
+
+        One name keeps an array, several a tuple of arrays. With `start` the function is told the number
+        of the block's first row, by that keyword. `small` goes to every block as it is.
+        """
+        kept = (into,) if isinstance(into, str) else tuple(into)
+        work = _Work(function, names, small, start, kept, self.folder)
+        made = [[] for _ in kept] if self.folder is None else []  # type: list[list[np.ndarray]]
+        for found in self.run(work, self._parts(names)):
+            for block, array in zip(made, found):
+                block.append(array)
+        self._held.update(zip(kept, made))
+
+    def list(
+        self, function: Callable[..., Any], *names: str, start: bool = False, **small: Any
+    ) -> builtins.list[Any]:
+        """What a function gives for each block, in their order."""
+        return [*self._results(function, names, start, small)]
+
+    def sum(
+        self, function: Callable[..., Any], *names: str, start: bool = False, **small: Any
+    ) -> Any:
+        """What a function gives for each block, added up in their order.
+
+        Arrays and numbers are added; tuples, dictionaries and dataclasses are, part by part.
+        """
+        return reduce(added, self._results(function, names, start, small))
+
+    def joined(self, name: str) -> np.ndarray:
+        """An array of all rows."""
+        parts = [self.load(at, name) for at in range(len(self.sizes))]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def rows(self, name: str, places: np.ndarray) -> np.ndarray:
+        """Some rows of an array, by their ascending numbers among all rows."""
+        return np.concatenate(self.list(_rows, name, start=True, places=np.asarray(places)))
+
+    def load(self, block: int, name: str) -> np.ndarray:
+        """The array of one block."""
+        if self.folder is None:
+            if name not in self._held:
+                raise UnknownName.of("array", name, self._held)
+            return self._held[name][block]
+        return files.read(_place(self.folder, block, name), n_rows=self.sizes[block])
+
+    def put(self, name: str, array: np.ndarray) -> None:
+        """Cut an array of all rows into blocks, and keep it."""
+        if len(array) != self.n_rows:
+            raise AlignmentError(
+                f"{name!r} has {len(array)} rows, and the blocks have {self.n_rows}; give one entry per row"
+            )
+        parts = [array[at : at + size] for at, size in zip(self.starts, self.sizes)]
+        if self.folder is None:
+            self._held[name] = parts
+            return
+        for number, part in enumerate(parts):
+            files.write(_place(self.folder, number, name), part)
+
+    def drop(self, name: str) -> None:
+        """Forget an array, if it is there."""
+        self._held.pop(name, None)
+        if self.folder is not None:
+            for number in range(len(self.sizes)):
+                _place(self.folder, number, name).unlink(missing_ok=True)
+
+    def has(self, name: str) -> bool:
+        """Whether an array is there for every block, as it was written."""
+        if self.folder is None:
+            return name in self._held
+        return all(
+            files.is_whole(_place(self.folder, number, name), size)
+            for number, size in enumerate(self.sizes)
+        )
+
+    def __contains__(self, name: object) -> bool:
+        if self.folder is None:
+            return name in self._held
+        numbers = range(len(self.sizes))
+        return all(_place(self.folder, each, str(name)).exists() for each in numbers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To travel without who does the work: a function of one block may read the others."""
+        return {**self.__dict__, "run": map}
+
+    def _results(
+        self, function: Callable[..., Any], names: Sequence[str], start: bool, small: Any
+    ) -> Iterable[Any]:
+        return self.run(_Work(function, names, small, start), self._parts(names))
+
+    def _parts(self, names: Sequence[str]) -> builtins.list[_Part]:
+        held = self.folder is None
+        return [
+            _Part(
+                number,
+                self.starts[number],
+                size,
+                tuple(self.load(number, name) for name in names) if held else self.folder,
+            )
+            for number, size in enumerate(self.sizes)
+        ]
+
+
+class _Part(NamedTuple):
+    """A block on its way to who works on it: its arrays, or where they are."""
+
+    number: int
+    start: int
+    n_rows: int
+    arrays: tuple[np.ndarray, ...] | Path | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """A function of a block with all that it is given beside the block."""
+
+    function: Callable[..., Any]
+    names: Sequence[str]
+    small: dict[str, Any]
+    start: bool
+    into: tuple[str, ...] = ()
+    folder: Path | None = None  # where results are kept, if not by who asked
+
+    def __call__(self, part: _Part) -> Any:
+        small = {**self.small, "start": part.start} if self.start else self.small
+        if isinstance(part.arrays, tuple):
+            arrays: Iterable[np.ndarray] = part.arrays
+        else:
+            home = Path(part.arrays)  # type: ignore[arg-type]
+            places = (_place(home, part.number, name) for name in self.names)
+            arrays = [files.read(place, n_rows=part.n_rows) for place in places]
+        found = self.function(*arrays, **small)
+        if not self.into:
+            return found
+        return self._kept(part, found if len(self.into) > 1 else (found,))
+
+    def _kept(self, part: _Part, found: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        for name, array in zip(self.into, found, strict=True):
+            if len(array) != part.n_rows:
+                raise AlignmentError(
+                    f"{name!r} of block {part.number} has {len(array)} entries for {part.n_rows} rows; "
+                    "give one per row"
+                )
+            if self.folder is not None:
+                files.write(_place(self.folder, part.number, name), array)
+        return found if self.folder is None else ()
+
+
+def added(a: Any, b: Any) -> Any:
+    """The sum of two results of blocks, part by part; what adds itself is left to do so."""
+    if isinstance(a, tuple):
+        parts = [added(x, y) for x, y in zip(a, b, strict=True)]
+        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+    if isinstance(a, dict):
+        return {name: added(a[name], b[name]) for name in a}
+    if is_dataclass(a) and not hasattr(a, "__add__"):
+        return cast(Any, type(a))(
+            *(added(getattr(a, each.name), getattr(b, each.name)) for each in fields(a))
+        )
+    return None if a is None else a + b
+
+
+def _rows(array: np.ndarray, *, places: np.ndarray, start: int) -> np.ndarray:
+    first, last = np.searchsorted(places, [start, start + len(array)])
+    found: np.ndarray = array[places[first:last] - start]
+    return found
+
+
+def _place(folder: Path, number: int, name: str) -> Path:
+    return folder / f"{number:05d}.{name}.npy"
