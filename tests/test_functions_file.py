@@ -319,15 +319,11 @@ def test_an_editors_text_takes_the_files_line_endings(tmp_path):
     [
         ({"kind": "words"}, UnknownName, "no kind of function named 'words'"),
         ("keywords", UnknownName, "no kind of function named None"),
-        (
-            {"kind": "regex", "label": "x"},
-            ParameterError,
-            "a regex function needs 'pattern'; give it",
-        ),
-        ({**WORDS, "wrods": []}, UnknownName, "part of a keywords function named 'wrods'"),
-        ({**WORDS, "words": "cash"}, ParameterError, "'words' of a keywords function is a list of"),
+        ({"kind": "regex", "label": "x"}, ParameterError, "regex function.*pattern"),
+        ({**WORDS, "wrods": []}, ParameterError, "keywords function.*wrods"),
+        ({**WORDS, "words": "cash"}, ParameterError, "keywords function.*words"),
         ({**WORDS, "words": []}, ParameterError, "keywords needs at least one word"),
-        ({**WORDS, "ignore_case": 1}, ParameterError, "'ignore_case' .* is true or false, got 1"),
+        ({**WORDS, "ignore_case": 1}, ParameterError, "keywords function.*ignore_case"),
         (
             {"kind": "regex", "label": "x", "pattern": "("},
             ParameterError,

@@ -12,25 +12,58 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, get_args
+
+from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 from .declarative import keywords, regex, slug
 from .errors import CodeError, EpoxyError, ParameterError, UnknownName
 from .exemplars import like
 
-_FIELDS: dict[str, dict[str, Any]] = {
-    "keywords": {
-        "label": str,
-        "words": list,
-        "column": "text",
-        "whole_words": False,
-        "ignore_case": True,
-    },
-    "regex": {"label": str, "pattern": str, "column": "text", "ignore_case": False},
-    "like": {"label": str, "rows": list, "radius": float},
-    "python": {"code": str},
-}
-"""Of each kind: its fields, with the type of one that must be given and the default of others."""
+Text = Annotated[str, Meta(max_length=20_000)]
+Name = Annotated[str, Meta(min_length=1, max_length=500)]
+"""A text that a person writes, and one that names something."""
+
+
+class _Form(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Fields of one kind of function."""
+
+
+class Keywords(_Form, frozen=True, tag="keywords"):
+    """A function of words."""
+
+    label: Name
+    words: list[Text]
+    column: Name = "text"
+    whole_words: bool = False
+    ignore_case: bool = True
+
+
+class Pattern(_Form, frozen=True, tag="regex"):
+    """A function of a regular expression."""
+
+    label: Name
+    pattern: Text
+    column: Name = "text"
+    ignore_case: bool = False
+
+
+class Like(_Form, frozen=True, tag="like"):
+    """A function of example rows, by their ids."""
+
+    label: Name
+    rows: list[Name]
+    radius: Annotated[float, Meta(ge=0, le=1e6)]
+
+
+class Python(_Form, frozen=True, tag="python"):
+    """A function written as code."""
+
+    code: Annotated[str, Meta(max_length=2_000_000)]
+
+
+Form = Keywords | Pattern | Like | Python
+"""What a definition may be; its JSON schema is what a page or an agent is told."""
 _WIDTH = 96
 _ANY_CASE = "(?i)"
 
@@ -40,20 +73,16 @@ class Definition(Mapping[str, Any]):
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         kind = given.get("kind") if isinstance(given, Mapping) else None
-        if kind not in _FIELDS:
-            raise UnknownName.of("kind of function", kind, _FIELDS)
-        fields = _FIELDS[kind]
-        for name in given:
-            if name != "kind" and name not in fields:
-                raise UnknownName.of(f"part of a {kind} function", name, fields)
-        self._values: dict[str, Any] = {"kind": kind}
-        for name, default in fields.items():
-            must = isinstance(default, type)
-            if must and name not in given:
-                raise ParameterError(f"a {kind} function needs {name!r}; give it")
-            value = given.get(name, default)
-            expected = default if must else type(default)
-            self._values[name] = _typed(kind, name, value, expected)
+        known = [each.__struct_config__.tag for each in get_args(Form)]
+        if kind not in known:
+            raise UnknownName.of("kind of function", kind, known)
+        told = dict(given)
+        if kind == "like" and isinstance(told.get("rows"), list | tuple):
+            told["rows"] = [str(each) for each in told["rows"]]
+        try:
+            self._values: dict[str, Any] = to_builtins(convert(told, Form))
+        except ValidationError as error:
+            raise ParameterError(f"this {kind} function cannot be: {error}; correct it") from None
 
     @property
     def kind(self) -> str:
@@ -175,21 +204,6 @@ def _name_alone(call: ast.Call) -> str | None:
         if each.arg == "name" and isinstance(each.value, ast.Constant):
             return each.value.value if isinstance(each.value.value, str) else None
     return None
-
-
-def _typed(kind: str, name: str, value: Any, expected: type) -> Any:
-    if expected is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if expected is list and isinstance(value, list | tuple):
-        items = [str(each) if name == "rows" else each for each in value]
-        if all(isinstance(each, str) for each in items):
-            return items
-    elif type(value) is expected:
-        return value
-    words = {str: "text", bool: "true or false", list: "a list of texts", float: "a number"}
-    raise ParameterError(
-        f"{name!r} of a {kind} function is {words[expected]}, got {value!r:.60}; correct it"
-    )
 
 
 def _filled(parts: list[str]) -> str:
