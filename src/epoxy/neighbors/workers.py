@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -84,6 +85,24 @@ def single_threaded_blas() -> Iterator[None]:
                 _take_control()
                 _limit.restore_original_limits()
                 _take_control()  # from nobody: others may set limits again
+
+
+def spread(do: Callable[[T], None], tasks: Sequence[T], progress: Progress = silent) -> None:
+    """Do tasks with as many threads as may be used; after Ctrl-C those that were begun are finished."""
+    total, count = max(1, len(tasks)), min(n_threads(), len(tasks))
+    with single_threaded_blas():
+        if count < 2:
+            for done, task in enumerate(tasks):
+                progress(done, total)
+                do(task)
+        else:
+            pool = ThreadPoolExecutor(count)
+            try:
+                for done, _ in enumerate(pool.map(do, tasks)):
+                    progress(done, total)
+            finally:
+                pool.shutdown(cancel_futures=True)
+    progress(total, total)
 
 
 class Work(Generic[T]):

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epoxy.neighbors.knn import merge_nearest, nearest_of_each, nearest_rows
+
+
+def rows_of(seed: int, count: int, metric: str, values: int = 0) -> np.ndarray:
+    """Rows to search; with few `values` many are equally far."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(count, 6)) if not values else rng.integers(1, values + 1, (count, 6))
+    if metric == "cosine":
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows.astype(np.float32)
+
+
+def oracle(queries: np.ndarray, train: np.ndarray, metric: str) -> np.ndarray:
+    """All distances, in float64."""
+    squares = np.square(queries[:, None].astype(float) - train[None]).sum(axis=2)
+    return np.sqrt(squares) if metric == "euclidean" else squares / 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    metric=st.sampled_from(["cosine", "euclidean"]),
+    k=st.integers(1, 12),
+    values=st.sampled_from([0, 2]),
+    same=st.booleans(),
+)
+def test_the_nearest_rows_are_those_of_all_distances(seed, metric, k, values, same):
+    train = rows_of(seed, 40, metric, values)
+    queries = train if same else rows_of(seed + 1, 20, metric, values)
+    every = oracle(queries, train, metric)
+    if same:
+        np.fill_diagonal(every, np.inf)
+
+    rows, distance = nearest_rows(queries, train, k, same=same, metric=metric)
+
+    assert rows.dtype == np.int32
+    assert distance.dtype == np.float32
+    np.testing.assert_allclose(distance, np.sort(every, axis=1)[:, :k], atol=2e-6)
+    np.testing.assert_allclose(distance, np.take_along_axis(every, rows, axis=1), atol=2e-6)
+    tied = (np.diff(distance, axis=1) == 0) & (np.diff(rows, axis=1) < 0)
+    assert not tied.any()
+
+
+def test_of_equally_near_rows_the_first_is_taken():
+    train = np.eye(40, dtype=np.float32)[:, ::-1].copy()
+    query = np.full((1, 40), 40**-0.5, dtype=np.float32)
+
+    assert nearest_rows(query, train, 5)[0].tolist() == [[0, 1, 2, 3, 4]]
+    assert nearest_of_each(query, train, [np.arange(40)])[0].tolist() == [[0]]
+
+
+def test_equal_rows_are_at_distance_0_whatever_block_they_fall_into():
+    rows = rows_of(0, 3000, "cosine")
+    rows[2999] = rows[5]
+
+    near, distance = nearest_rows(rows, rows, 1, same=True)
+
+    assert (near[2999, 0], near[5, 0]) == (5, 2999)
+    assert distance[2999, 0] == distance[5, 0] == 0.0
+
+
+def test_fewer_rows_than_asked_for_are_all_listed():
+    rows = rows_of(0, 3, "cosine")
+
+    assert nearest_rows(rows, rows, 9, same=True)[0].shape == (3, 2)
+    assert nearest_rows(rows, rows[:0], 9)[0].shape == (3, 0)
+    assert nearest_rows(rows[:0], rows, 2)[0].shape == (0, 2)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_lists_found_block_by_block_merge_to_those_of_all_rows(metric):
+    train, queries = rows_of(0, 2500, metric), rows_of(1, 50, metric)
+    one = nearest_rows(queries, train[:900], 8, metric=metric)
+    other = nearest_rows(queries, train[900:], 8, metric=metric)
+
+    merged = merge_nearest(one, (other[0] + 900, other[1]), 8)
+
+    rows, distance = nearest_rows(queries, train, 8, metric=metric)
+    assert (merged[0] == rows).all()
+    assert (merged[1] == distance).all()
+
+
+def test_nobody_comes_last_in_a_merge():
+    nobody = np.full((1, 2), -1, np.int32), np.full((1, 2), np.inf, np.float32)
+    one = np.array([[7]], np.int32), np.array([[0.5]], np.float32)
+
+    rows, distance = merge_nearest(nobody, one, 2)
+
+    assert rows.tolist() == [[7, -1]]
+    assert distance.tolist() == [[0.5, np.inf]]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_each_set_of_candidates_is_searched_for_itself(metric):
+    train, queries = rows_of(0, 2500, metric), rows_of(1, 30, metric)
+    rng = np.random.default_rng(0)
+    sets = [rng.permutation(2500)[:300], np.arange(4), np.zeros(0, dtype=int)]
+
+    place, distance = nearest_of_each(queries, train, sets, metric=metric)
+
+    every = oracle(queries, train, metric)
+    for at, candidates in enumerate(sets[:2]):
+        np.testing.assert_allclose(distance[at], every[:, candidates].min(axis=1), atol=2e-6)
+        found = every[np.arange(30), candidates[place[at]]]
+        np.testing.assert_allclose(found, distance[at], atol=2e-6)
+    assert (place[2] == -1).all()
+    assert np.isinf(distance[2]).all()
