@@ -1,270 +1,229 @@
-"""What Fusion does where labels, sources or vectors are not what they should be.
+"""What the default model does where sources, vectors, labels or scores are not what they should be.
 
-    python benchmarks/stress.py                          every trial on every set, scored on held-out dev rows
-    python benchmarks/stress.py --trials copies noise --sets yelp
-    python benchmarks/stress.py --test --json stress.json      scored on test, to report
+    python benchmarks/stress.py                             attacks without hand labels, all sets
+    python benchmarks/stress.py --tree ../base --tree .     the same on two checkouts
+    python benchmarks/stress.py --cases "as it is" wrong constant --labels 0 20 100 --draws 5
+    python benchmarks/stress.py --cases "as it is" macro rare noise "two labellers" --labels 100 all
+    python benchmarks/stress.py --test                      scored on test, to report
 
-Labels are drawn from 60 % of dev, the other 40 % score, in several draws; with --test all of dev may be
-labelled and test scores. Train gold is never read.
-
-    macro    macro F1 with scoring="f1_macro": no labels, 200, all; sets of more than two classes
-    vectors  random vectors in place of the real ones, beside majority vote and the triplet model
-    votes    a source more, which votes on six rows in ten: at random, wrong four times in five, always the
-             first class; scores without labels, with 20 and with 100, beside those without it
-    rare     F1 of each class against the rest: of the rule, of one half, of the best threshold with hindsight
-    copies   the worst fall when one source, each in turn, comes 500 times more
-    noise    one label in ten wrong, and the rate told; or two labellers who err so, and label a third twice
+Without labels all of dev scores, else 40 % of it, and 60 % may be labelled; with --test all of dev and
+test. `flipped` turns the broadest source round (each class becomes the next), `random` adds a source that
+votes at random on 30 % of the rows, `copied` four copies of the broadest source, `random vectors` puts
+noise in the place of vectors (beside `majority` and `triplet`, which do not look at them). `wrong` and
+`constant` add a source on 60 % of the rows that is wrong four times in five, or always says the first
+class; `copied 500` is the worst of the sources, each in turn with 500 copies. `macro` and `rare` (each
+class of at least 15 rows against the rest) are scored by macro F1 and F1; the CSV also has F1 at one
+half, and at the best threshold with hindsight. `noise` has one hand label
+in ten wrong and is told so, `two labellers` are wrong as often, and label a third of the rows twice.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epoxy import Session, Split, Votes
-from epoxy.datasets import Dataset
-from epoxy.diagnostics import calibration_error
-from epoxy.fusion import Fusion
-from epoxy.label_models import MajorityVote, Triplet
-from epoxy.scoring import precision_recall_f1
-from epoxy.session.edits import Label, Several
-from quality import _load, _points, _sets
+from runner import Row, arguments, compare, run, sets, spread
 
-DRAWS = 5
-WRONG = 0.1
-COPIES = 500
-BROAD = 0.6
-FEWEST_RARE = 15
-Numbers = dict[str, float]
+ATTACKS = ["as it is", "flipped", "random", "copied", "random vectors", "majority", "triplet"]
+OTHERS = ["wrong", "constant", "copied 500", "macro", "rare", "noise", "two labellers"]
+WRONG, FEWEST = 0.1, 15
+Columns = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--sets", nargs="*", help="names of data folders; all with vectors and gold"
-    )
-    parser.add_argument("--trials", nargs="*", default=list(TRIALS), choices=list(TRIALS))
-    parser.add_argument(
-        "--test", action="store_true", help="score on test in place of held-out dev"
-    )
-    parser.add_argument("--json", help="where to write all numbers")
+    parser = arguments(__doc__)
+    parser.add_argument("--cases", nargs="*", default=ATTACKS, choices=ATTACKS + OTHERS)
+    parser.add_argument("--labels", nargs="*", default=["0"], help="0, numbers, or all")
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--test", action="store_true", help="score on test")
     options = parser.parse_args()
-    found: dict[str, dict[str, Numbers]] = {}
-    for name in options.sets or _sets():
-        data = _load(name, None)
-        for trial in options.trials:
-            tried = (TRIALS[trial](data, *drawn) for drawn in _draws(data, options.test))
-            parts = [each for each in tried if each]
-            if not parts:
-                continue
-            mean = {key: float(np.mean([each[key] for each in parts])) for key in parts[0]}
-            found.setdefault(trial, {})[name] = mean
-            print(
-                f"{trial:8} {name:9}",
-                *(f"{key} {value:.3f} " for key, value in mean.items()),
-                flush=True,
-            )
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+    on = "test" if options.test else "dev"
+    once = ("as it is", "flipped", "copied", "copied 500", "majority", "triplet")
+    cells = [
+        {"data": data, "on": on, "case": case, "labels": at, "draw": draw}
+        for data in options.sets or sets()
+        for case in options.cases
+        for at in options.labels
+        for draw in range(1 if at == "0" and case in once else options.draws)
+    ]
+    frame = run(measure, cells, options)
+    for at in options.labels:
+        print(f"\n{at} hand labels")
+        some = frame[frame["labels"] == at]
+        spread(some, "case", "points")
+        compare(some, "case", ["points", "log_loss"])
 
 
-def _draws(data: Dataset, test: bool) -> Iterator[tuple[Split, Split, int]]:
-    """Rows that may be labelled in a random order, rows that score, and the number of the draw."""
-    for seed in range(DRAWS):
-        order = np.random.default_rng(seed).permutation(data.dev.n_rows)
-        cut = len(order) if test else int(0.6 * len(order))
-        yield data.dev.rows(order[:cut]), data.test if test else data.dev.rows(order[cut:]), seed
+def measure(name: str, cells: list[Row]) -> Iterator[Row]:
+    """Fit the model anew for every cell."""
+    from tasks import bare, load, trial
+
+    data = load(name)
+    for cell in cells:
+        pool, asked, truth = trial(data, cell["draw"], cell["on"] == "test")
+        count = pool.n_rows if cell["labels"] == "all" else min(int(cell["labels"]), pool.n_rows)
+        if not count and cell["on"] == "dev":
+            asked, truth = bare(data.dev), data.dev.truth
+        hand = pool.rows(np.arange(count)) if count else None
+        for row in tried(data, cell["case"], hand, asked, truth, cell["draw"]):
+            yield cell | row
 
 
-def _truth(data: Dataset, split: Split) -> np.ndarray:
-    return np.asarray(data.truth["test"] if split is data.test else split.truth)
+def tried(data: Any, case: str, hand: Any, asked: Any, truth: np.ndarray, seed: int) -> Iterator:
+    """The figures of one case."""
+    from epoxy import MajorityVote, Triplet
+    from tasks import figures, fusion, indices, points
+
+    draw = np.random.default_rng(100 + seed)
+    if case in ("majority", "triplet"):
+        model = {"majority": MajorityVote, "triplet": Triplet}[case]().fit(data.train.votes)
+        proba = model.predict_proba(asked.votes)
+        yield figures(data, proba, proba.argmax(axis=1), truth)
+    elif case == "macro":
+        model = fusion(data)
+        model.scoring, model.positive = "f1_macro", None
+        yield {"points": macro(indices(model.fit(data.train, hand), asked), truth)}
+    elif case == "rare":
+        yield from rare(data, hand, asked, truth)
+    elif case in ("noise", "two labellers"):
+        yield noisy(data, hand, asked, truth, seed, two=case != "noise")
+    elif case == "copied 500":
+        sources = range(data.train.votes.n_sources)
+        yield {"points": min(points(data, *copied(data, hand, asked, truth, s)) for s in sources)}
+    else:
+        train, more, rows = changed(data, case, hand, asked, truth, draw)
+        model = fusion(data).fit(train, more)
+        yield figures(data, model.predict_proba(rows), indices(model, rows), truth)
 
 
-def _score(data: Dataset, model: Any, scored: Split) -> float:
-    return 100 * _points(data, model.decide(model.predict_proba(scored)), _truth(data, scored))
+def changed(data: Any, case: str, hand: Any, asked: Any, truth: np.ndarray, draw: Any) -> list[Any]:
+    """Train, hand-labelled and scored rows with other votes or vectors."""
+    from epoxy import Split
+    from tasks import fusion
+
+    n_classes, broadest = len(data.classes), int(data.train.votes.coverage.argmax())
+    called = None
+    if case == "wrong":  # what train rows are, as far as can be told
+        called = fusion(data).fit(data.train, data.dev).predict_proba(data.train).argmax(axis=1)
+
+    def column(right: np.ndarray | None, n_rows: int) -> np.ndarray:
+        other = draw.integers(1, n_classes, n_rows)
+        said = draw.integers(0, n_classes, n_rows)
+        if case == "constant":
+            said[:] = 0
+        elif case == "wrong":
+            assert right is not None
+            said = np.where(draw.random(n_rows) < 2 * WRONG, right, (right + other) % n_classes)
+        return np.where(draw.random(n_rows) < (0.3 if case == "random" else 0.6), said, -1)
+
+    def other(split: Any, right: np.ndarray | None) -> Any:
+        if split is None or case == "as it is":
+            return split
+        matrix, vectors = split.votes.matrix, split.vectors
+        if case == "random vectors":
+            vectors = draw.normal(size=(split.n_rows, 64))
+        elif case == "flipped":
+            matrix = matrix.copy()
+            mine = matrix[:, broadest]
+            matrix[:, broadest] = np.where(mine < 0, -1, (mine + 1) % n_classes)
+        elif case == "copied":
+            matrix = matrix[:, [*range(matrix.shape[1]), *[broadest] * 4]]
+        else:
+            matrix = np.column_stack([matrix, column(right, split.n_rows)])
+        return Split(votes_like(split, matrix), vectors, split.y)
+
+    known = None if hand is None else hand.truth
+    return [other(data.train, called), other(hand, known), other(asked, truth)]
 
 
-def _fusion(data: Dataset, **more: Any) -> Fusion:
-    return Fusion(scoring=data.scoring, positive=data.positive, **more)
+def votes_like(split: Any, matrix: np.ndarray) -> Any:
+    """Votes of the same classes."""
+    from epoxy import Votes
+
+    return Votes(matrix, classes=split.classes)
 
 
-def _macro(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    n_classes = len(data.classes)
-    if n_classes == 2:
-        return {}
-    found = {}
-    for amount in (0, 200, pool.n_rows):
-        dev = pool.rows(np.arange(min(amount, pool.n_rows))) if amount else None
-        model = Fusion(scoring="f1_macro").fit(data.train, dev)
-        guess, truth = model.decide(model.predict_proba(scored)), _truth(data, scored)
-        each = [precision_recall_f1(guess, truth, at, n_classes)[2] for at in range(n_classes)]
-        found["all" if amount == pool.n_rows else str(amount)] = 100 * float(np.mean(each))
-    return found
+def copied(data: Any, hand: Any, asked: Any, truth: np.ndarray, at: int) -> tuple[Any, Any]:
+    """Labels where one source comes 500 times more, and the truth."""
+    from epoxy import Split
+    from tasks import fusion, indices
+
+    def more(split: Any) -> Any:
+        if split is None:
+            return None
+        matrix = split.votes.matrix
+        copies = np.repeat(matrix[:, at : at + 1], 500, axis=1)
+        return Split(votes_like(split, np.hstack([matrix, copies])), split.vectors, split.y)
+
+    rows = more(asked)
+    return indices(fusion(data).fit(more(data.train), more(hand)), rows), truth
 
 
-def _vectors(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    draw = np.random.default_rng(seed)
+def macro(guess: np.ndarray, truth: np.ndarray) -> float:
+    """F1 in the mean over the classes that are there."""
+    from tasks import f1
 
-    def noise(split: Split) -> Split:
-        return Split(split.votes, draw.normal(size=(split.n_rows, 64)), split.y)
-
-    train, pool, blind = noise(data.train), noise(pool), noise(scored)
-    truth = _truth(data, scored)
-    found = {}
-    for name, model in (("majority", MajorityVote()), ("triplet", Triplet())):
-        guess = model.fit(train.votes).predict_proba(scored.votes).argmax(axis=1)
-        found[name] = 100 * _points(data, guess, truth)
-    for amount in (0, 20, 100):
-        dev = pool.rows(np.arange(min(amount, pool.n_rows))) if amount else None
-        model = _fusion(data).fit(train, dev)
-        guess = model.decide(model.predict_proba(blind))
-        found[str(amount)] = 100 * _points(data, guess, truth)
-    return found
+    return float(np.mean([f1(guess == at, truth == at) for at in np.unique(truth)]))
 
 
-def _votes(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    found = {}
-    for amount in (0, 20, 100):
-        dev = pool.rows(np.arange(min(amount, pool.n_rows))) if amount else None
-        found[f"{amount}"] = _score(data, _fusion(data).fit(data.train, dev), scored)
-        for kind in ("random", "wrong", "constant"):
-            draw = np.random.default_rng(100 + seed)
-            train = _with_bad(data.train, _called(data), kind, draw)
-            more = None if dev is None else _with_bad(dev, dev.truth, kind, draw)
-            asked = _with_bad(scored, _truth(data, scored), kind, draw)
-            model = _fusion(data).fit(train, more)
-            guess = model.decide(model.predict_proba(asked))
-            found[f"{amount}-{kind}"] = 100 * _points(data, guess, _truth(data, scored))
-    return found
+def rare(data: Any, hand: Any, asked: Any, truth: np.ndarray) -> Iterator[Row]:
+    """Each class against the rest, as a task scored by F1; the mean over classes."""
+    from epoxy import Fusion, Split, Votes
+    from tasks import f1, indices
 
+    def against(split: Any, at: int) -> Any:
+        if split is None:
+            return None
+        matrix = np.where(split.votes.matrix < 0, -1, split.votes.matrix == at)
+        votes = Votes(matrix, split.votes.sources, ["rest", "this"])
+        y = None if split.y is None else np.where(split.y < 0, -1, split.y == at)
+        return Split(votes, split.vectors, y)
 
-@cache
-def _called(data: Dataset) -> np.ndarray:
-    """What train rows are, as far as can be told: what Fusion calls them with all dev labels."""
-    return np.asarray(Fusion().fit(data.train, data.dev).predict_proba(data.train).argmax(axis=1))
-
-
-def _with_bad(split: Split, truth: np.ndarray, kind: str, draw: np.random.Generator) -> Split:
-    n_classes, n_rows = len(split.classes), split.n_rows
-    wrong = (truth + draw.integers(1, n_classes, n_rows)) % n_classes
-    column = {
-        "random": draw.integers(0, n_classes, n_rows),
-        "wrong": np.where(draw.random(n_rows) < WRONG * 2, truth, wrong),
-        "constant": np.zeros(n_rows, dtype=int),
-    }[kind]
-    column = np.where(draw.random(n_rows) < BROAD, column, -1)
-    matrix = np.column_stack([split.votes.matrix, column])
-    return Split(Votes(matrix, classes=split.classes), split.vectors, split.y)
-
-
-def _rare(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    if len(data.classes) == 2 and data.scoring != "f1":
-        return {}
-    found: dict[str, list[float]] = {}
-    chosen = range(len(data.classes)) if len(data.classes) > 2 else [1]
-    for label in chosen:
-        truth = _truth(data, scored) == label
-        if truth.sum() < FEWEST_RARE:
+    found: list[Row] = []
+    binary = len(data.classes) == 2
+    for at in [1] if binary else range(len(data.classes)):
+        real = truth == at
+        if real.sum() < FEWEST or (binary and data.scoring != "f1"):
             continue
-        train, mine, asked = (_against_rest(each, label) for each in (data.train, pool, scored))
-        for amount in (0, 20, 100):
-            dev = mine.rows(np.arange(min(amount, pool.n_rows))) if amount else None
-            model = Fusion(scoring="f1", positive="this").fit(train, dev)
-            proba = model.predict_proba(asked)
-            order = np.argsort(-proba[:, 1], kind="stable")
-            right = np.cumsum(truth[order])
-            best = float((2 * right / (np.arange(1, len(right) + 1) + truth.sum())).max())
-            for name, guess in (("rule", model.decide(proba)), ("half", proba.argmax(axis=1))):
-                points = precision_recall_f1(guess, truth.astype(int), 1, 2)[2]
-                found.setdefault(f"{amount}-{name}", []).append(100 * points)
-            found.setdefault(f"{amount}-best", []).append(100 * best)
-    return {name: float(np.mean(each)) for name, each in found.items()}
+        rows = against(asked, at)
+        model = Fusion(scoring="f1", positive="this").fit(
+            against(data.train, at), against(hand, at)
+        )
+        shown = model.predict_proba(rows)[:, 1]
+        hits = np.cumsum(real[np.argsort(-shown, kind="stable")])
+        best = 200 * (hits / (np.arange(1, len(hits) + 1) + real.sum())).max()
+        ruled, half = f1(indices(model, rows) == 1, real), f1(shown > 0.5, real)
+        found.append({"points": ruled, "at_half": half, "at_best": float(best)})
+    if found:
+        yield {key: float(np.mean([each[key] for each in found])) for key in found[0]}
 
 
-def _against_rest(split: Split, label: int) -> Split:
-    matrix, y = split.votes.matrix, split.truth
-    votes = np.where(matrix < 0, -1, matrix == label)
-    known = None if split.y is None else np.where(y < 0, -1, y == label)
-    return Split(Votes(votes, split.votes.sources, ["rest", "this"]), split.vectors, known)
+def noisy(data: Any, hand: Any, asked: Any, truth: np.ndarray, seed: int, *, two: bool) -> Row:
+    """Hand labels of which one in ten is wrong, of somebody who says so or of two who do not."""
+    from epoxy import Split
+    from tasks import Labelled, figures, fusion, indices
 
-
-def _copies(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    if seed:  # nothing is drawn but labels, and there are as many fits as sources
-        return {}
-    found = {}
-    for amount in (0, 100):
-        dev = pool.rows(np.arange(min(amount, pool.n_rows))) if amount else None
-        alone = _score(data, _fusion(data).fit(data.train, dev), scored)
-        worst = np.inf
-        for at in range(data.train.votes.n_sources):
-            train, copied, more = (
-                None if each is None else _copied(each, at) for each in (data.train, dev, scored)
-            )
-            model = _fusion(data).fit(train, copied)
-            points = 100 * _points(
-                data, model.decide(model.predict_proba(more)), _truth(data, scored)
-            )
-            worst = min(worst, points - alone)
-        found[str(amount)] = worst
-    return found
-
-
-def _copied(split: Split, at: int) -> Split:
-    matrix = split.votes.matrix
-    more = np.hstack([matrix, np.repeat(matrix[:, at : at + 1], COPIES, axis=1)])
-    return Split(Votes(more, classes=split.classes), split.vectors, split.y)
-
-
-def _noise(data: Dataset, pool: Split, scored: Split, seed: int) -> Numbers:
-    truth = _truth(data, scored)
-    found = {}
-    for amount in (100, pool.n_rows):
-        dev = pool.rows(np.arange(min(amount, pool.n_rows)))
-        name = "all" if amount == pool.n_rows else str(amount)
-        said = [_misread(dev, 2 * seed + who) for who in range(2)]
-        clean = _fusion(data).fit(data.train, dev)
-        told = _fusion(data, noise=WRONG).fit(data.train, Split(dev.votes, dev.vectors, said[0]))
-        for kind, model in (("right", clean), ("told", told), ("two", _by_two(data, dev, said))):
-            proba = model.predict_proba(scored)
-            found[f"{name}-{kind}"] = 100 * _points(data, model.decide(proba), truth)
-            found[f"{name}-{kind}-ece"] = calibration_error(proba, truth)
-    return found
-
-
-def _misread(dev: Split, seed: int) -> np.ndarray:
-    draw, n_classes = np.random.default_rng(seed), len(dev.classes)
-    wrong = draw.random(dev.n_rows) < WRONG
-    return np.where(
-        wrong, (dev.truth + draw.integers(1, n_classes, dev.n_rows)) % n_classes, dev.truth
-    )
-
-
-def _by_two(data: Dataset, dev: Split, said: list[np.ndarray]) -> Fusion:
-    session = Session(data.train, Split(dev.votes, dev.vectors), _fusion(data), graph=False)
+    n_classes, said = len(data.classes), []
+    for who in range(2):
+        draw = np.random.default_rng(2 * seed + who)
+        wrong, other = draw.random(hand.n_rows) < WRONG, draw.integers(1, n_classes, hand.n_rows)
+        said.append(np.where(wrong, (hand.truth + other) % n_classes, hand.truth))
+    if not two:
+        told = Split(hand.votes, hand.vectors, said[0])
+        model = fusion(data, noise=WRONG).fit(data.train, told)
+        return figures(data, model.predict_proba(asked), indices(model, asked), truth)
+    known = Labelled(data, Split(hand.votes, hand.vectors).followed_by(asked))
     edits = []
-    for row in range(dev.n_rows):
-        both = row % 3 == 0
-        for who, labels in enumerate(said):
-            if both or row % 2 == who:
-                edits.append(Label("dev", str(row), data.classes[labels[row]], "ab"[who], "random"))
-    session.apply(Several(tuple(edits)))
-    return session.model()
+    for who in range(2):
+        mine = np.flatnonzero(
+            (np.arange(hand.n_rows) % 3 == 0) | (np.arange(hand.n_rows) % 2 == who)
+        )
+        edits.append(known.teach(mine, said[who][mine], by="ab"[who], chosen="random"))
+    proba, guess = known.answer(*edits)
+    return figures(data, proba[hand.n_rows :], guess[hand.n_rows :], truth)
 
-
-TRIALS: dict[str, Callable[[Dataset, Split, Split, int], Numbers]] = {
-    "macro": _macro,
-    "vectors": _vectors,
-    "votes": _votes,
-    "rare": _rare,
-    "copies": _copies,
-    "noise": _noise,
-}
 
 if __name__ == "__main__":
     main()
