@@ -23,7 +23,6 @@ from epoxy.errors import ParameterError, StoreError, UnknownName
 from epoxy.fingerprints import fingerprint
 from epoxy.lfs import LabelingFunction
 from epoxy.running import Limits, Runner
-from epoxy.running.process import Process
 
 CLASSES = ["ham", "spam"]
 TEXTS = pa.table({"text": ["free money", "hello", None, "gift card\n", "İstanbul gift"]})
@@ -139,7 +138,7 @@ def test_what_cannot_be_taken_apart_has_no_fingerprint_and_votes(runner):
         ),
         ("import os\nos._exit(0)\n", r"lfs.py ended its process with exit code 0 while it was run"),
         ("while True: pass\n", r"lfs.py was still running after 1.5 s and was ended; move slow"),
-        ("raise KeyboardInterrupt\n", r"lfs.py ended its process"),
+        ("raise KeyboardInterrupt\n", r"fails on line 1: KeyboardInterrupt"),
         ("import nowhere_to_be_found\n", r"fails on line 1: ModuleNotFoundError"),
         (f"import epoxy\n{GOOD}{GOOD.replace('good =', 'b =')}", r"more than one .* \['good'\]"),
         ("lfs = [3]\n", r"a labeling function is made by @labeling_function"),
@@ -469,9 +468,10 @@ def script(folder: Path, body: str, seconds: float = 60.0) -> subprocess.Popen[s
     """A program without `if __name__ == "__main__"`."""
     start = f"""
         import json, os, sys
-        import pyarrow as pa
+        import pyarrow as pa, signal
         from epoxy.running import Limits, Runner
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         runner = Runner({str(folder)!r}, Limits(seconds={seconds}))
         table = pa.table({{"text": ["free money"]}})
     """
@@ -585,11 +585,21 @@ def heavy(row):
     assert vote(runner).columns["heavy"].tolist() == [-1] * 5
 
 
-def test_a_full_temporary_folder_is_said(tmp_path, monkeypatch) -> None:
-    def full(*_):
+def test_a_full_temporary_folder_is_said(runner, monkeypatch) -> None:
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    monkeypatch.setattr("tempfile.mkstemp", full)
 
-    with pytest.raises(StoreError, match=r"no temporary file can be written .*TMPDIR"):
-        Process(tmp_path, tmp_path)
+    with pytest.raises(StoreError, match=r"No space left .*TMPDIR"):
+        runner.load()
+
+
+def test_functions_without_the_decorator_are_named_unless_others_use_them(runner) -> None:
+    plain = "def where(row): return 'ham'\ndef size(row): return len(row.text)\n"
+    write(runner.folder, plain)
+    with pytest.raises(StoreError, match=r"decorate where, size with @epoxy.labeling_function"):
+        runner.load()
+
+    write(runner.folder, "import epoxy\n" + plain + function("return size(row)"))
+    assert runner.load().undecorated == ("where",)

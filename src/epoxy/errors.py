@@ -94,6 +94,9 @@ class CodeError(StoreError):
         super().__init__(f"{place} fails on line {line}: {reason}" if place else reason)
         self.reason, self.place, self.line = reason, place, line
 
+    def __reduce__(self) -> tuple[type[CodeError], tuple[str, str, int | None]]:
+        return CodeError, (self.reason, self.place, self.line)
+
 
 class FileChanged(StoreError):
     """A file was written by somebody else since it was read, so nothing was written over it."""

@@ -25,7 +25,7 @@ from typing import Any
 from .definitions import Definition, call_code, definition_of
 from .errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
 from .files import read_whole, write_whole
-from .running.loading import digest
+from .running.loader import digest
 
 __all__ = ["FunctionsFile", "WrittenFunction"]
 

@@ -1,18 +1,21 @@
 """Ask the labeling functions of a project, whatever they do.
 
-A project's functions run in one worker process, started when first needed and kept, so that a
-reload costs no start and a model stays loaded. Code that exits, crashes, runs for ever or eats
-memory ends that process at most: it costs the function its column, and the next function is asked
-in a new process. A thread could not be ended, and a process per function would load its model for
-every vote; forking one is no way out, because torch and Arrow do not survive a fork with threads.
+A project's functions run in one worker process, started when first needed and kept, so that a reload
+costs no start and a model stays loaded. Code that exits, crashes, runs for ever or eats memory ends
+that process at most: it costs the function its column, and the next function is asked in a new process.
+The process is loky's: it starts without a fork, and without running the program's own file again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
+import signal
 import sys
+import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +25,10 @@ import numpy as np
 
 from ..applying import Failure, FailureKind
 from ..errors import CodeError, ParameterError, StoreError, UnknownName
-from ..exemplars import Like, like
+from ..exemplars import Like
 from ..progress import Progress, silent
-from .loading import digest_of
-from .process import Ended, Process, TooSlow
+from .loader import digest_of
+from .worker import LoadedFunction, main, row_in
 
 _TABLES = 4
 """Tables a worker keeps; the one asked about longest ago is forgotten first."""
@@ -37,8 +40,12 @@ _GRACE = 2.0
 """Seconds by which the system's own alarm comes after us, who can say what happened."""
 
 
-def _quiet(rows: int) -> None:
-    """Report nothing."""
+class _TooSlow(Exception):
+    """No answer came in time."""
+
+
+class _Ended(Exception):
+    """The process ended instead of answering; the message says how."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +78,12 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class LoadedFunction:
-    """A labeling function as its file declares it."""
-
-    name: str
-    kind: str  # the class: RowFunction, BatchFunction, TextPattern, ModelVotes, …
-    labels: tuple[str, ...]  # empty when only its code knows
-    fingerprint: str | None  # None where no fingerprint covers all it depends on
-    like: Like | None = None  # a function of example rows, which votes where vectors are
-
-    @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> LoadedFunction:
-        """As the process describes it."""
-        examples = told.get("like")
-        made = None if examples is None else like(examples.pop("label"), **examples)
-        return cls(**{**told, "labels": tuple(told["labels"]), "like": made})
-
-
-@dataclass(frozen=True)
 class Loaded:
     """What lfs.py defined when it was run, in the order it is written."""
 
     functions: tuple[LoadedFunction, ...]
     files: Mapping[Path, str]  # lfs.py and what it imports of its folder, with digests
+    undecorated: tuple[str, ...] = ()  # functions of a row that do not vote
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,8 +113,8 @@ class Voted:
 class Runner:
     """The labeling functions of one project folder, in a process of their own.
 
-    Limits of memory need Linux, and on Windows it is also not known on which row a function was
-    ended; all else is the same everywhere. May be used from several threads, one at a time.
+    Limits of memory need Linux; all else is the same everywhere. May be used from several threads, one
+    at a time.
 
     Examples
     --------
@@ -147,9 +137,9 @@ class Runner:
         self.files: dict[Path, str] = {}
         """Files of the folder that the last load read or looked for, also one that failed."""
         self._loaded: Loaded | None = None
-        self._process: Process | None = None
-        self._tables: dict[str, Any] = {}  # by key, oldest first; those the process has
-        self._made = 0
+        self._process: _Process | None = None
+        self._tables: dict[int, Any] = {}  # those the process has, the latest used last
+        self._numbers = itertools.count()
         self._lock = threading.RLock()
 
     def load(self, *, empty: bool = False) -> Loaded:
@@ -157,9 +147,10 @@ class Runner:
         with self._lock:
             loaded = self._load()
             if not loaded.functions and not empty:
+                names = ", ".join(loaded.undecorated) or "one"
                 raise CodeError(
                     f"{self.folder / self.file} defines no labeling functions; "
-                    "decorate one with @epoxy.labeling_function"
+                    f"decorate {names} with @epoxy.labeling_function"
                 )
             self._loaded = loaded
             return loaded
@@ -189,10 +180,13 @@ class Runner:
                 if name not in known:
                     raise UnknownName.of("labeling function", name, known)
             columns: dict[str, np.ndarray] = {}
-            failures, seconds = [], {}
+            failures, seconds, n_rows = [], {}, table.num_rows
             for at, name in enumerate(names):
-                start = time.perf_counter()
-                report = _portion(progress, at, len(names), table.num_rows)
+                start, total = time.perf_counter(), max(1, len(names) * n_rows)
+
+                def report(done: int, before: int = at * n_rows, total: int = total) -> None:
+                    progress(before + done, total)
+
                 column, failure = self._vote(name, table, list(classes), report)
                 seconds[name] = time.perf_counter() - start
                 if column is not None:
@@ -201,13 +195,16 @@ class Runner:
                     failures.append(failure)
                 elif column is not None:
                     keep(name, column)
-                report(table.num_rows)
+                report(n_rows)
             return Voted(columns, tuple(failures), seconds)
 
     def close(self) -> None:
         """End the process; the next question starts another."""
         with self._lock:
-            self._stop()
+            self._tables.clear()
+            if self._process is not None:
+                self._process.end()
+                self._process = None
 
     def __enter__(self) -> Self:
         return self
@@ -219,23 +216,23 @@ class Runner:
         path, seconds = self.folder / self.file, self.limits.seconds
         self.files = {self._home / self.file: digest_of(self._home / self.file)}
         self._loaded = None
+        self._start()
         try:
-            self._start()
-            answer, _ = self._ask("load", seconds)
-        except TooSlow:
+            found = self._ask("load", seconds=seconds)
+        except _TooSlow:
             raise StoreError(
                 f"{path} was still running after {seconds:g} s and was ended; "
                 "move slow work into a function, or allow more seconds"
             ) from None
-        except Ended as how:
+        except _Ended as how:
             raise StoreError(
                 f"{path} {how} while it was run; take out what it runs outside of functions"
             ) from None
-        if "error" in answer:
-            raise CodeError(answer["error"], answer["place"], answer["line"])
-        functions = map(LoadedFunction.of_json, answer["functions"])
+        if isinstance(found, CodeError):
+            raise found
+        functions, undecorated = found
         read = {path: digest for path, digest in self.files.items() if digest}
-        return Loaded(tuple(functions), read)
+        return Loaded(functions, read, undecorated)
 
     def _vote(
         self, name: str, table: Any, classes: list[str], report: Callable[[int], None]
@@ -243,48 +240,45 @@ class Runner:
         seconds, process = self.limits.seconds_for(table.num_rows), self._ready()
 
         def failed(kind: FailureKind, error: str) -> tuple[None, Failure]:
-            row = process.row
-            return None, Failure(name, () if row is None else (row,), error, kind=kind)
+            row = process.at[0]
+            return None, Failure(name, () if row < 0 else (row,), error, kind=kind)
 
         try:
-            request = {"name": name, "key": self._send(table), "classes": classes}
-            answer, payload = self._ask("vote", seconds, report, **request)
-        except TooSlow:
+            key = self._key_of(table)
+            column, failure = self._ask("vote", name, key, classes, seconds=seconds, report=report)
+        except _TooSlow:
             return failed(
                 "slow",
                 f"it was still running after {seconds:g} s and was ended; "
                 "make it faster or allow more seconds",
             )
-        except Ended as how:
+        except _Ended as how:
             return failed("crashed", f"it {how}; correct it and load it again")
-        told = answer["failure"]
-        failure = None if told is None else Failure(**{**told, "rows": tuple(told["rows"])})
         if failure is not None and failure.kind == "large":
-            self._stop()  # what it holds on to goes with the process
+            self.close()  # what it holds on to goes with the process
             size = f"{self.limits.memory / 2**30:.3g} GiB"
             return failed(
                 "large", f"it took more than {size} of memory; keep less or allow more memory"
             )
-        if "dtype" not in answer:
-            return None, failure
-        return np.frombuffer(payload, answer["dtype"]).copy(), failure
+        return column, failure
 
     def _start(self) -> None:
         """Have a process, which may not have run lfs.py."""
         if self._process is not None and not self._process.running:
-            self._stop()
+            self.close()
         if self._process is None:
-            self._process = Process(self._home, self.folder, self.file)
-            self._end = weakref.finalize(self, self._process.end)
+            what = f"the process that runs {self.folder / self.file} did not start"
             try:
-                self._exchange(None)  # it says when it has started
-            except (TooSlow, Ended):
+                self._process = _Process((self._home, self.folder, self.file))
+                self._ask(None)  # it says when it has started
+            except (_TooSlow, _Ended):
+                raise StoreError(f"{what}; see what {sys.executable} says above") from None
+            except OSError as error:
                 raise StoreError(
-                    f"the process that runs {self.folder / self.file} did not start; "
-                    f"see what {sys.executable} says above"
-                ) from None
+                    f"{what} ({error}); make room on the disk, or name another folder in TMPDIR"
+                ) from error
 
-    def _ready(self) -> Process:
+    def _ready(self) -> _Process:
         """A process that has run lfs.py as it was at the last `load`."""
         if self._process is None or not self._process.running:
             before, files = self._loaded, self.files
@@ -298,71 +292,121 @@ class Runner:
         assert self._process is not None
         return self._process
 
-    def _send(self, table: Any) -> str:
-        """The key under which the process has a table; tables never change, so it goes once."""
-        for key, each in self._tables.items():
-            if each is table:
-                self._tables[key] = self._tables.pop(key)
-                return key
-        import pyarrow as pa
+    def _key_of(self, table: Any) -> int:
+        """The number under which the process has a table; tables never change, so it goes once."""
+        key = next((key for key, each in self._tables.items() if each is table), None)
+        if key is None:
+            import pyarrow as pa
 
-        forget = list(self._tables)[: -(_TABLES - 1)]
-        for key in forget:
-            del self._tables[key]
-        self._made += 1
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        request = {"do": "keep", "key": str(self._made), "forget": forget}
-        self._exchange(request, payload=sink.getvalue())
-        self._tables[str(self._made)] = table
-        return str(self._made)
+            key, forget = next(self._numbers), list(self._tables)[: -(_TABLES - 1)]
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            self._ask("keep", key, sink.getvalue(), forget)
+            self._tables = {k: each for k, each in self._tables.items() if k not in forget}
+        self._tables[key] = self._tables.pop(key, table)
+        return key
 
     def _ask(
-        self, do: str, seconds: float, report: Callable[[int], None] = _quiet, **request: Any
-    ) -> tuple[dict[str, Any], bytes]:
-        """Ask the user's code something, within the limits."""
-        limits = {"seconds": seconds + _GRACE, "memory": self.limits.memory}
-        return self._exchange({"do": do, **request, **limits}, seconds, report)
-
-    def _exchange(
         self,
-        request: dict[str, Any] | None,
-        seconds: float = _PATIENCE,
-        report: Callable[[int], None] = _quiet,
-        payload: Any = b"",
-    ) -> tuple[dict[str, Any], bytes]:
-        """Send a request, and wait for the answer that ends it."""
-        process, until, done = self._process, time.monotonic() + seconds, 0
+        do: str | None,
+        *given: Any,
+        seconds: float | None = None,
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> Any:
+        """Ask the process something and wait for the answer; with seconds, within the limits."""
+        process, done = self._process, 0
         assert process is not None
-
-        def tick() -> None:  # a function that is slow on one row goes on too
-            report(done)
-
+        until = time.monotonic() + (_PATIENCE if seconds is None else seconds)
         try:
-            if request is not None:
-                process.ask(request, payload)
+            if do is not None:
+                alarm = 0 if seconds is None else seconds + _GRACE
+                memory = None if seconds is None else self.limits.memory
+                process.send((do, given, alarm, memory))
             while True:
-                message, found = process.wait(until, tick)
-                if message["is"] == "file":
-                    self.files[Path(message["path"])] = message["digest"]
-                elif message["is"] == "asked":
-                    done += message["rows"]
+                kind, value = process.receive(until)
+                if kind == "answer":
+                    return value
+                if kind == "file":
+                    self.files[value[0]] = value[1]
+                else:  # a function that is slow on one row goes on too
+                    done = max(done, process.at[0])
                     report(done)
-                else:
-                    return message, found
         except BaseException:  # an interrupt too: it is in the middle of something
-            self._stop()
+            self.close()
             raise
 
-    def _stop(self) -> None:
-        self._tables.clear()
-        if self._process is not None:
-            self._process = None
-            self._end()
+
+class _Process:
+    """One worker as its parent sees it; a new object for every start."""
+
+    def __init__(self, folder: tuple[Path, Path, str]) -> None:
+        from multiprocessing.util import Finalize
+
+        from joblib.externals.loky.backend import (  # type: ignore[import-untyped]
+            get_context,
+            process,
+        )
+
+        file, shared = tempfile.mkstemp()
+        os.close(file)
+        self.at = row_in(shared)  # that a function is being asked about
+        self.at[0] = -1
+        self._connection, theirs = get_context("loky").Pipe()
+        given = (theirs, shared, folder, os.getcwd(), os.getpid())
+        made = process.LokyProcess(target=main, args=given, daemon=False)
+        # not by `start`: a program's end would wait for it, and a daemon (Dask's workers) may not
+        self._process = made._Popen(made)
+        theirs.close()
+        self.end = Finalize(self, _kill, (self._process, self._connection), exitpriority=100)
+
+    @property
+    def running(self) -> bool:
+        """Whether it can still be asked."""
+        return self._process.poll() is None
+
+    def send(self, request: Any) -> None:
+        """Send a request."""
+        try:
+            self._connection.send(request)
+        except OSError:
+            raise _Ended(self._how()) from None
+
+    def receive(self, until: float) -> tuple[str, Any]:
+        """The next message, at the latest when the clock says so; none within half a second is "none"."""
+        left = until - time.monotonic()
+        running = self.running  # before the look: what it said last is in the pipe
+        try:
+            if self._connection.poll(max(0.0, min(left, 0.5))):
+                kind, value = self._connection.recv()
+                return kind, value
+        except (EOFError, OSError):
+            raise _Ended(self._how()) from None
+        if not running:  # a process it forked holds the pipe open
+            raise _Ended(self._how())
+        if left <= 0:
+            raise _TooSlow
+        return "none", None
+
+    def _how(self) -> str:
+        """How it ended, in words."""
+        until = time.monotonic() + 1.0
+        while (code := self._process.poll()) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        if code is None:
+            return "closed its output"
+        if code >= 0:
+            return f"ended its process with exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"ended its process by {signal.Signals(-code).name}"
+        return f"ended its process by signal {-code}"
 
 
-def _portion(progress: Progress, at: int, n_functions: int, n_rows: int) -> Callable[[int], None]:
-    """Progress of one function among several."""
-    total = max(1, n_functions * n_rows)
-    return lambda rows: progress(at * n_rows + rows, total)
+def _kill(process: Any, connection: Any) -> None:
+    """End a worker, and what it started, also where it ended before."""
+    connection.close()
+    for kill in (getattr(os, "killpg", None), os.kill):  # it may not have a group of its own yet
+        if kill is not None:
+            with contextlib.suppress(OSError):
+                kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    process.wait()

@@ -64,6 +64,11 @@ def open_session(
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
     home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
     home.notes.extend(twice(project, rows))
+    if loaded.undecorated:
+        home.notes.append(
+            f"lfs.py: {', '.join(loaded.undecorated)} without @epoxy.labeling_function do not vote; "
+            "decorate them, or take them out"
+        )
     return kind(
         splits[0],
         splits[1] if len(splits) > 1 else None,

@@ -7,12 +7,14 @@ size and by modification time in whole seconds, so that two saves within one may
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -20,8 +22,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from ..applying import said
-from ..errors import CodeError, EpoxyError, StoreError
-from ..fingerprints import imports_of, is_installed
+from ..errors import CodeError, EpoxyError
+from ..fingerprints import is_installed
 from ..lfs import LabelingFunction, as_labeling_function
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -49,21 +51,22 @@ class Loader(MetaPathFinder):
     def __init__(self, folder: Path, shown: Path, file: str, seen: Seen) -> None:
         self.folder, self.shown, self.seen = folder, shown, seen  # absolute; as the user named it
         self.file = file  # within the folder
-        self.codes: dict[str, CodeType] = {}  # what ran, by module
+        self.texts: dict[str, bytes] = {}  # what ran, by module
         sys.path.insert(0, str(self.folder))
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
 
-    def load(self) -> list[LabelingFunction]:
-        """Run the file and return its labeling functions, in the order they are written."""
+    def load(self) -> tuple[list[LabelingFunction], list[str]]:
+        """Run the file; its labeling functions in their order, and functions that look like some."""
         path = self.folder / self.file
-        self._forget()
+        tops = {name.partition(".")[0] for name in self.texts}  # packages hold them as values
+        for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+            del sys.modules[name]
+        self.texts.clear()
         importlib.invalidate_caches()  # a file as old as its folder's last look counts as missing
         try:
             module = self._run(path)
             functions = [as_labeling_function(each) for each in _functions_of(module)]
             self._import_ahead()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a user's file may raise anything
             raise self._explain(error, path) from error
         names = [each.name for each in functions]
@@ -73,7 +76,7 @@ class Loader(MetaPathFinder):
                 f"{self._show(path)} has more than one labeling function named {twice}; "
                 "give one of them name=…"
             )
-        return functions
+        return functions, [] if "lfs" in vars(module) else _undecorated(self.texts["lfs"])
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -90,19 +93,10 @@ class Loader(MetaPathFinder):
         inside = file.is_relative_to(self.folder)
         return inside and not is_installed(file) and not file.is_relative_to(_PACKAGE)
 
-    def _forget(self) -> None:
-        """Take the folder's modules out of `sys.modules`, and packages that hold them as values."""
-        tops = {name.partition(".")[0] for name in self.codes}
-        for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
-            del sys.modules[name]
-        self.codes.clear()
-
     def _run(self, path: Path) -> ModuleType:
         if not path.is_file():
             self.seen(path, "")
-            raise StoreError(
-                f"{self.shown} has no {self.file}; write your labeling functions there"
-            )
+            raise CodeError(f"{self.shown} has no {self.file}; write your labeling functions there")
         loader = _FromText("lfs", str(path), self)
         spec = importlib.util.spec_from_loader("lfs", loader)
         assert spec is not None
@@ -114,30 +108,25 @@ class Loader(MetaPathFinder):
     def _import_ahead(self) -> None:
         """Import what functions import of the folder when they run, so that it counts as theirs."""
         done: set[str] = set()
-        while todo := [name for name in self.codes if name not in done]:
+        while todo := [name for name in self.texts if name not in done]:
             for module in todo:
                 done.add(module)
                 package = getattr(sys.modules.get(module), "__package__", None) or None
-                for name, level in imports_of(self.codes[module]):
-                    self._import_one("." * level + name, package)
+                for name in _imported(self.texts[module]):
+                    # whatever goes wrong, the function that imports it will say so itself
+                    with contextlib.suppress(BaseException):
+                        self._import_one(importlib.util.resolve_name(name, package))
 
-    def _import_one(self, name: str, package: str | None) -> None:
-        try:
-            full = importlib.util.resolve_name(name, package)
-            if full in sys.modules:
-                return
-            name = full.partition(".")[0]
-            top = importlib.util.find_spec(name)
-            if top is None:
-                self._missed(name)
-                return
-            places = [top.origin, *(top.submodule_search_locations or ())]
-            if any(self._owns(Path(place)) for place in places if place):
-                importlib.import_module(full)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001 - the function that imports it will say so itself
+    def _import_one(self, name: str) -> None:
+        if name in sys.modules:
             return
+        top = importlib.util.find_spec(name.partition(".")[0])
+        if top is None:
+            self._missed(name)
+            return
+        places = [top.origin, *(top.submodule_search_locations or ())]
+        if any(self._owns(Path(place)) for place in places if place):
+            importlib.import_module(name)
 
     def _missed(self, name: str) -> None:
         """Name the file that is not there, for whoever waits until it is written."""
@@ -184,7 +173,7 @@ class _FromText(SourceFileLoader):
         text = self.get_data(path)
         self.owner.seen(Path(path), digest(text))
         code: CodeType = self.source_to_code(text, path)
-        self.owner.codes[fullname] = code
+        self.owner.texts[fullname] = text
         return code
 
 
@@ -204,3 +193,29 @@ def _is_function(value: Any) -> bool:
         callable(value) and hasattr(value, "_pre") and isinstance(getattr(value, "name", 0), str)
     )
     return isinstance(value, LabelingFunction) or snorkel
+
+
+def _imported(text: bytes) -> Iterator[str]:
+    """All that a module imports, wherever in it, as `importlib` names it."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            yield start
+            joined = start if start.endswith(".") else f"{start}."
+            yield from (f"{joined}{each.name}" for each in node.names)
+
+
+def _undecorated(text: bytes) -> list[str]:
+    """Plain functions of one argument, `row`, that nothing in the file uses."""
+    tree = ast.parse(text)
+    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not node.decorator_list
+        and [each.arg for each in node.args.args] == ["row"]
+        and node.name not in used
+    ]
