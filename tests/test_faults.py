@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import epoxy
+from attacks import interrupts
+from attacks.tally import within
 from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.session import store as stores
 from epoxy.session.making import new_project
@@ -180,6 +186,105 @@ def test_an_edit_that_cannot_be_written_changes_nothing(spoil, mend, message, pr
     assert len(written) > 1 or (session.probabilities == before).all()
     session.label("m58", "ham")
     assert given(opened(project))["m58"] == "ham"
+
+
+@contextmanager
+def no_file_grows() -> Iterator[None]:
+    """Writing fails, a COMMIT's as any other."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_commit_that_fails_leaves_session_and_log_in_step(project):
+    session, other = opened(project), opened(project)
+    session.label("m1", "ham")
+    with no_file_grows(), pytest.raises(StoreError, match="nothing was changed"):
+        session.label("m2", "spam")
+    other.set_radius("prize", 0.25)
+
+    assert session.catch_up() == ("radius of prize",)
+
+    with within(30):
+        session.label("m3", "ham")
+    for each in (session, opened(project)):
+        assert given(each) == {"m1": "ham", "m3": "ham"}
+        assert each.radii["prize"] == 0.25
+
+
+def fill(folder: Path, room: int) -> None:
+    """Leave so many bytes on a disk."""
+    with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    os.truncate(folder / "filler", max(0, (folder / "filler").stat().st_size - room))
+
+
+def test_a_full_disk_leaves_an_open_session_in_step(tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
+    if (
+        sys.platform != "linux"
+        or subprocess.run(command, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("this user may not mount a small disk")
+    try:
+        project = interrupts.make(place / "p", "epoxy")
+        session, other = epoxy.Session.open(project), epoxy.Session.open(project)
+        told = dict[str, str]()
+        for room in (0, 8_192, 65_536):
+            fill(place, room)
+            refused = 0
+            for at in range(20):
+                row, label = f"r{4 * at + 1}", "xy"[(at + room) % 2]
+                try:
+                    with within(30):
+                        session.label(row, label)
+                    told[row] = label
+                except StoreError:
+                    refused += 1
+                assert given(session) == told
+            assert refused
+            (place / "filler").unlink()
+            other.label("r2", "x")
+            told["r2"] = "x"
+            with within(30):
+                session.set_radius("a", room / 1e6)
+            assert given(session) == given(epoxy.Session.open(project)) == told
+            other.catch_up()
+            assert other.radii["a"] == room / 1e6
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+# interrupts
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "every"),
+    [
+        ("epoxy", 30, 5),
+        pytest.param("epoxy", 1000, 1, marks=pytest.mark.slow),
+        pytest.param("fusion", 1000, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_interrupts_leave_session_log_and_other_processes_in_step(kind, count, every, tmp_path):
+    command = [sys.executable, "-m", "attacks.interrupts", str(tmp_path / "p"), kind]
+    done = subprocess.run(
+        [*command, str(count), "0", str(every)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 + count,
+        cwd=Path(__file__).parent,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == [count, [], []]
 
 
 def test_an_edit_while_another_process_holds_the_database_changes_nothing(project, monkeypatch):

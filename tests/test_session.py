@@ -927,7 +927,7 @@ def test_the_way_back_is_bounded_by_memory(session, monkeypatch):
         session.set_votes("s0", np.roll(TRAIN.votes.column("s0"), at))
 
     undone = 0
-    while undone < 20 and len(session._history):
+    while undone < 20 and session.undoable:
         session.undo()
         undone += 1
 

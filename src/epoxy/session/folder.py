@@ -30,11 +30,11 @@ from .edits import (
     settings_of,
     several,
 )
-from .history import Written
+from .history import History, Step, Written
 from .project import Project
 from .reading import ProjectRows
 from .records import Place
-from .store import Store
+from .store import LogRecord, Store
 from .voting import vote, voting
 
 if TYPE_CHECKING:
@@ -69,35 +69,47 @@ class Folder:
 
     # the log
 
-    def decided(self, state: State) -> Edit:
-        """What brings a fresh state to where the log ends: all that is still about something."""
+    def decided(self, state: State) -> tuple[Edit, int]:
+        """What brings a fresh state to where the log ends, and the number of its last record."""
         latest: dict[tuple[str, ...], Edit] = {}
+        number = 0
         for record in self.store.records():
-            self.store.seen = record.number
+            number = record.number
             for edit in simple_edits(edit_from_json(record.edit)):
                 for key in edit.about.touches:
                     latest.pop(key, None)
                     latest[key] = edit
         edits = (self._usable(edit, state) for edit in latest.values())
-        return Several(tuple(edit for edit in edits if edit), "what was decided before")
+        return Several(tuple(edit for edit in edits if edit), "what was decided before"), number
 
     def catch_up(self, session: Session) -> tuple[str, ...]:
-        """Take up what others decided since the last look; returns what that is, in words."""
+        """Take up what was decided since the last look; returns what that is, in words.
+
+        By others, or by this session where it was interrupted between writing and showing an edit.
+        """
         edits, words = [], []
-        for record in self.store.unseen():
+        number, history = session.last_edit, session.history
+        for record in self.store.records(number):
+            number = record.number
             words.append(record.what)
-            for edit in simple_edits(edit_from_json(record.edit)):
-                for key in edit.about.touches:
-                    self.touched[key] = record.number
-                if (usable := self._usable(edit, session.state)) is not None:
+            edit = edit_from_json(record.edit)
+            if record.who == self.store.who:
+                history = _with_own(history, record, edit)
+            for each in simple_edits(edit):
+                if record.who != self.store.who:
+                    self.touched |= dict.fromkeys(each.about.touches, number)
+                if (usable := self._usable(each, session.state)) is not None:
                     edits.append(usable)
-        if edits:
-            session.follow(Several(tuple(edits), "what others decided"))
+        if words:
+            found = Several(tuple(edits), "what others decided") if edits else None
+            session.follow(found, number, history)
         return tuple(words)
 
-    def record(self, edit: Edit, inverse: Edit, what: str, undoes: int | None) -> int:
-        """Write an edit down; raises `Behind` where others wrote unseen."""
-        return self.store.append(edit.to_json(), inverse.to_json(), what, undoes)
+    def record(
+        self, edit: Edit, inverse: Edit, what: str, undoes: int | None, *, after: int
+    ) -> None:
+        """Write an edit down as the record after one; raises `Behind` where others wrote unseen."""
+        self.store.append(edit.to_json(), inverse.to_json(), what, undoes, after=after)
 
     def check_undo(self, number: int, edit: Edit) -> None:
         """Refuse to take back what somebody else has decided anew since."""
@@ -230,6 +242,17 @@ class Folder:
                 session.follow(edit)
         self.loaded = loaded  # only now: an edit that could not be written is made at the next save
         return change
+
+
+def _with_own(history: History, record: LogRecord, edit: Edit | None) -> History:
+    """The way back with an edit of this session that was written, and interrupted before it was shown."""
+    if record.undoes is not None:
+        past = history.past
+        return history.undone() if past and past[-1].number == record.undoes else history
+    inverse = edit_from_json(record.inverse)
+    if edit is None or inverse is None:
+        return history
+    return history.done(Step(edit, inverse, record.what, record.number))
 
 
 def _replacing(

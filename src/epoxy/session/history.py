@@ -1,12 +1,13 @@
-"""The way back: edits done and undone, bounded by the memory they hold."""
+"""What a session holds at one moment, and the way back, bounded by the memory it holds."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
 
+from ..engines import Outcome, Scores
 from ..errors import ParameterError
 from .edits import Edit
+from .state import State
 
 MOST_BYTES = 32 << 20
 MOST_STEPS = 10_000
@@ -38,65 +39,55 @@ class Step:
         return self.edit.nbytes + self.inverse.nbytes + held
 
 
+@dataclass(frozen=True, eq=False)
 class History:
-    """Steps back and forth; the oldest are forgotten first."""
+    """Steps back and forth, a value as a state is; the oldest are forgotten first."""
 
-    def __init__(self) -> None:
-        self._past: deque[Step] = deque()
-        self._future: list[Step] = []
-        self._bytes = 0
+    past: tuple[Step, ...] = ()
+    future: tuple[Step, ...] = ()
+    nbytes: int = 0  # of the past
 
-    def __len__(self) -> int:
-        return len(self._past)
-
-    @property
-    def undoable(self) -> str | None:
-        """What undo would take back, in words."""
-        return self._past[-1].what if self._past else None
-
-    @property
-    def redoable(self) -> str | None:
-        """What redo would do again, in words."""
-        return self._future[-1].what if self._future else None
-
-    def done(self, step: Step) -> None:
-        """Remember an edit; what was undone before it cannot be redone any more."""
-        self._future.clear()
-        self._push(step)
+    def done(self, step: Step) -> History:
+        """With an edit; what was undone before it cannot be redone any more."""
+        past, held = (*self.past, step), self.nbytes + step.nbytes
+        while len(past) > 1 and (held > MOST_BYTES or len(past) > MOST_STEPS):
+            held -= past[0].nbytes
+            past = past[1:]
+        return History(past, (), held)
 
     def last(self) -> Step:
         """The step that undo takes back."""
-        if not self._past:
+        if not self.past:
             raise ParameterError(
                 "there is no edit to undo in this session; what earlier ones decided stays until it is "
                 "decided anew"
             )
-        return self._past[-1]
+        return self.past[-1]
 
     def next(self) -> Step:
         """The step that redo does again."""
-        if not self._future:
+        if not self.future:
             raise ParameterError("there is no edit to redo; undo one first")
-        return self._future[-1]
+        return self.future[-1]
 
-    def undone(self) -> None:
-        """The last step was taken back."""
-        step = self._past.pop()
-        self._bytes -= step.nbytes
-        self._future.append(step)
+    def undone(self) -> History:
+        """With the last step taken back."""
+        step = self.last()
+        return History(self.past[:-1], (*self.future, step), self.nbytes - step.nbytes)
 
-    def redone(self, number: int) -> None:
-        """The next step was done again, under another number."""
-        self._push(replace(self._future.pop(), number=number))
+    def redone(self, number: int) -> History:
+        """With the next step done again, under another number."""
+        made = self.done(replace(self.next(), number=number))
+        return replace(made, future=self.future[:-1])
 
-    def clear(self) -> None:
-        """Make the current state the one that undo stops at."""
-        self._past.clear()
-        self._future.clear()
-        self._bytes = 0
 
-    def _push(self, step: Step) -> None:
-        self._past.append(step)
-        self._bytes += step.nbytes
-        while len(self._past) > 1 and (self._bytes > MOST_BYTES or len(self._past) > MOST_STEPS):
-            self._bytes -= self._past.popleft().nbytes
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """All a session shows, replaced as a whole: whatever interrupts an edit, it is this one or the next."""
+
+    state: State
+    outcome: Outcome
+    scores: Scores
+    version: int = 0  # edits seen
+    number: int = 0  # the record of the log it goes up to; without a log as `version`
+    history: History = History()

@@ -12,6 +12,7 @@ from ..engines import Comparison, Outcome, Scores, majority_scores, scores_of
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
 from .edits import Edit
+from .history import Moment
 from .state import Change
 
 
@@ -29,27 +30,20 @@ def comparison(
     return Comparison(found | {name: own})
 
 
-def change_between(
-    before: Outcome,
-    now: Outcome,
-    edit: Edit,
-    what: str,
-    version: int,
-    scored: tuple[Scores, Scores],
-    start: float,
-) -> Change:
+def change_between(old: Moment, new: Moment, edit: Edit, what: str, start: float) -> Change:
     """What an edit begun at `start` (by `time.perf_counter`) made different."""
     source = edit.about.source
-    new = None if source is None else now.workspace.source(source)
+    before, now = old.outcome, new.outcome
+    edited = None if source is None else now.workspace.source(source)
     return Change(
-        version=version,
+        version=new.version,
         what=what,
         source=source,
         flipped=_flipped(before, now),
-        before=scored[0],
-        after=scored[1],
+        before=old.scores,
+        after=new.scores,
         coverage=None if source is None else (_coverage(before, source), _coverage(now, source)),
-        searched=0.0 if new is None else new.loans[TRAIN].searched,
+        searched=0.0 if edited is None else edited.loans[TRAIN].searched,
         problem=now.problem,
         edit=edit.to_json(),
         unheard=tuple(each for each in now.unheard if each == source or each not in before.unheard),

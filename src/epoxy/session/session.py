@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..engines import Engine, Outcome, PaperEngine, engine_of, scores_of
-from ..errors import ParameterError, UnknownName
+from ..engines import Engine, Outcome, engine_of, scores_of
+from ..errors import EpoxyError, ParameterError, UnknownName
 from ..extension import Setting
 from ..loans import Neighbourhood, Neighbours
 from ..progress import Progress, silent, waiting
 from ..votes import Split
-from ..weighting import Nearest
 from ..workspace import SPLITS, Workspace
-from . import scoring
 from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
 from .growing import Append
-from .history import History, Step, Written
+from .history import History, Moment, Step, Written
 from .records import check_words
+from .scoring import change_between
 from .state import Change, State
 from .store import Behind
 from .trials import Trial
@@ -115,10 +114,8 @@ class Session(SessionVerbs):
         self.lock = threading.RLock()
         """Held while an edit is made; hold it to read several things of one moment."""
         self._watchers: list[Callable[[Change], None]] = []
-        self._history = History()
-        self._version = self._number = 0  # edits seen, and the number of the last one in the log
         self._engine: Engine = engine_of(self.model_template)
-        self._paper = PaperEngine(None, None, Nearest(), self._engine.metric)
+        self._is_learning = False
         splits = (train,) if dev is None else (train, dev)
         near = Neighbourhood.over(
             splits,
@@ -134,18 +131,26 @@ class Session(SessionVerbs):
         workspace = Workspace.over(train, dev, near, settings, certain)
         if labels is not None:
             workspace = replace(workspace, labels=workspace.labels.with_train(labels))
-        self._state = self._begun(workspace, reliability or {})
-        with self._told("fitting"):
-            self._outcome = self._engine.update(self._state.workspace)
-            self._scores = scores_of(self._outcome, positive)
+        number = 0
+        if folder is None:
+            state = State.begun(workspace, SPLITS[: len(splits)], (), reliability or {})
+        else:  # opened again is as if never closed: the state its log ends with
+            state = State.begun(
+                workspace, folder.rows.files, folder.rows.by, folder.project.labellers
+            )
+            decided, number = folder.decided(state)
+            state, _ = decided.apply(state, self._engine)
+        with self._told("fitting", state):
+            self._now = self._moment(state, number=number)
 
-    def _begun(self, workspace: Workspace, reliability: Mapping[str, float]) -> State:
-        """The first state; of a project the one its log ends with: opened again is as if never closed."""
-        home = self.folder
-        if home is None:
-            return State.begun(workspace, SPLITS[: len(workspace.splits)], (), reliability)
-        state = State.begun(workspace, home.rows.files, home.rows.by, home.project.labellers)
-        return home.decided(state).apply(state, self._engine)[0]
+    def _moment(self, state: State, **about: Any) -> Moment:
+        """What the model makes of a state; an engine that was interrupted at work is not asked again."""
+        if self._is_learning:
+            self._engine = engine_of(self.model_template)
+        self._is_learning = True
+        outcome = self._engine.update(state.workspace)
+        self._is_learning = False
+        return Moment(state, outcome, scores_of(outcome, self.positive), **about)
 
     @classmethod
     def open(
@@ -218,8 +223,8 @@ class Session(SessionVerbs):
         nearly "random" is kept as it is, with a warning.
         """
         check_words(by, chosen)
-        place = self._state.names.place(self._split_number(split), row)
-        file, name = self._state.names.name(place)
+        place = self._now.state.names.place(self._split_number(split), row)
+        file, name = self._now.state.names.name(place)
         content = None if self.folder is None else self.folder.content(place)
         return self.apply(Label(file, name, label, by, chosen, content=content))
 
@@ -231,7 +236,7 @@ class Session(SessionVerbs):
         """Vote with a labeling function on the session's rows (or on those given), and add its votes."""
         from .voting import votes_of
 
-        return self.apply(votes_of(lf, self._rows if rows is None else rows, self._state))
+        return self.apply(votes_of(lf, self._rows if rows is None else rows, self._now.state))
 
     def reload(self, *, record: bool = True) -> Change | None:
         """Run lfs.py and what it imports again; only functions whose meaning changed vote again.
@@ -265,20 +270,18 @@ class Session(SessionVerbs):
     def undo(self) -> Change:
         """Take back the last edit of this session; those of earlier ones stay."""
         with self.lock:
-            step = self._history.last()
+            self._follow()
+            step = self._now.history.last()
             self._rewrite(step, back=True)
-            change = self._run(step.inverse, f"undo {step.what}", step)
-            self._history.undone()
-            return change
+            return self._run(step.inverse, f"undo {step.what}", step)
 
     def redo(self) -> Change:
         """Do the edit again that was taken back last."""
         with self.lock:
-            step = self._history.next()
+            self._follow()
+            step = self._now.history.next()
             self._rewrite(step, back=False)
-            change = self._run(step.edit, f"redo {step.what}", step, undoing=False)
-            self._history.redone(self._number)
-            return change
+            return self._run(step.edit, f"redo {step.what}", step, undoing=False)
 
     def apply(self, edit: Edit) -> Change:
         """Do an edit: the one way in which anything changes."""
@@ -289,15 +292,11 @@ class Session(SessionVerbs):
         """All that an edit would lead to; nothing is kept."""
         with self.lock:
             start = time.perf_counter()
-            state, _ = edit.apply(self._state, self._engine)
-            outcome = self._engine.update(state.workspace)
-            found = scores_of(outcome, self.positive)
-            scored = (self._scores, found)
-            words = _words(edit, self._state)
-            change = scoring.change_between(
-                self._outcome, outcome, edit, words, self._version + 1, scored, start
-            )
-            return Trial(change, outcome, state, found)
+            now = self._now
+            state, _ = edit.apply(now.state, self._engine)
+            then = self._moment(state, version=now.version + 1)
+            change = change_between(now, then, edit, _words(edit, now.state), start)
+            return Trial(change, then.outcome, state, then.scores)
 
     def preview(self, edit: Edit) -> Change:
         """The difference an edit would make; nothing is kept."""
@@ -306,14 +305,14 @@ class Session(SessionVerbs):
     def canonical(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
         with self.lock:
-            if not self._version:  # nothing was edited since it was
-                return self._outcome
-            with self._told("fitting"):
-                return engine_of(self.model_template).update(self._state.workspace)
+            if not self._now.version:  # nothing was edited since it was
+                return self._now.outcome
+            with self._told("fitting", self._now.state):
+                return engine_of(self.model_template).update(self._now.state.workspace)
 
-    def _told(self, what: str) -> AbstractContextManager[None]:
+    def _told(self, what: str, state: State) -> AbstractContextManager[None]:
         """Report of work on all rows that it goes on, where a project says how."""
-        rows = sum(each.n_rows for each in self._state.workspace.splits)
+        rows = sum(each.n_rows for each in state.workspace.splits)
         return waiting(silent if self.folder is None else self.folder.report(what), rows)
 
     # the one way of an edit
@@ -329,31 +328,34 @@ class Session(SessionVerbs):
         written: Written | None = None,
     ) -> Change:
         start = time.perf_counter()
-        while True:
-            if self.folder is not None:
-                self.folder.catch_up(self)
-                if step is not None:
+        try:
+            while True:
+                self._follow()
+                if step is not None and self.folder is not None:
                     self.folder.check_undo(step.number, step.edit)
-            words = _words(edit, self._state) if what is None else what
-            state, inverse = edit.apply(self._state, self._engine)
-            outcome = self._engine.update(state.workspace)
-            found = scores_of(outcome, self.positive)
-            number = self._version + 1
-            if self.folder is None:
-                break
-            try:  # durable first, then visible
-                taken = step.number if step is not None and undoing else None
-                number = self.folder.record(edit, inverse, words, taken)
-                break
-            except Behind:  # another session was quicker: see what it did first
-                continue
-        change = scoring.change_between(
-            self._outcome, outcome, edit, words, self._version + 1, (self._scores, found), start
-        )
-        self._state, self._outcome, self._scores = state, outcome, found
-        self._version, self._number = self._version + 1, number
-        if what is None and mine:
-            self._history.done(Step(edit, inverse, words, number, written))
+                now = self._now
+                words = _words(edit, now.state) if what is None else what
+                state, inverse = edit.apply(now.state, self._engine)
+                then = self._moment(state, version=now.version + 1, number=now.number + 1)
+                history = now.history
+                if step is not None:
+                    history = history.undone() if undoing else history.redone(then.number)
+                elif mine:
+                    history = history.done(Step(edit, inverse, words, then.number, written))
+                then = replace(then, history=history)
+                try:
+                    if self.folder is not None:
+                        taken = step.number if step is not None and undoing else None
+                        self.folder.record(edit, inverse, words, taken, after=now.number)
+                    break
+                except Behind:  # another session was quicker: see what it did first
+                    continue
+            change = change_between(now, then, edit, words, start)
+            self._now = then  # durable first, then visible
+        except BaseException:
+            with suppress(EpoxyError):
+                self._follow()  # what was written before it was interrupted is taken up as another's is
+            raise
         for watcher in tuple(self._watchers):
             watcher(change)
         return change
@@ -366,16 +368,24 @@ class Session(SessionVerbs):
     def _rewrite(self, step: Step, *, back: bool) -> None:
         """Where a step came from a file this session wrote, put back what the file held."""
         if step.written is not None and self.folder is not None:
-            self.folder.catch_up(self)
             self.folder.check_undo(step.number, step.edit)
             self.folder.rewrite(step.written, back=back)
 
-    def follow(self, edit: Edit) -> None:
-        """Take up what another session of the same project decided; it is not this one's to undo."""
-        self._state, _ = edit.apply(self._state, self._engine)
-        self._outcome = self._engine.update(self._state.workspace)
-        self._scores = scores_of(self._outcome, self.positive)
-        self._version += 1
+    def _follow(self) -> None:
+        if self.folder is not None:
+            self.folder.catch_up(self)
+
+    def follow(
+        self, edit: Edit | None, number: int | None = None, history: History | None = None
+    ) -> None:
+        """Take up what the log says up to a record; `history` is the way back after it."""
+        now = self._now
+        about: dict[str, Any] = {"number": number or now.number, "history": history or now.history}
+        if edit is None:
+            self._now = replace(now, **about)
+            return
+        state, _ = edit.apply(now.state, self._engine)
+        self._now = self._moment(state, version=now.version + 1, **about)
 
     def need_folder(self, verb: str) -> Folder:
         """The project behind the session, for what only a project can do."""

@@ -17,7 +17,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,8 @@ class Store:
         self.path = Path(path)
         self.text = self.path.with_name("decisions.jsonl")
         self.who = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.seen = 0
         self.notes: list[str] = []
         """What happened to the store, in words, where a person should know."""
-        self._waiting: list[LogRecord] = []  # not in the text yet
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -111,7 +109,11 @@ class Store:
         self._db = self._opened()
         self._file = self.path.stat().st_ino
         self._written = self._db.execute("PRAGMA data_version").fetchone()[0]
-        self._bring_text_up_to_date()
+        known, every = {each.number for each in self._kept()}, self.records()
+        self._copied = (
+            every[-1].number if every else 0
+        )  # in the text is what this process wrote so far
+        self._copy(each for each in every if each.number not in known)
 
     def close(self) -> None:
         """Let the file go."""
@@ -130,24 +132,29 @@ class Store:
             self._written = self._db.execute("PRAGMA data_version").fetchone()[0]
         return bool(self._written != before)
 
-    def unseen(self) -> list[LogRecord]:
-        """What others wrote since the last look."""
-        found = self.records(self.seen)
-        if found:
-            self.seen = found[-1].number
-        return [each for each in found if each.who != self.who]
-
     def append(
-        self, edit: dict[str, Any], inverse: dict[str, Any], what: str, undoes: int | None = None
+        self,
+        edit: dict[str, Any],
+        inverse: dict[str, Any],
+        what: str,
+        undoes: int | None = None,
+        *,
+        after: int,
     ) -> int:
-        """Write one record and return its number; raises `Behind` where others wrote unseen."""
-        record = LogRecord(0, time.time(), self.who, what, edit, inverse, undoes)
-        with self._told(), _transaction(self._db) as db:
-            if _last(db) != self.seen:
-                raise Behind
-            self.seen = _insert(db, record)
-        self._copy([replace(record, number=self.seen)])
-        return self.seen
+        """Write the record that follows number `after`; raises `Behind` where there is one already.
+
+        One statement and no transaction of ours: whatever interrupts it, the record is written or not,
+        and the file is locked for nobody.
+        """
+        number = after + 1
+        record = LogRecord(number, time.time(), self.who, what, edit, inverse, undoes)
+        try:
+            with self._told():
+                _insert(self._db, record, number)
+        except sqlite3.IntegrityError:
+            raise Behind from None
+        self._copy(each for each in self.records(self._copied) if each.who == self.who)
+        return number
 
     # the files
 
@@ -244,17 +251,12 @@ class Store:
                 found[record.number] = record
         return [found[number] for number in sorted(found)]
 
-    def _bring_text_up_to_date(self) -> None:
-        """Write what a killed process did not come to copy."""
-        known = {each.number for each in self._kept()}
-        self._copy(each for each in self.records() if each.number not in known)
-
     def _copy(self, records: Iterable[LogRecord]) -> None:
         """Repeat records in the text; those that could not be written wait for the next time."""
-        self._waiting += records
-        if not self._waiting:
+        missing = list(records)
+        if not missing:
             return
-        lines = "".join(each.line for each in self._waiting).encode("utf-8", "surrogatepass")
+        lines = "".join(each.line for each in missing).encode("utf-8", "surrogatepass")
         try:
             with self.text.open("a+b", buffering=0) as file:
                 if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
@@ -266,7 +268,7 @@ class Store:
             if note not in self.notes:
                 self.notes.append(note)
             return
-        self._waiting = []
+        self._copied = missing[-1].number
 
     @contextmanager
     def _told(self, *, opening: bool = False) -> Iterator[None]:
@@ -275,6 +277,8 @@ class Store:
             if not opening and not (self.path.exists() and self.path.stat().st_ino == self._file):
                 raise sqlite3.DatabaseError("it was deleted or replaced while it was open")
             yield
+        except sqlite3.IntegrityError:
+            raise
         except (sqlite3.DatabaseError, ValueError) as error:
             text = str(error)
             cure = _cure(text) if isinstance(error, sqlite3.OperationalError) else None
@@ -305,14 +309,13 @@ def _cure(text: str) -> str | None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    db.execute("BEGIN IMMEDIATE")
     try:
+        db.execute("BEGIN IMMEDIATE")
         yield db
         db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # some errors end it by themselves
+    finally:
+        if db.in_transaction:
             db.execute("ROLLBACK")
-        raise
 
 
 def _last(db: sqlite3.Connection) -> int:

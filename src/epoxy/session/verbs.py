@@ -41,13 +41,13 @@ class SessionVerbs(SessionView):
     @property
     def n_rows(self) -> int:
         """Rows of all splits."""
-        return sum(split.n_rows for split in self._state.workspace.splits)
+        return sum(split.n_rows for split in self._now.state.workspace.splits)
 
     def place(self, number: int) -> Place:
         """The split, by position, and the row in it of a row number."""
         left = number
         if isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 0:
-            for at, split in enumerate(self._state.workspace.splits):
+            for at, split in enumerate(self._now.state.workspace.splits):
                 if left < split.n_rows:
                     return at, int(left)
                 left -= split.n_rows
@@ -59,7 +59,7 @@ class SessionVerbs(SessionView):
     def number(self, place: Place) -> int:
         """The number of a row of a split."""
         at, row = place
-        return row + sum(split.n_rows for split in self._state.workspace.splits[:at])
+        return row + sum(split.n_rows for split in self._now.state.workspace.splits[:at])
 
     @cached_property
     def texts(self) -> RowTexts | None:
@@ -73,7 +73,7 @@ class SessionVerbs(SessionView):
         if self.folder is None or not self.rows_of_one_file:
             return np.arange(self.n_rows)
         known = self.folder.rows.positions
-        end, splits = sum(map(len, known)), self._state.workspace.splits
+        end, splits = sum(map(len, known)), self._now.state.workspace.splits
         more = (end + np.arange(split.n_rows - len(at)) for at, split in zip(known, splits))
         return np.concatenate([part for both in zip(known, more) for part in both])
 
@@ -92,7 +92,7 @@ class SessionVerbs(SessionView):
         """
         from .curves import curve_of
 
-        workspace = self._state.workspace
+        workspace = self._now.state.workspace
         return curve_of(workspace, known(workspace, source), points)
 
     def browse(self, query: RowQuery) -> Found:
@@ -137,7 +137,7 @@ class SessionVerbs(SessionView):
         """The words and halves of the rows, made when functions are first suggested."""
         from .suggesting import Material
 
-        if self._material is None or not self._material.fits(self._state.workspace):
+        if self._material is None or not self._material.fits(self._now.state.workspace):
             self._material = Material(self)
         return self._material
 
@@ -182,7 +182,7 @@ class SessionVerbs(SessionView):
         if not len(rows):
             raise ParameterError("a radius is suggested for rows, and none was given; give some")
         places = [self.place(int(each)) for each in rows]
-        return suggest_radius(self._state.workspace.near, places)
+        return suggest_radius(self._now.state.workspace.near, places)
 
     def draft(
         self, definition: Mapping[str, Any], name: str | None = None, replaces: str | None = None

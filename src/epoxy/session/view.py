@@ -12,6 +12,7 @@ from ..errors import AlignmentError, NotIdentifiable, ParameterError, UnknownNam
 from ..extension import Setting
 from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
+from ..weighting import Nearest
 from ..workspace import DEV, SPLITS, TRAIN
 from . import scoring
 from .labelled import notes_of
@@ -20,7 +21,7 @@ from .state import State
 
 if TYPE_CHECKING:
     from .folder import Folder
-    from .history import History
+    from .history import History, Moment
     from .trials import Trial
 
 
@@ -31,102 +32,104 @@ class SessionView:
     """The project behind the session, if there is one."""
     positive: str | None
     """The class that F1, precision and recall are of."""
-    _state: State
+    _now: Moment
     _engine: Engine
-    _outcome: Outcome
-    _scores: Scores
-    _version: int
-    _number: int
-    _history: History
-    _paper: PaperEngine  # the paper's pipeline, kept in step beside the model
+    _paper: PaperEngine | None = None  # the paper's pipeline, kept in step beside the model
     _beside: Outcome | None = None
 
     @property
     def version(self) -> int:
         """Counts edits."""
-        return self._version
+        return self._now.version
 
     @property
     def last_edit(self) -> int:
         """The number of the last edit in the project's log; without a project as `version`."""
-        return self._version if self.folder is None else self.folder.store.seen
+        return self._now.version if self.folder is None else self._now.number
+
+    @property
+    def history(self) -> History:
+        """The way back from here, and forth again."""
+        return self._now.history
 
     @property
     def undoable(self) -> str | None:
         """What undo would take back, in words."""
-        return self._history.undoable
+        past = self._now.history.past
+        return past[-1].what if past else None
 
     @property
     def redoable(self) -> str | None:
         """What redo would do again, in words."""
-        return self._history.redoable
+        future = self._now.history.future
+        return future[-1].what if future else None
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of all sources, switched on or off."""
-        return tuple(source.name for source in self._state.workspace.sources)
+        return tuple(source.name for source in self._now.state.workspace.sources)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the splits: train, and dev if there is one."""
-        return SPLITS[: len(self._state.workspace.splits)]
+        return SPLITS[: len(self._now.state.workspace.splits)]
 
     @property
     def rows_of_one_file(self) -> bool:
         """Whether train and dev rows stand in the same file."""
-        return len(set(self._state.names.files)) == 1
+        return len(set(self._now.state.names.files)) == 1
 
     @property
     def radii(self) -> dict[str, Setting]:
         """How far each source may lend: a number, None for not at all, "auto" for the model's rule."""
         tuned = self._engine.name == "epoxy"
-        sources = self._state.workspace.sources
+        sources = self._now.state.workspace.sources
         return {each.name: each.tuned if tuned else each.radius for each in sources}
 
     @property
     def switched_off(self) -> tuple[str, ...]:
         """Sources that have no say."""
-        return tuple(each.name for each in self._state.workspace.sources if not each.is_on)
+        return tuple(each.name for each in self._now.state.workspace.sources if not each.is_on)
 
     @property
     def probabilities(self) -> np.ndarray:
         """Pr(class) of every train row, by the session's model; (n_rows, n_classes)."""
-        return self._of(self._outcome.proba, TRAIN)
+        return self._of(self._now.outcome.proba, TRAIN)
 
     @property
     def dev_probabilities(self) -> np.ndarray:
         """Pr(class) of every dev row; (n_rows, n_classes)."""
-        return self._of(self._outcome.proba, DEV)
+        return self._of(self._now.outcome.proba, DEV)
 
     @property
     def labels(self) -> np.ndarray:
         """The class of every train row: hand labels, and else the model's own decision; (n_rows,)."""
-        return self._of(self._outcome.decided, TRAIN)
+        return self._of(self._now.outcome.decided, TRAIN)
 
     @property
     def dev_labels(self) -> np.ndarray:
         """The class of every dev row; (n_rows,)."""
-        return self._of(self._outcome.decided, DEV)
+        return self._of(self._now.outcome.decided, DEV)
 
     @property
     def scores(self) -> Scores:
         """How good labels are on rows labelled at random, by models that did not learn from the row."""
-        return self._scores
+        return self._now.scores
 
     @property
     def problem(self) -> str:
         """Why there are no probabilities now; empty when there are."""
-        return self._outcome.problem
+        return self._now.outcome.problem
 
     @property
     def votes(self) -> Votes:
         """The train votes of the sources that are switched on, extended as the model extends them."""
-        return self._outcome.votes(TRAIN)
+        return self._now.outcome.votes(TRAIN)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the project's labels, functions and store, in words."""
-        recall = self._state.workspace.near.recall
+        recall = self._now.state.workspace.near.recall
         notes = notes_of(self.switched_off, self.outcome, recall)
         if self.folder is None:
             return tuple(notes)
@@ -144,7 +147,7 @@ class SessionView:
     def failed(self) -> tuple[str, ...]:
         """Functions of lfs.py that failed, and so have not a single vote on train."""
         failures = () if self.folder is None else self.folder.failures
-        workspace = self._state.workspace
+        workspace = self._now.state.workspace
         voting = {each.name for each in workspace.sources if (each.own[TRAIN] != ABSTAIN).any()}
         return tuple(each.name for each in failures if each.name not in voting)
 
@@ -156,34 +159,37 @@ class SessionView:
     @property
     def outcome(self) -> Outcome:
         """All that follows from the current state."""
-        return self._outcome
+        return self._now.outcome
 
     @property
     def state(self) -> State:
         """All that was decided."""
-        return self._state
+        return self._now.state
 
     def split(self, name: str = "train", *, every: bool = False) -> Split:
         """A split with its current own votes and hand labels; `every` includes sources switched off."""
-        return self._state.workspace.split(self._split_number(name), every=every)
+        return self._now.state.workspace.split(self._split_number(name), every=every)
 
     def hand_labelled(self) -> Split | None:
         """All labelled rows, of dev and train: `Fusion().fit(session.split(), …)` learns from these."""
-        return self._state.workspace.hand_labelled()
+        return self._now.state.workspace.hand_labelled()
 
     def model(self) -> Any:
         """The current state as a fitted model, to predict on other rows and to save."""
-        if self._outcome.problem:
-            raise NotIdentifiable(self._outcome.problem)
-        return self._outcome.model
+        if self._now.outcome.problem:
+            raise NotIdentifiable(self._now.outcome.problem)
+        return self._now.outcome.model
 
     def beside(self, outcome: Outcome | None = None) -> Outcome:
         """What the paper's pipeline makes of the same votes and labels, or of those of another outcome."""
-        found = self._outcome if outcome is None else outcome
+        found = self._now.outcome if outcome is None else outcome
         if self._engine.name == "epoxy":
             return found
         if self._beside is None or self._beside.workspace is not found.workspace:
-            self._beside = self._paper.update(found.workspace)
+            paper = self._paper or PaperEngine(None, None, Nearest(), self._engine.metric)
+            self._paper = None  # what is interrupted at work is not asked again
+            self._beside = paper.update(found.workspace)
+            self._paper = paper
         return self._beside
 
     def comparison(self, trial: Trial | None = None) -> Comparison:
@@ -191,32 +197,36 @@ class SessionView:
 
         Of a trial, where one is given.
         """
-        at = self._outcome if trial is None else trial.outcome
-        own = self._scores if trial is None else trial.scores
+        at = self._now.outcome if trial is None else trial.outcome
+        own = self._now.scores if trial is None else trial.scores
         return scoring.comparison(self._engine.name, at, self.beside(at), own, self.positive)
 
     def weight(self, source: str) -> float | None:
         """What an own vote of a source adds to the log-odds of its class, under Fusion; None elsewhere."""
         ask = getattr(self._engine, "weight", None)
-        if ask is None or self._outcome.problem or source not in self._state.workspace.names:
+        if (
+            ask is None
+            or self._now.outcome.problem
+            or source not in self._now.state.workspace.names
+        ):
             return None
-        found: float | None = ask(self._outcome, source)
+        found: float | None = ask(self._now.outcome, source)
         return found
 
     def report(self, split: str = "dev") -> Report:
         """What each source does on a split, and how good the model's labels are."""
         name = split if split == "train" or len(self.names) > 1 else "train"
-        self._of(self._outcome.proba, TRAIN)
-        found = self._engine.report(self._outcome, self._split_number(name), self.positive)
-        return with_labellers(found, self._state, self._outcome)
+        self._of(self._now.outcome.proba, TRAIN)
+        found = self._engine.report(self._now.outcome, self._split_number(name), self.positive)
+        return with_labellers(found, self._now.state, self._now.outcome)
 
     def explain(self, row: Any, split: str | None = None) -> Explanation:
         """Why one row has its label, by its id, or by its number where no id is meant (`find`)."""
         name, position = self.find(row, split)
         place = (self._split_number(name), position)
-        self._of(self._outcome.proba, place[0])
-        found = self._engine.explain(self._outcome, *place)
-        return with_answers(found, self._state, place)
+        self._of(self._now.outcome.proba, place[0])
+        found = self._engine.explain(self._now.outcome, *place)
+        return with_answers(found, self._now.state, place)
 
     def find(self, row: Any, split: str | None = None) -> tuple[str, int]:
         """The split a row is in and its position.
@@ -227,21 +237,21 @@ class SessionView:
         names = self.names if split is None else (split,)
         for name in names:
             at = self._split_number(name)
-            place = self._state.names.find(self._state.names.files[at], str(row))
+            place = self._now.state.names.find(self._now.state.names.files[at], str(row))
             if place is not None and place[0] == at:
                 return name, place[1]
         number = int(row) if isinstance(row, str) and row.isdecimal() else row
-        sizes = [each.n_rows for each in self._state.workspace.splits]
+        sizes = [each.n_rows for each in self._now.state.workspace.splits]
         counts = split is None and isinstance(number, int | np.integer)
         if counts and sizes[0] <= number < sum(sizes):
             return names[1], int(number - sizes[0])
         if split is None and len(names) > 1 and not (counts and 0 <= number < sizes[0]):
-            first = self._state.names.name((TRAIN, 0))[1] if sizes[0] else "–"
+            first = self._now.state.names.name((TRAIN, 0))[1] if sizes[0] else "–"
             raise AlignmentError(
                 f"no row {row!r} among the {sum(sizes)} rows of {' and '.join(names)}; give an id (the "
                 f"first is {first!r}) or a number below {sum(sizes)}"
             )
-        return names[0], self._state.names.place(self._split_number(names[0]), number)[1]
+        return names[0], self._now.state.names.place(self._split_number(names[0]), number)[1]
 
     def __repr__(self) -> str:
         rows = " and ".join(f"{self.split(name).n_rows} {name}" for name in self.names)
@@ -259,8 +269,8 @@ class SessionView:
         return sources_in_html(votes, title, radius=self.radii.values(), on=on)
 
     def _of(self, per_split: tuple[np.ndarray, ...], at: int) -> np.ndarray:
-        if self._outcome.problem:
-            raise NotIdentifiable(self._outcome.problem)
+        if self._now.outcome.problem:
+            raise NotIdentifiable(self._now.outcome.problem)
         if at >= len(per_split):
             raise ParameterError("this session has no dev split; give one: Session(train, dev=dev)")
         return per_split[at]
