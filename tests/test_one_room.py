@@ -254,7 +254,8 @@ def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch
     live = session.outcome
     spoilt = tuple(each[:, ::-1] for each in live.proba)
 
-    monkeypatch.setattr(session, "_outcome", replace(live, proba=spoilt))
+    now = replace(session._now, outcome=replace(live, proba=spoilt))
+    monkeypatch.setattr(session, "_now", now)
     table = label_table(session)
 
     fresh = epoxy.Session.open(folder, graph=False)
