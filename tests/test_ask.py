@@ -99,6 +99,12 @@ def project(made, tmp_path) -> Path:
     return tmp_path / "copy" / "p"
 
 
+def n_kept(project: Path) -> int:
+    """Answers on the disk."""
+    with Cache(project / ".epoxy/answers.sqlite") as cache:
+        return cache._read("select count(*) from answers")[0][0]
+
+
 def command(project: Path, model: Model, *more: str, budget: int = 30) -> list[str]:
     given = ["--model", "m", "--budget", str(budget), "--endpoint", model.url, *more]
     return ["ask", str(project), *given]
@@ -415,7 +421,7 @@ HOSTILE = {
     "not json": says("I would say spam."),
     "another class": answers("eggs"),
     "nearly": answers("Spam"),
-    "more than one": says('{"answer": "spam", "again": "ham"}'),
+    "two answers": says('{"answer": "spam"} or {"answer": "ham"}'),
     "a list": says('["spam"]'),
     "a number": says(3),
     "deep": says("[" * 100_000),
@@ -435,6 +441,9 @@ def test_an_answer_that_is_none_is_repaired_once_and_then_an_abstention(reply) -
 
     assert (done.labels, done.abstained, model.calls) == (0, 1, 2)
     assert "exactly one of" in model.bodies[1]["messages"][-1]["content"]
+    assert "no valid answer: 1\n" in str(done)
+    if reply == HOSTILE["another class"]:
+        assert "eggs" in str(done)
     assert labels_by(session, "m") == {}
 
 
@@ -446,6 +455,8 @@ def test_an_answer_that_is_none_is_repaired_once_and_then_an_abstention(reply) -
         ' "spam" ',
         '```json\n{"answer": "spam"}\n```',
         '<think>ham?</think>{"answer":"spam"}',
+        '{"reason": "it sells {things}", "answer": "spam", "sure": {"answer": 3}}',
+        'Here it is:\n```\n{"answer": "spam"}\n```\nAs {asked}.',
     ],
 )
 def test_an_answer_may_come_as_models_write_it_or_be_repaired(said) -> None:
@@ -713,7 +724,7 @@ def test_a_killed_run_goes_on_and_pays_again_at_most_what_was_in_flight(project)
                 time.sleep(0.005)
             process.kill()
         time.sleep(0.1)  # what was on its way to the server arrives
-        before, kept = model.calls, (project / ".epoxy/answers.jsonl").read_text().count('"choice"')
+        before, kept = model.calls, n_kept(project)
         assert main(arguments) == 0
         asked = model.calls
 
@@ -745,21 +756,32 @@ def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
     assert len(labels_by(Session.open(project, graph=False), "m")) == model.calls
 
 
-def test_damaged_lines_are_as_if_never_written_and_two_processes_do_not_pay_twice(tmp_path) -> None:
-    path = tmp_path / "answers.jsonl"
+def test_two_processes_do_not_pay_twice_and_earlier_answers_are_taken_over(tmp_path) -> None:
+    path = tmp_path / "answers.sqlite"
+    about = {"key": "old", "identity": "i", "file": "rows", "row": "9", "chosen": None, "at": 1.0}
+    old = json.dumps({**about, "choice": "ham", "why": "", "checksum": 3})
+    path.with_suffix(".jsonl").write_text(f'{old}\n{{"taken": [["old", "rows", "9"]]}}\n{old[:9]}')
     with Cache(path) as cache:
-        for at in range(3):
-            cache.add(Kept(f"k{at}", "i", "rows", str(at), "random", "ham"))
+        cache.add(Kept("k1", "i", "rows", "\ud800", "random", "ham"))
         with pytest.raises(StoreError, match="another process asks about"):
             Cache(path)
-    data = path.read_bytes().replace(b'"row": "1"', b'"row": "9"')
-    path.write_bytes(data[:-20])
 
     with Cache(path) as cache:
-        assert [each.key for each in cache.waiting("i")] == ["k0"]
-        cache.add(Kept("k4", "i", "rows", "4", None, "ham"))
-    with Cache(path) as cache:
-        assert [each.key for each in cache.waiting("i")] == ["k0", "k4"]
+        assert [each.key for each in cache.waiting("i")] == ["k1"]
+        assert (cache.get("old").choice, cache.n_taken("i")) == ("ham", 1)
+
+    path.write_bytes(b"x" * 5000)
+    with pytest.raises(StoreError, match="move the file away"):
+        Cache(path)
+
+
+def test_no_label_at_all_is_an_error(project, capsys) -> None:
+    with serving(Model(lambda number, body: answers("eggs"))) as model:
+        assert main(command(project, model, "--yes", budget=4)) == 2
+
+    shown = capsys.readouterr()
+    assert "eggs" in shown.out
+    assert "no row was labelled" in shown.err
 
 
 # the file of the task, and the terminal
@@ -778,13 +800,13 @@ def test_the_task_is_a_file_that_is_written_once_and_read_strictly(project, caps
                 "no column named 'txt'; did you mean 'text'",
             ),
             (('columns = ["text"]', "columns = []"), "names none, or one twice"),
-            (('columns = ["text"]', "columns = [3]"), "3 stands where a text is expected"),
-            (("longest = 8000", 'longest = "long"'), "longest = 'long' is of another kind"),
-            (("longest = 8000", "longest = 0"), "let a cell have 1 character or more"),
-            (("task =", "tusk ="), "no key named 'tusk'; did you mean 'task'"),
+            (('columns = ["text"]', "columns = [3]"), "$.columns"),
+            (("longest = 8000", 'longest = "long"'), "$.longest"),
+            (("longest = 8000", "longest = 0"), "$.longest"),
+            (("task =", "tusk ="), "tusk"),
             (('"ham" =', '"jam" ='), "no class named 'jam'"),
             (("[classes]", "[classes"), "ask.toml cannot be read"),
-            (("# [[examples]]", "[[examples]]"), "an example is {}; give it answer"),
+            (("# [[examples]]", "[[examples]]"), "$.examples"),
         ):
             path.write_text(good.replace(*edit))
             with pytest.raises(EpoxyError, match=re.escape(match)):
@@ -825,5 +847,7 @@ def test_prices_are_two_numbers(project, capsys) -> None:
 def test_without_httpx_the_cure_is_a_command(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
 
-    with pytest.raises(EpoxyError, match=r"asking a server needs httpx; run: pip install"):
+    with pytest.raises(
+        EpoxyError, match=r"asking a server needs httpx and tenacity; run: pip install"
+    ):
         Server("m")

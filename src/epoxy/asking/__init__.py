@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..errors import EndpointError, ParameterError
+from ..errors import EndpointError, ParameterError, UnknownName
 from ..progress import Progress, silent
-from ..session.browsing import RowQuery
-from .answers import Answers
 from .budget import Budget
 from .cache import Cache
-from .choosing import (
-    CHECK,
-    MOST_CHECKED,
-    SHARE_CHECKED,
-    Chosen,
-    Rows,
-    rows_answered,
-    rows_next,
-    rows_to_ask,
-    rows_to_check,
-)
-from .plan import Asker, Callback, Plan, Question, checked_columns
+from .plan import Asker, Callback, Plan
 from .prompt import Prompt
+from .questions import Rows, questions
+from .report import Answers
 from .server import LOCAL, Server
 from .task import FILE, Example, Task, read_task, write_task
 
@@ -33,30 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCAL", "Answers", "Budget", "Example", "Plan", "Server", "Task", "ask"]
 
-AGAIN: Literal["again"] = "again"
-
-
-class _Amounts(NamedTuple):
-    rows: int  # to ask about
-    check: int  # of them labelled by a person
-    purpose: str
-
-    @classmethod
-    def of(cls, rows: int, check: int | None, purpose: str) -> _Amounts:
-        if rows < 1 or (check is not None and check < 0):
-            raise ParameterError(
-                f"{rows} rows, {check} to check on, cannot be asked; give 1 or more"
-            )
-        return cls(
-            rows, min(MOST_CHECKED, rows // SHARE_CHECKED) if check is None else check, purpose
-        )
-
 
 def ask(
     session: Session,
     answer: Server | Callback | None = None,
     *,
-    rows: Rows | Literal["again"] | None = None,
+    rows: Rows = None,
     budget: Budget | int | None = None,
     by: str | None = None,
     task: Task | None = None,
@@ -110,14 +80,16 @@ def ask(
     """
     made = _asker(session, answer, by, task, server)
     limit = _budget(budget, rows)
-    amounts = _Amounts.of(rows if isinstance(rows, int) else limit.calls, check, purpose)
+    n = rows if isinstance(rows, int) else limit.calls
+    if n < 1 or (check is not None and check < 0):
+        raise ParameterError(f"{n} rows, {check} to check on, cannot be asked; give 1 or more")
     home = session.folder
     if home is not None:
         home.catch_up(session)  # rows that others labelled are not asked about
-    with Cache(None if home is None else home.project.cache / "answers.jsonl") as cache:
-        questions = _questions(session, made, cache, rows, amounts)
+    with Cache(None if home is None else home.project.cache / "answers.sqlite") as cache:
+        chosen = questions(session, made, cache, rows, n, check, purpose)
         threads = at_once or (4 if isinstance(made.answerer, Server) else 1)
-        plan = Plan(session, made, questions, cache, limit, threads, reliable)
+        plan = Plan(session, made, chosen, cache, limit, threads, reliable)
         if plan.unpaid and not _may(plan, confirm):
             raise EndpointError("nothing was asked and nothing was sent; say yes to let rows leave")
         return plan.run(progress)
@@ -160,9 +132,15 @@ def _asker(
         task = _task(
             session, isinstance(answer, Server), tuple(each for each in cells if each not in hidden)
         )
-    made = Asker(name, Prompt(task), answer)
-    checked_columns(made, cells, hidden)
-    return made
+    for column in task.columns:
+        if column in hidden:
+            raise ParameterError(
+                f"column {column!r} holds labels, and would give the answers away; take it out of the "
+                "columns that are sent"
+            )
+        if column not in cells:
+            raise UnknownName.of("column", column, cells)
+    return Asker(name, Prompt(task), answer)
 
 
 def _task(session: Session, is_server: bool, columns: tuple[str, ...]) -> Task:
@@ -190,41 +168,3 @@ def _budget(given: Budget | int | None, rows: Any) -> Budget:
             raise ParameterError("how much may be spent is not said; give budget=…, in calls")
         given = 1 << 40
     return Budget(given)
-
-
-def _questions(
-    session: Session,
-    asker: Asker,
-    cache: Cache,
-    rows: Rows | Literal["again"] | None,
-    plan: _Amounts,
-) -> list[Question]:
-    """What to ask about: answers that wait to be used first, then rows to check on, then the rest."""
-    if rows == AGAIN:
-        return [asker.question(session, each) for each in rows_answered(session, asker.by)]
-    if rows is not None and not isinstance(rows, int | RowQuery):
-        return [asker.question(session, each) for each in rows_to_ask(session, rows)]
-    if isinstance(rows, RowQuery):
-        chosen = rows_to_ask(session, rows)
-    else:
-        more = cache.n_taken(asker.identity)  # some of which were no label, or undone
-        chosen = rows_next(session, plan.rows + more, plan.purpose, asker.by)
-    found = _waiting(session, asker, cache)[: plan.rows]
-    n_check = plan.check - sum(each.chosen.how == CHECK for each in found)
-    for places, most in ((rows_to_check(session, asker.by), n_check), (chosen, plan.rows)):
-        seen = {each.chosen.place for each in found}
-        new = (asker.question(session, each) for each in places if each.place not in seen)
-        unused = (each for each in new if not cache.is_taken(each.about))
-        found += islice(unused, max(0, min(most, plan.rows - len(found))))
-    return found
-
-
-def _waiting(session: Session, asker: Asker, cache: Cache) -> list[Question]:
-    """Questions whose answers came, and that a killed run did not come to use."""
-    found, done = [], {place for place, _ in rows_answered(session, asker.by)}
-    for kept in cache.waiting(asker.identity):
-        place = session.state.names.find(kept.file, kept.row)
-        if place is not None and place not in done:
-            question = asker.question(session, Chosen(place, kept.chosen))
-            found += [question] if question.key == kept.key else []
-    return found

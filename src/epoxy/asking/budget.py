@@ -62,12 +62,10 @@ class Meter:
     def take(self, sent: int, answered: int) -> int:
         """Count a call that needs at most so many tokens; returns its number, or raises `Spent`."""
         with self._changed:
-            while self.calls < self.budget.calls and not self._fits(sent, answered):
-                if not self._held:
-                    break
+            while not self._fits(sent, answered):
+                if not self._held or self.calls >= self.budget.calls:
+                    raise Spent
                 self._changed.wait()
-            if self.calls >= self.budget.calls or not self._fits(sent, answered):
-                raise Spent
             self.calls += 1
             self._held[self.calls] = (sent, answered)
             return self.calls
@@ -81,9 +79,11 @@ class Meter:
             self._changed.notify_all()
 
     def _fits(self, sent: int, answered: int) -> bool:
+        if self.calls >= self.budget.calls:
+            return False
         sent += self.sent + sum(each for each, _ in self._held.values())
         answered += self.answered + sum(each for _, each in self._held.values())
         money = self.budget.cost(sent, answered)
-        if self.budget.tokens is not None and sent + answered > self.budget.tokens:
-            return False
-        return self.budget.money is None or money is None or money <= self.budget.money
+        most, paid = self.budget.tokens, self.budget.money
+        cheap = paid is None or money is None or money <= paid
+        return cheap and (most is None or sent + answered <= most)

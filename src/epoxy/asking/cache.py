@@ -1,43 +1,40 @@
-"""Answers that were paid for, kept by the content of model, prompt and row: `.epoxy/answers.jsonl`.
+"""Answers that were paid for, kept by the content of model, prompt and row: `.epoxy/answers.sqlite`.
 
-Lines are appended and synced before an answer counts, so a process that is killed has lost at most the
-calls in flight. A line cut short, or damaged, fails its checksum and is as if never written. One
-process asks at a time: two would choose the same rows and pay twice.
+An answer is committed and synced before it counts, so a process that is killed has lost at most the
+calls in flight. One process asks at a time: two would choose the same rows and pay twice.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import os
+import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ..errors import StoreError
 
-try:
-    import fcntl
-except ImportError:  # on Windows nobody is kept out
-    fcntl = None  # type: ignore[assignment]
-
 About = tuple[str, str, str]
 """A question by its fingerprint, and the file and id of a row it is about."""
-MALFORMED, REFUSED = "malformed", "refused"
+
+_TABLES = """
+create table if not exists answers (
+    key text primary key, identity text, file text, row text, chosen text, choice text, said text, at real
+);
+create table if not exists taken (key text, file text, row text, primary key (key, file, row));
+"""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was said of a row: one of the choices, or None and why there is none."""
+    """What was answered about a row: one of the choices, or None and what was said instead."""
 
     choice: str | None
-    why: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Kept:
     row: str
     chosen: str | None  # how the row was picked
     choice: str | None
-    why: str = ""
+    said: str = ""
     at: float = field(default_factory=time.time)
 
     @property
@@ -58,122 +55,106 @@ class Kept:
         """The question and the row."""
         return self.key, self.file, self.row
 
-    @property
-    def answer(self) -> Answer:
-        """The answer alone."""
-        return Answer(self.choice, self.why)
-
 
 class Cache:
     """The answers of a project; without a path they are kept as long as the process lives."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path
-        self._kept: dict[str, Kept] = {}
-        self._taken: set[About] = set()
-        self._lock = threading.Lock()
-        self._file: Any = None
-        if path is not None:
-            self._open(path)
+        self.path, self._lock = path, threading.Lock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            place = ":memory:" if path is None else path
+            self._db = sqlite3.connect(place, timeout=0, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"{path} cannot be written ({error}); answers are kept there before they count: "
+                "make the project folder writable"
+            ) from error
+        try:
+            with self._written():
+                self._db.execute("pragma locking_mode = exclusive")
+                self._db.executescript(f"begin immediate; {_TABLES} commit;")
+                self._take_over()
+        except BaseException:
+            self._db.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        if self._file is not None:
-            self._file.close()  # and lets others in
+    def __exit__(self, *error: object) -> None:
+        self._db.close()  # and lets others in
 
     def get(self, key: str) -> Answer | None:
         """The answer that was paid for, if one was."""
-        found = self._kept.get(key)
-        return None if found is None else found.answer
+        found = self._read("select choice, said from answers where key = ?", key)
+        return Answer(*found[0]) if found else None
 
-    def add(self, kept: Kept) -> None:
-        """Keep an answer; when this returns, it is on the disk."""
-        with self._lock:
-            self._write(asdict(kept))
-            self._kept[kept.key] = kept
+    def add(self, *kept: Kept) -> None:
+        """Keep answers; when this returns, they are on the disk."""
+        rows = [[_storable(each) for each in astuple(one)] for one in kept]
+        with self._written():
+            self._db.executemany("insert or replace into answers values (?,?,?,?,?,?,?,?)", rows)
 
     def take(self, used: Iterable[About]) -> None:
         """Note that answers about rows became labels, or were counted: they are not taken up again."""
-        new = sorted(set(used) - self._taken)
-        if new:
-            with self._lock:
-                self._write({"taken": new})
-                self._taken |= set(new)
+        with self._written():
+            self._db.executemany("insert or ignore into taken values (?,?,?)", used)
 
     def is_taken(self, about: About) -> bool:
         """Whether an answer about a row was used before."""
-        return about in self._taken
+        return bool(self._read("select 1 from taken where (key, file, row) = (?,?,?)", *about))
 
     def n_taken(self, identity: str) -> int:
         """How many answers of a model and prompt were used."""
-        keys = {key for key, each in self._kept.items() if each.identity == identity}
-        return sum(key in keys for key, _, _ in self._taken)
+        count = "select count(*) from taken join answers using (key) where identity = ?"
+        return int(self._read(count, identity)[0][0])
 
     def waiting(self, identity: str) -> list[Kept]:
         """Answers of a model and prompt that came, and that a killed run did not come to use."""
-        found = self._kept.values()
-        return [
-            each for each in found if each.identity == identity and each.about not in self._taken
-        ]
+        unused = "select * from answers where identity = ? and (key, file, row) not in taken order by rowid"
+        return [Kept(*each) for each in self._read(unused, identity)]
 
-    def _open(self, path: Path) -> None:
+    def _read(self, query: str, *given: str) -> list[Any]:
+        with self._lock:
+            return self._db.execute(query, given).fetchall()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+b", buffering=0)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be written ({error.strerror}); answers are kept there before they "
-                "count: make the project folder writable"
-            ) from error
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._file.close()
+            with self._lock, self._db:
+                yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY" and self.path is not None:
                 raise StoreError(
-                    f"another process asks about {path.parent.parent} now; wait until it is done"
+                    f"another process asks about {self.path.parent.parent} now; wait until it is done"
                 ) from None
-        self._file.seek(0)
-        for record in _records(self._file.read()):
-            if "taken" in record:
-                self._taken |= {tuple(each) for each in record["taken"]}
-            else:
-                kept = Kept(**record)
-                self._kept[kept.key] = kept
-
-    def _write(self, record: dict[str, Any]) -> None:
-        if self._file is None:
-            return
-        line = json.dumps({**record, "checksum": _checksum(record)}, ensure_ascii=False)
-        data = line.encode("utf-8", "surrogatepass") + b"\n"
-        try:
-            end = self._file.seek(0, os.SEEK_END)
-            if end and (self._file.seek(-1, os.SEEK_END), self._file.read(1))[1] != b"\n":
-                data = b"\n" + data  # whoever wrote last was cut short
-            if self._file.write(data) < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-        except OSError as error:
             raise StoreError(
-                f"{self.path} could not be written ({error.strerror}); no further answer is paid for: "
-                "make room, and run the same command again"
+                f"{self.path} could not be written ({error}); no further answer is paid for: "
+                "make room, or move the file away if it is damaged, and run the same command again"
             ) from error
 
+    def _take_over(self) -> None:
+        """Answers that an earlier version kept as lines of JSON."""
+        lines = self.path and self.path.with_suffix(".jsonl")
+        if not lines or not lines.exists() or self._db.execute("select 1 from answers").fetchone():
+            return
+        for line in lines.read_bytes().splitlines():
+            with suppress(ValueError, TypeError, KeyError, AttributeError):
+                old = json.loads(line)
+                if "taken" in old:
+                    self._db.executemany("insert or ignore into taken values (?,?,?)", old["taken"])
+                else:
+                    names = ("key", "identity", "file", "row", "chosen", "choice", "why", "at")
+                    kept = [old[name] for name in names]
+                    self._db.execute(
+                        "insert or replace into answers values (?,?,?,?,?,?,?,?)", kept
+                    )
 
-def _records(data: bytes) -> Iterator[dict[str, Any]]:
-    for line in data.splitlines():
-        with suppress(ValueError, AttributeError, TypeError, KeyError, RecursionError):
-            record = json.loads(line)
-            if record.pop("checksum") == _checksum(record):
-                yield record
 
-
-def _checksum(record: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+def _storable(value: object) -> object:
+    """Text as SQLite takes it: half a surrogate pair has no UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value

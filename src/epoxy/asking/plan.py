@@ -8,21 +8,21 @@ whatever reason, all answers become labels of a labeller who may err, in one edi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..errors import EndpointError, EpoxyError, ParameterError, UnknownName
+from ..errors import EndpointError, EpoxyError, UnknownName
 from ..progress import Progress, silent
 from ..session.edits import Label, several
-from .answers import Answers, answers_of
 from .budget import Budget, Meter, Spent
-from .cache import About, Answer, Cache, Kept
-from .choosing import Chosen
+from .cache import Answer, Cache, Kept
 from .prompt import Prompt, fingerprint
-from .running import Run
-from .server import Server, Stopped
+from .questions import Chosen, Question
+from .report import Answers, report_of
+from .server import Server, Stopped, Unanswered
 from .task import UNSURE
 
 if TYPE_CHECKING:
@@ -33,21 +33,8 @@ Callback = Callable[[dict[str, str]], str | None]
 BYTES_PER_TOKEN, ANSWER_TOKENS = 4, 10
 """What estimates go by; budgets go by what cannot be exceeded."""
 SHOWN = 1_500
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A row to ask about, and the fingerprint of all that its answer depends on."""
-
-    chosen: Chosen
-    cells: Mapping[str, str]
-    key: str
-    name: tuple[str, str]  # file and id of the row
-
-    @property
-    def about(self) -> About:
-        """The question and the row."""
-        return (self.key, *self.name)
+LOST, LOST_AT_FIRST = 5, 2
+"""Questions in a row without an answer that end a run, and those that do before the first answer."""
 
 
 @dataclass(eq=False)
@@ -143,26 +130,22 @@ class Plan:
 
     def run(self, progress: Progress = silent) -> Answers:
         """Ask what has no answer yet, and take all answers up as labels."""
-        meter = Meter(self.budget)
-        if isinstance(self.asker.answerer, Server):
-            self.asker.answerer.stop = self.stop
-
-        def one(question: Question) -> None:
-            answer = self.asker.answer(question.cells, meter)
-            about = (question.key, self.asker.identity, *question.name, question.chosen.how)
-            self.cache.add(Kept(*about, answer.choice, answer.why))
-
-        runner = Run(one, self.stop)
-        error = runner.over(list(self.unpaid.values()), self.at_once, progress)
-        if isinstance(self.asker.answerer, Server):
-            self.asker.answerer.close()
+        run, server = _Run(self, progress), self.asker.answerer
+        if isinstance(server, Server):
+            server.stop = self.stop
+        error = run.over()
+        if isinstance(server, Server):
+            server.close()
         self._take()
         if error is not None and not isinstance(error, Spent | Stopped | EndpointError):
             raise error
-        if isinstance(error, EndpointError) and not runner.answered:
+        if isinstance(error, EndpointError) and not run.answered:
             raise error
-        stopped = "interrupted" if runner.interrupted else _why(error)
-        return answers_of(self, meter, runner.unanswered, stopped)
+        stopped = "the budget is spent" if error is not None else ""
+        stopped = str(error) if isinstance(error, EpoxyError) else stopped
+        return report_of(
+            self, run.meter, run.unanswered, "interrupted" if run.interrupted else stopped
+        )
 
     def _take(self) -> None:
         """Make answers labels, in one edit, and note that they were used."""
@@ -178,10 +161,68 @@ class Plan:
         self.cache.take(each.about for each, answer in known.items() if answer is not None)
 
 
-def _why(error: BaseException | None) -> str:
-    if error is None:
-        return ""
-    return str(error) if isinstance(error, EpoxyError) else "the budget is spent"
+class _Run:
+    """Asks questions, one by one until the first answer: a wrong key or address costs one call."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.plan, self.progress, self.meter = plan, progress, Meter(plan.budget)
+        self._todo = iter(plan.unpaid.values())
+        self._lock, self._lost = threading.Lock(), 0
+        self.answered = self.unanswered = 0
+        self.interrupted = False
+
+    def over(self) -> BaseException | None:
+        """Ask all of them; returns what ended the run before the end, None if nothing did."""
+        futures: list[Future[None]] = []
+        with ThreadPoolExecutor(self.plan.at_once) as pool:
+            for workers in (1, self.plan.at_once):
+                futures += [pool.submit(self._work, not futures) for _ in range(workers)]
+                self._wait(futures)
+        errors = [error for each in futures if (error := each.exception()) is not None]
+        errors.sort(key=lambda error: isinstance(error, Spent | Stopped))  # the telling ones first
+        return errors[0] if errors else None
+
+    def _work(self, until_answered: bool) -> None:
+        while not (until_answered and self.answered):
+            with self._lock:
+                question = None if self.plan.stop.is_set() else next(self._todo, None)
+            if question is None:
+                return
+            try:
+                self._one(question)
+            except BaseException:
+                self.plan.stop.set()
+                raise
+            self.progress(self.answered, len(self.plan.unpaid))
+
+    def _one(self, question: Question) -> None:
+        asker = self.plan.asker
+        try:
+            answer = asker.answer(question.cells, self.meter)
+        except Unanswered as error:
+            with self._lock:
+                self.unanswered += 1
+                self._lost += 1
+                if self._lost >= (LOST if self.answered else LOST_AT_FIRST):
+                    raise EndpointError(
+                        f"{error}; the run ends here, and the same command goes on from there"
+                    ) from None
+            return
+        about = (question.key, asker.identity, *question.name, question.chosen.how)
+        self.plan.cache.add(Kept(*about, answer.choice, answer.said))
+        with self._lock:
+            self._lost = 0
+            self.answered += 1
+
+    def _wait(self, futures: Sequence[Future[None]]) -> None:
+        """Wait for calls; Ctrl-C ends the run when those in flight are answered."""
+        try:
+            while wait(futures, timeout=0.1).not_done:  # a signal may not end a longer wait
+                pass
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.plan.stop.set()
+            wait(futures)
 
 
 def _told(amounts: Mapping[str, object]) -> str:
@@ -192,15 +233,3 @@ def _told(amounts: Mapping[str, object]) -> str:
         if isinstance(value, int | float):
             found.append(f"{value:,.4g} in money" if name == "money" else f"{value:,.0f} {name}")
     return ", ".join(found)
-
-
-def checked_columns(asker: Asker, known: Mapping[str, str], hidden: frozenset[str]) -> None:
-    """Refuse columns that are not there, and those that hold the labels."""
-    for column in asker.prompt.task.columns:
-        if column in hidden:
-            raise ParameterError(
-                f"column {column!r} holds labels, and would give the answers away; take it out of the "
-                "columns that are sent"
-            )
-        if column not in known:
-            raise UnknownName.of("column", column, known)

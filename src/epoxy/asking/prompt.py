@@ -19,7 +19,7 @@ from .task import UNSURE, Task
 
 Message = dict[str, str]
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_BLOCK = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
+_JSON = json.JSONDecoder()
 
 SYSTEM = """\
 {task}
@@ -82,17 +82,23 @@ class Prompt:
         return {"type": "json_schema", "json_schema": answer}
 
     def read(self, said: str) -> str | None:
-        """The choice that was named; None for anything else, however near."""
-        text = _THOUGHT.sub("", said).strip()
-        if found := _BLOCK.match(text):
-            text = found[1]
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = text
-        if isinstance(value, dict) and len(value) == 1:
-            value = value.get("answer")
-        return value if isinstance(value, str) and value in self.task.choices else None
+        """The choice that was named, whatever stands around it; None for none, or for more than one."""
+        text = _THOUGHT.sub("", said).strip().removeprefix('"').removesuffix('"')
+        if text in self.task.choices:
+            return text
+        found, at = set(), text.find("{")
+        while at >= 0:
+            try:
+                value, at = _JSON.raw_decode(text, at)
+            except ValueError:
+                at += 1
+            except RecursionError:
+                return None
+            else:
+                found.add(value.get("answer") if isinstance(value.get("answer"), str) else None)
+            at = text.find("{", at)
+        choices = found & {*self.task.choices}
+        return choices.pop() if len(choices) == 1 else None
 
     def identity(self, model: str) -> str:
         """A fingerprint of a model and of all it is told but the row."""

@@ -1,28 +1,27 @@
 """A language model behind any server that speaks the OpenAI chat-completions protocol.
 
 A server may be slow, busy, broken or hostile: a call has a deadline, an answer has a size, redirects are
-not followed, and what an error says is shown without the key. What a server does not know of the
-protocol (structured output, a temperature, the name of the limit on tokens) is left out after it said
-so, as long as it has not answered once.
+not followed, and what a server says is kept and shown without the key. What a server does not know of
+the protocol (structured output, a temperature, the name of the limit on tokens) is left out after it
+said so, as long as it has not answered once.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
-import random
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EndpointError, MissingExtra, ParameterError
 from .budget import Meter
-from .cache import MALFORMED, REFUSED, Answer
-from .key import Key
+from .cache import Answer
 from .prompt import Message, Prompt
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 LOCAL = "http://127.0.0.1:11434/v1"
 """A server on this machine, where most of them listen."""
+USUAL_KEY = "OPENAI_API_KEY"
 BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 MOST_BYTES = 1 << 20
 OVERHEAD = 16
@@ -38,7 +38,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 600.0
 
 
 class Stopped(Exception):
-    """The run ends while a call waits for its turn."""
+    """The run ends while a call waits to be tried again."""
 
 
 class Unanswered(Exception):
@@ -55,35 +55,6 @@ class _Busy(Exception):
 
 class _NotKnown(Exception):
     """The server does not take the request as it is."""
-
-
-class _Reply(NamedTuple):
-    said: str
-    tokens: tuple[int, int] | None  # sent and answered, where the server counts them
-
-
-@dataclass
-class _Manner:
-    """What of the protocol a server is known to take."""
-
-    structured: bool = True
-    temperature: bool = True
-    limit: str = "max_tokens"
-    settled: bool = False  # it has answered once
-
-    def without(self, why: str) -> bool:
-        """Leave out what the server complains of; False where nothing is left to leave out."""
-        if self.settled:
-            return False
-        if "max_completion_tokens" in why and self.limit == "max_tokens":
-            self.limit = "max_completion_tokens"
-        elif "temperature" in why and self.temperature:
-            self.temperature = False
-        elif self.structured:
-            self.structured = False
-        else:
-            return False
-        return True
 
 
 @dataclass(eq=False)
@@ -112,13 +83,14 @@ class Server:
     tries: int = 5
     answer_tokens: int = 256
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
-    wait: Callable[[float], object] | None = field(default=None, repr=False)
+    wait: Callable[[float], None] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._url = _checked_url(self.endpoint)
-        self._key = Key.named(self.key_env)
-        self._manner = _Manner()
-        self._not_before, self._turn = 0.0, threading.Lock()
+        self._key = _Key.named(self.key_env)
+        self._left_out: set[str] = set()  # of the protocol, because the server does not know it
+        self._settled = False  # it has answered once
+        self._made = threading.Lock()
         self._client: httpx.Client | None = None
         if self.tries < 1 or self.answer_tokens < 1 or not self.seconds > 0:
             raise ParameterError(
@@ -138,7 +110,11 @@ class Server:
     @property
     def is_local(self) -> bool:
         """Whether the server is on this machine."""
-        return _is_loopback(self._url.host)
+        host = self._url.host
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost" or host.endswith(".localhost")
 
     def most_tokens(self, messages: Sequence[Message]) -> tuple[int, int]:
         """The most tokens a call can need, sent and answered: no token is shorter than a byte."""
@@ -147,62 +123,87 @@ class Server:
 
     def answer(self, prompt: Prompt, cells: Mapping[str, str], meter: Meter) -> Answer:
         """Ask about one row; an answer that is none of the choices gets one chance to be repaired."""
-        messages = prompt.messages(cells)
+        messages, said = prompt.messages(cells), ""
         try:
-            said = self._completed(messages, prompt, meter)
-            found = prompt.read(said)
-            if found is None:
+            for _ in range(2):
+                said = self._completed(messages, prompt, meter)
+                if (choice := prompt.read(said)) is not None:
+                    return Answer(choice)
                 messages = prompt.repaired(messages, said)
-                found = prompt.read(self._completed(messages, prompt, meter))
         except _NotKnown as error:
-            if not self._manner.settled:  # it takes no request at all
+            if not self._settled:  # it takes no request at all
                 raise Unanswered(f"{self.where} refuses: {error}") from None
-            return Answer(None, REFUSED)
-        return Answer(found, "" if found else MALFORMED)
+            said = str(error)
+        return Answer(None, self._hidden(said[:200]))
 
     def close(self) -> None:
         """Let connections go."""
         if self._client is not None:
             self._client.close()
 
-    # one call
-
     def _completed(self, messages: Sequence[Message], prompt: Prompt, meter: Meter) -> str:
-        """What the model says, tried again as often as is useful; every try is a call that counts."""
-        most, failed = self.most_tokens(messages), 0
+        """What the model says, tried again as often as is useful."""
+        import tenacity
+
+        backed_off = tenacity.wait_exponential(multiplier=FIRST_WAIT, max=60)
+
+        def pause(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            after = error.after if isinstance(error, _Busy) else None
+            return backed_off(state) if after is None else after
+
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_Busy),
+            stop=tenacity.stop_after_attempt(self.tries) | tenacity.stop_when_event_set(self.stop),
+            sleep=self.wait or tenacity.sleep_using_event(self.stop),
+            wait=pause,
+            reraise=True,
+        )
+        try:
+            return again(self._tried, messages, prompt, meter)
+        except _Busy as error:
+            if self.stop.is_set():
+                raise Stopped from None
+            raise Unanswered(f"{self.where} gives no answer: {error}, {self.tries} times") from None
+
+    def _tried(self, messages: Sequence[Message], prompt: Prompt, meter: Meter) -> str:
+        """What the model says; every call counts, also those that find out what the server knows."""
+        most = self.most_tokens(messages)
         while True:
-            self._wait_for_turn()
-            number = meter.take(*most)
-            used = (0, 0)
+            if self.stop.is_set():
+                raise Stopped
+            number, used = meter.take(*most), (0, 0)
             try:
-                reply = self._called(self._body(messages, prompt))
-                used = most if reply.tokens is None else reply.tokens
-                self._manner.settled = True
-                return reply.said
+                said, counted = self._called(self._body(messages, prompt))
+                used = counted or most
+                self._settled = True
+                return said
             except _NotKnown as error:
-                if not self._manner.without(str(error)):
+                if self._settled or not self._leave_out(str(error)):
                     raise
             except _Busy as error:
                 used = most if error.paid else used
-                failed += 1
-                if failed >= self.tries:
-                    raise Unanswered(
-                        f"{self.where} gives no answer: {error}, {failed} times"
-                    ) from None
-                self._postpone(failed, error)
+                raise
             finally:
                 meter.settle(number, *used)
 
     def _body(self, messages: Sequence[Message], prompt: Prompt) -> bytes:
         body: dict[str, Any] = {"model": self.model, "messages": list(messages), "stream": False}
-        body[self._manner.limit] = self.answer_tokens
-        if self._manner.temperature:
-            body["temperature"] = 0
-        if self._manner.structured:
-            body["response_format"] = prompt.schema
+        limit = "max_completion_tokens" if "max_tokens" in self._left_out else "max_tokens"
+        options = {limit: self.answer_tokens, "temperature": 0, "response_format": prompt.schema}
+        body |= {name: each for name, each in options.items() if name not in self._left_out}
         return json.dumps(body).encode()
 
-    def _called(self, body: bytes) -> _Reply:
+    def _leave_out(self, why: str) -> bool:
+        """Leave out what the server complains of; False where nothing is left to leave out."""
+        complaints = {"max_completion_tokens": "max_tokens", "temperature": "temperature"}
+        for word, option in (*complaints.items(), ("", "response_format")):
+            if word in why and option not in self._left_out:
+                self._left_out.add(option)
+                return True
+        return False
+
+    def _called(self, body: bytes) -> tuple[str, tuple[int, int] | None]:
         import httpx
 
         deadline = time.monotonic() + self.seconds
@@ -210,9 +211,8 @@ class Server:
         try:
             with self._connected().stream("POST", url, content=body) as response:
                 raw = _bounded(response, deadline)
-                status, headers = response.status_code, response.headers
         except httpx.ConnectError as error:
-            if not self._manner.settled:
+            if not self._settled:
                 raise EndpointError(
                     f"nobody answers at {self.where} ({error}); start a server there, or give another: "
                     "--endpoint URL"
@@ -222,13 +222,12 @@ class Server:
             raise _Busy(f"no answer in {self.seconds:g} s", paid=True) from None
         except httpx.RequestError as error:
             raise _Busy(f"the connection broke ({type(error).__name__})", paid=True) from None
-        if status == 200:
+        if response.status_code == 200:
             return _reply(raw)
-        raise self._refused(status, headers, raw)
+        raise self._refused(response.status_code, response.headers, raw)
 
-    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes | None) -> Exception:
-        text = (raw or b"")[:500].decode("utf-8", "replace").strip()
-        said = text if self._key is None else self._key.hide(text)
+    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> Exception:
+        said = self._hidden(raw[:500].decode("utf-8", "replace").strip())
         fact = f"{self.where} answers {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
             return EndpointError(
@@ -237,69 +236,78 @@ class Server:
             )
         if status in (401, 403):
             held = "no key is set" if self._key is None else f"the key is that of {self._key.name}"
-            return EndpointError(f"{fact}; {held}: set OPENAI_API_KEY, or name another: --key-env")
+            return EndpointError(f"{fact}; {held}: set {USUAL_KEY}, or name another: --key-env")
         if status in (400, 413, 422):
             return _NotKnown(said)
         if status in BUSY and "insufficient_quota" not in said:
-            after = _retry_after(headers.get("retry-after"))
+            after = _retry_after(headers.get("retry-after", ""))
             if after is not None and after > LONGEST_WAIT:
                 return EndpointError(f"{fact}; it asks to come back in {after:.0f} s: do so then")
             return _Busy(f"status {status}", after)
         return EndpointError(f"{fact}; check --endpoint, --model and the account there")
 
-    # when to call
-
-    def _wait_for_turn(self) -> None:
-        """Wait as long as the server asked everybody to."""
-        while (left := self._not_before - time.monotonic()) > 0:
-            if self.wait is not None:
-                self.wait(left)
-                break
-            self.stop.wait(left)
-            if self.stop.is_set():
-                break
-        if self.stop.is_set():
-            raise Stopped
-
-    def _postpone(self, failed: int, error: _Busy) -> None:
-        """Nobody calls for a while: as long as the server said, else longer with every failure."""
-        backed_off = min(FIRST_WAIT * 2 ** (failed - 1), 60.0) * random.uniform(0.75, 1.25)
-        wait = backed_off if error.after is None else error.after
-        with self._turn:
-            self._not_before = max(self._not_before, time.monotonic() + wait)
+    def _hidden(self, text: str) -> str:
+        return text if self._key is None else self._key.hide(text)
 
     def _connected(self) -> httpx.Client:
-        with self._turn:
-            if self._client is None:
-                self._client = self._new_client()
-            return self._client
-
-    def _new_client(self) -> httpx.Client:
         import httpx
 
-        key = self._key
+        with self._made:
+            if self._client is None:
+                self._client = httpx.Client(
+                    auth=(lambda request: request) if self._key is None else self._key.sign,
+                    headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
+                    timeout=httpx.Timeout(self.seconds, connect=min(10.0, self.seconds)),
+                    limits=httpx.Limits(max_connections=None),
+                    trust_env=not self.is_local,  # a proxy for other machines, none for this one
+                    follow_redirects=False,
+                )
+            return self._client
 
-        class Signed(httpx.Auth):
-            def auth_flow(self, request: httpx.Request) -> Any:
-                if key is not None:
-                    key.sign(request)
-                yield request
 
-        return httpx.Client(
-            auth=Signed(),
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
-            timeout=httpx.Timeout(self.seconds, connect=min(10.0, self.seconds)),
-            limits=httpx.Limits(max_connections=None),
-            trust_env=not self.is_local,  # a proxy for other machines, none for this one
-            follow_redirects=False,
-        )
+@dataclass(frozen=True)
+class _Key:
+    """A key, by the name of the variable that holds it; read when a request is signed.
+
+    No object holds it, so that no file, log, traceback or repr can.
+    """
+
+    name: str
+
+    @classmethod
+    def named(cls, name: str | None) -> _Key | None:
+        """The key that a variable holds; without a name the usual one, if it is set."""
+        key = cls(name or USUAL_KEY)
+        if not key._value:
+            if name is None:
+                return None
+            raise EndpointError(f"the environment has no {name}; set it to the key of the server")
+        if not all("!" <= each <= "~" for each in key._value):
+            raise EndpointError(
+                f"what {key.name} holds is no key; set it to printable characters without spaces"
+            )
+        return key
+
+    def sign(self, request: httpx.Request) -> httpx.Request:
+        """Write the key into the header of a request."""
+        request.headers["Authorization"] = f"Bearer {self._value}"
+        return request
+
+    def hide(self, text: str) -> str:
+        """The text without the key, where a server repeats it."""
+        return text.replace(self._value, "…") if self._value else text
+
+    @property
+    def _value(self) -> str:
+        return os.environ.get(self.name, "").strip()
 
 
 def _checked_url(endpoint: str) -> httpx.URL:
     try:
         import httpx
+        import tenacity  # noqa: F401 - said here, not in the middle of a run
     except ImportError:
-        raise MissingExtra.of("asking a server", "httpx", "ask") from None
+        raise MissingExtra.of("asking a server", "httpx and tenacity", "ask") from None
     try:
         url = httpx.URL(endpoint)
     except (httpx.InvalidURL, TypeError):
@@ -316,52 +324,35 @@ def _checked_url(endpoint: str) -> httpx.URL:
     return url
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _bounded(response: httpx.Response, deadline: float) -> bytes | None:
-    """The body of a response; None where it is longer than any answer."""
+def _bounded(response: httpx.Response, deadline: float) -> bytes:
+    """The body of a response; nothing where it is longer than any answer."""
     import httpx
 
-    parts, size = [], 0
+    found = b""
     for part in response.iter_raw():
-        size += len(part)
-        if size > MOST_BYTES:
-            return None
+        found += part
+        if len(found) > MOST_BYTES:
+            return b""
         if time.monotonic() > deadline:
             raise httpx.ReadTimeout("too slow")
-        parts.append(part)
-    return b"".join(parts)
+    return found
 
 
-def _reply(raw: bytes | None) -> _Reply:
-    """What a completion says; nothing where it is none."""
+def _reply(raw: bytes) -> tuple[str, tuple[int, int] | None]:
+    """What a completion says, nothing where it is none, and its tokens where the server counts them."""
     try:
-        found = json.loads(raw or b"")
+        found = json.loads(raw)
         said = found["choices"][0]["message"]["content"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return _Reply("", None)
-    return _Reply(said if isinstance(said, str) else "", _usage(found))
+        usage = found.get("usage") or {}
+        counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    except (ValueError, TypeError, LookupError, RecursionError, AttributeError):
+        return "", None
+    counted = tuple(each for each in counts if type(each) is int and 0 <= each < 1 << 40)
+    return said if isinstance(said, str) else "", counted if len(counted) == 2 else None
 
 
-def _usage(found: Mapping[str, Any]) -> tuple[int, int] | None:
-    usage = found.get("usage")
-    if not isinstance(usage, dict):
-        return None
-    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    if not all(type(each) is int and 0 <= each < 1 << 40 for each in counts):
-        return None
-    return counts[0], counts[1]  # type: ignore[return-value]
-
-
-def _retry_after(given: str | None) -> float | None:
+def _retry_after(given: str) -> float | None:
     """Seconds that a header asks for, given as such or as a date."""
-    if given is None:
-        return None
     try:
         return max(0.0, float(given))
     except ValueError:

@@ -7,11 +7,12 @@ sent. A column that is not named there never leaves the machine.
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
 from ..files import write_whole
@@ -63,6 +64,10 @@ class Task:
                 f"a class is named {UNSURE!r}, which is the answer for rows that do not tell; "
                 "give the class another name"
             )
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            raise ParameterError(
+                f"columns = {list(self.columns)} names none, or one twice; name each that is sent"
+            )
         if self.longest < 1:
             raise ParameterError(f"longest is {self.longest}; let a cell have 1 character or more")
         for each in self.examples:
@@ -95,14 +100,27 @@ class Task:
         return found
 
 
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    columns: list[str]
+    task: str = WORDS
+    longest: Annotated[int, msgspec.Meta(ge=1)] = LONGEST
+    classes: dict[str, str] = {}
+    examples: list[Example] = []
+
+
 def read_task(path: Path, classes: Sequence[str]) -> Task:
     """Read and check a task file; class names and their order are the project's."""
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        found = msgspec.toml.decode(path.read_bytes(), type=_File)
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}; correct it there") from error
     try:
-        return _task(raw, classes)
+        for name in found.classes:
+            if name not in classes:
+                raise UnknownName.of("class", name, classes)
+        told = {name: found.classes.get(name, "") for name in classes}
+        columns, examples = tuple(found.columns), tuple(found.examples)
+        return Task(told, columns, found.task.strip(), examples, found.longest)
     except EpoxyError as error:
         raise type(error)(f"{path}: {error}") from None
 
@@ -113,7 +131,7 @@ def write_task(path: Path, classes: Sequence[str], columns: Sequence[str]) -> No
         return
     text = TEMPLATE.format(
         words=_quoted(WORDS),
-        columns=json.dumps(list(columns), ensure_ascii=False),
+        columns=_quoted(list(columns)),
         longest=LONGEST,
         classes="\n".join(f'{_quoted(name)} = ""' for name in classes),
         first=_quoted(classes[0]),
@@ -127,44 +145,5 @@ def write_task(path: Path, classes: Sequence[str], columns: Sequence[str]) -> No
         ) from error
 
 
-def _task(raw: Mapping[str, Any], classes: Sequence[str]) -> Task:
-    kinds = {"task": str, "columns": list, "longest": int, "classes": dict, "examples": list}
-    for key, value in raw.items():
-        if key not in kinds:
-            raise UnknownName.of("key", key, kinds)
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise StoreError(f"{key} = {value!r:.80} is of another kind than the template's")
-    told, columns = raw.get("classes", {}), raw.get("columns", [])
-    for name in told:
-        if name not in classes:
-            raise UnknownName.of("class", name, classes)
-    _check_texts([*told.values(), *columns])
-    if not columns or len(set(columns)) < len(columns):
-        raise StoreError(f"columns = {columns} names none, or one twice; name each that is sent")
-    return Task(
-        {name: told.get(name, "") for name in classes},
-        tuple(columns),
-        raw.get("task", WORDS).strip(),
-        tuple(_example(each) for each in raw.get("examples", [])),
-        raw.get("longest", LONGEST),
-    )
-
-
-def _example(raw: Any) -> Example:
-    row = raw.get("row") if isinstance(raw, dict) else None
-    if not isinstance(row, dict) or not isinstance(raw.get("answer"), str):
-        raise StoreError(
-            f"an example is {raw!r:.80}; give it answer = a class, and row = the columns of a row"
-        )
-    _check_texts(row.values())
-    return Example(row, raw["answer"])
-
-
-def _check_texts(values: Iterable[Any]) -> None:
-    for value in values:
-        if not isinstance(value, str):
-            raise StoreError(f"{value!r:.80} stands where a text is expected; put it in quotes")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ParameterError
+from ..errors import EndpointError, ParameterError
 from .output import say, write_json
 from .project import folder_argument, open_project, say_notes
 
@@ -95,6 +95,8 @@ def run(options: argparse.Namespace) -> None:
     write_json(done.to_dict(), options.json)
     if done.stopped == "interrupted":
         raise KeyboardInterrupt
+    if not done.labels:
+        raise EndpointError("no row was labelled; see above why, and ask again")
 
 
 def _agreed(plan: Plan, options: argparse.Namespace) -> bool:

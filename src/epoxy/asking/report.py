@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..diagnostics import Column, Finding, Report, Table
 from ..diagnostics.sources import interval
 from .budget import Meter
-from .choosing import Chosen, rows_answered
+from .questions import Chosen, answered
 from .task import UNSURE
 
 if TYPE_CHECKING:
@@ -54,12 +54,13 @@ class Answers:
         return self.report._repr_html_()
 
 
-def answers_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answers:
+def report_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answers:
     """The report of a run that is over."""
     found = [plan.cache.get(each.key) for each in plan.questions]
     said = [each for each in found if each is not None]
     labels = sum(each.choice not in (None, UNSURE) for each in said)
     unsure = sum(each.choice == UNSURE for each in said)
+    wrong = Counter(each.said for each in said if each.choice is None)
     pairs, older = _compared(plan)
     agreement = interval(sum(hand == answer for hand, answer in pairs), len(pairs))
     table = Table("agreement with hand labels", _COLUMNS, _by_class(plan, pairs))
@@ -67,7 +68,7 @@ def answers_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answe
     summary: dict[str, Any] = {
         "labels": labels,
         "unsure": unsure,
-        "no valid answer": len(said) - labels - unsure,
+        "no valid answer": wrong.total(),
         "not answered": len(found) - len(said),
         "agreement": (agreement and Column("", "", "interval").write({"": agreement}))
         or "not known: no row with a hand label was answered",
@@ -79,11 +80,11 @@ def answers_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answe
     report = Report(
         f"answers of {plan.asker.by}",
         summary,
-        findings=tuple(_findings(plan, agreement, older, stopped)),
+        findings=tuple(_findings(plan, agreement, older, stopped, wrong)),
         tables=(table,) if pairs else (),
     )
-    abstained, tokens = len(said) - labels - unsure, meter.sent + meter.answered
-    counts = (labels, unsure, abstained, unanswered, meter.calls, tokens)
+    tokens = meter.sent + meter.answered
+    counts = (labels, unsure, wrong.total(), unanswered, meter.calls, tokens)
     return Answers(report, *counts, money, agreement, stopped)
 
 
@@ -95,7 +96,7 @@ def _compared(plan: Plan) -> tuple[list[tuple[int, int]], int]:
     records, by = plan.session.state.records, plan.asker.by
     told = [dict(each.row) for each in plan.asker.prompt.task.examples]
     pairs, older = [], 0
-    for place, _ in rows_answered(plan.session, by):
+    for place, _ in answered(plan.session, by):
         question = plan.asker.question(plan.session, Chosen(place, None))
         if plan.cache.get(question.key) is None:
             older += 1
@@ -120,9 +121,18 @@ def _by_class(plan: Plan, pairs: list[tuple[int, int]]) -> tuple[dict[str, Any],
 
 
 def _findings(
-    plan: Plan, agreement: dict[str, Any] | None, older: int, stopped: str
+    plan: Plan,
+    agreement: dict[str, Any] | None,
+    older: int,
+    stopped: str,
+    wrong: Counter[str],
 ) -> list[Finding]:
     found, by = [], plan.asker.by
+    if wrong:
+        shown = "; ".join(f"{text!r:.200} ({count} ×)" for text, count in wrong.most_common(3))
+        fact = f"{wrong.total()} answers named none of the choices: {shown}."
+        cure = "Allow a model that thinks aloud more --answer-tokens, or take another."
+        found.append(Finding("no-valid-answer", (), "warning", fact, cure))
     if stopped:
         cure = "The same command goes on from there, and pays nothing twice."
         found.append(Finding("stopped", (), "warning", f"The run ended early: {stopped}.", cure))
