@@ -8,9 +8,8 @@ import pytest
 from epoxy.errors import ParameterError
 from epoxy.label_models import Triplet
 from epoxy.sequences import Chain, learn_dependencies
-from epoxy.sequences.counts import vote_counts
-from epoxy.sequences.linked import link
-from epoxy.sequences.triplets import one_coin
+from epoxy.sequences.accuracy import one_coin, vote_counts
+from epoxy.sequences.dependencies import Linked
 from epoxy.votes import Votes
 
 NAMES = list("abcdefghij")
@@ -146,7 +145,7 @@ def test_a_corrected_pair_is_a_distribution_with_the_sources_own_tables():
     barred = np.zeros((10, 10), dtype=bool)
     barred[0, 2] = barred[2, 0] = True
 
-    found = link(barred, counts, tables, np.array([0.5, 0.5]))
+    found = Linked.of(barred, counts, tables, np.array([0.5, 0.5]))
 
     joint = np.exp(found.terms[0]) * tables[0][:, None, :] * tables[2][None, :, :]
     assert joint.sum(axis=1) == pytest.approx(tables[0], abs=1e-6)
@@ -159,7 +158,7 @@ def test_a_corrected_pair_agrees_as_often_as_observed():
     barred = np.zeros((10, 10), dtype=bool)
     barred[0, 2] = True
 
-    found = link(barred | barred.T, counts, tables, np.array([0.5, 0.5]))
+    found = Linked.of(barred | barred.T, counts, tables, np.array([0.5, 0.5]))
 
     joint = (np.exp(found.terms[0]) * tables[0][:, None, :] * tables[2][None, :, :]).mean(axis=2)
     a, b = votes.matrix[:, 0], votes.matrix[:, 2]

@@ -29,8 +29,8 @@ from epoxy.fusion.sequence import (
     smoothed,
     whole_sequences,
 )
-from epoxy.sequences.balance import staying_pairs
 from epoxy.sequences.layout import Layout, layout_of
+from epoxy.sequences.movement import staying_pairs
 
 CLASSES = ("quiet", "event")
 

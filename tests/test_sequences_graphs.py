@@ -11,7 +11,8 @@ from epoxy import persistence
 from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
 from epoxy.label_models import LabelModel
 from epoxy.sequences import Chain, TaskGraph, Tasks
-from epoxy.sequences.junction import marginal, prior_of_joint, prior_of_pairs, propagate
+from epoxy.sequences.inference import marginal, propagate
+from epoxy.sequences.tasks import prior_of_joint, prior_of_pairs
 from epoxy.votes import Split, Votes
 
 CYCLE = [(0, 1), (1, 2), (2, 3), (3, 0)]
@@ -104,9 +105,9 @@ def test_pairs_alone_bring_back_the_papers_distribution(seed, n_tasks, n_classes
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, n_tasks, 0.6)
     joint = random_joint(rng, graph, n_classes)
-    exact = prior_of_joint(joint, graph)
+    exact = prior_of_joint(graph, joint)
 
-    fitted = prior_of_pairs(exact.singles, exact.pairs, graph)
+    fitted = prior_of_pairs(graph, exact.pairs, exact.singles)
 
     evidence = rng.normal(0, 2, (3, n_tasks, n_classes))
     ours, truth = (propagate(evidence, prior)[0] for prior in (fitted, exact))
@@ -119,7 +120,7 @@ def test_log_probability_of_votes_equals_enumeration():
     joint = random_joint(rng, graph, 2)
     evidence = rng.normal(0, 1, (2, 4, 2))
 
-    _, _, total = propagate(evidence, prior_of_joint(joint, graph))
+    _, _, total = propagate(evidence, prior_of_joint(graph, joint))
 
     for item in range(2):
         weight = joint.copy()
@@ -247,107 +248,6 @@ def test_treewidth_is_that_of_the_graph(graph, width):
     assert graph.treewidth == width
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10_000), n_tasks=st.integers(1, 9), share=st.floats(0, 1))
-def test_junction_trees_hold_every_edge_and_keep_each_task_connected(seed, n_tasks, share):
-    graph = random_graph(np.random.default_rng(seed), n_tasks, share)
-
-    tree = graph.junction_tree
-
-    for edge in [*graph.edges, *((task,) for task in range(n_tasks))]:
-        assert any(set(edge) <= set(clique) for clique in tree.cliques)
-    for task in range(n_tasks):
-        # running intersection: the cliques that hold a task have exactly one top
-        held = [at for at, clique in enumerate(tree.cliques) if task in clique]
-        tops = [at for at in held if task not in tree.separator[at]]
-        assert len(tops) == 1
-
-
-def test_a_cycle_is_no_tree_and_the_edge_that_closes_it_is_named():
-    with pytest.raises(ParameterError, match=r"declared a tree, but edge \(2, 3\) closes a cycle"):
-        TaskGraph.tree(4, CYCLE)
-    assert TaskGraph.tree(4, CYCLE[:3]).is_tree
-
-
-def test_a_hopeless_graph_is_refused_with_its_treewidth():
-    graph = TaskGraph(24, list(itertools.combinations(range(24), 2)))
-    votes = Votes(np.zeros((48, 3), dtype=int))
-
-    with pytest.raises(ParameterError, match=r"treewidth 23: .* tables of 2\^24 joint labels"):
-        Tasks(graph).fit(votes)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: TaskGraph(0, []), "at least one task, got n_tasks=0"),
-        (lambda: TaskGraph(2, [(0, 2)]), r"edge \(0, 2\) does not join two of the tasks 0 to 1"),
-        (lambda: TaskGraph(2, [(1, 1)]), r"edge \(1, 1\) does not join two"),
-        (
-            lambda: TaskGraph(2, [], attach={"a": 5}),
-            "source 'a' is attached to task 5; expected 0 to 1",
-        ),
-    ],
-)
-def test_graphs_that_make_no_sense_are_refused(make, message):
-    with pytest.raises(ParameterError, match=message):
-        make()
-
-
-def test_a_source_attached_to_no_task_is_named():
-    graph = TaskGraph(2, [(0, 1)], attach={"a": 0})
-
-    with pytest.raises(VoteError, match=r"sources \['b'\] are attached to no task"):
-        graph.unfold(Votes([[0, 1]], sources=["a", "b"]))
-
-
-def test_rows_that_are_no_whole_number_of_items_do_not_fold():
-    with pytest.raises(AlignmentError, match="5 rows are not a whole number of items of 2 tasks"):
-        TaskGraph(2, []).fold(np.zeros((5, 2)))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"class_balance": np.full(4, 0.25)}, ParameterError, r"2\^3 = 8 of joint labels"),
-        ({"class_balance": [0.9, 0.3]}, ParameterError, "sums to 1.2"),
-        ({"class_balance": "lern"}, UnknownName, "no class balance named 'lern'"),
-        ({"solve": "em"}, UnknownName, "no solve named 'em'"),
-        ({"compat": "flyingsquid", "class_balance": "learn"}, ParameterError, "does not learn"),
-        ({"graph": "chain"}, ParameterError, "Tasks needs a TaskGraph, got str"),
-        (
-            {"graph": TaskGraph(3, [(0, 1), (1, 2), (0, 2)]), "compat": "flyingsquid"},
-            ParameterError,
-            "covers trees of tasks",
-        ),
-    ],
-)
-def test_parameters_out_of_range_are_named(options, error, message):
-    rng = np.random.default_rng(6)
-    graph = TaskGraph.chain(3)
-    votes, _ = items(rng, random_joint(rng, graph, 2), 30)
-
-    with pytest.raises(error, match=message):
-        Tasks(**({"graph": graph} | options)).fit(votes)
-
-
-def test_an_item_with_more_rows_than_tasks_is_refused():
-    votes = Votes(np.zeros((6, 3), dtype=int), sequences=[0] * 4 + [1] * 2)
-
-    with pytest.raises(AlignmentError, match="an item has 4 rows, the task graph 3 tasks"):
-        Tasks(TaskGraph.chain(3)).fit(votes)
-
-
-def test_shares_from_a_split_need_labels_of_every_task():
-    rng = np.random.default_rng(7)
-    graph = TaskGraph.chain(2)
-    votes, label = items(rng, random_joint(rng, graph, 2), 30)
-    label[1::2] = -1
-
-    with pytest.raises(LabelError, match="true labels of every task"):
-        Tasks(graph, class_balance=Split(votes, y=label)).fit(votes)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -358,7 +258,6 @@ def test_shares_from_a_split_need_labels_of_every_task():
             "dependencies": [("source_0", "source_1")],
             "class_balance": [0.4, 0.6],
         },
-        {"graph": TaskGraph.chain(4), "compat": "flyingsquid"},
     ],
 )
 def test_a_saved_model_answers_as_before(tmp_path, options):
@@ -388,9 +287,9 @@ def test_contributions_and_context_add_up_to_the_log_probability():
 def test_a_task_beside_a_cycle_keeps_its_own_shares():
     graph = TaskGraph(4, [(0, 1), (1, 2), (0, 2)])
     joint = random_joint(np.random.default_rng(10), graph, 2)
-    exact = prior_of_joint(joint, graph)
+    exact = prior_of_joint(graph, joint)
 
-    fitted = prior_of_pairs(exact.singles, exact.pairs, graph)
+    fitted = prior_of_pairs(graph, exact.pairs, exact.singles)
 
     assert fitted.singles == pytest.approx(exact.singles, abs=1e-9)
     assert repr(graph) == "TaskGraph(4 tasks, 3 edges)"
@@ -398,9 +297,46 @@ def test_a_task_beside_a_cycle_keeps_its_own_shares():
 
 def test_an_item_that_cannot_be_gets_equal_shares():
     graph = TaskGraph(2, [(0, 1)])
-    prior = prior_of_joint(np.array([[1.0, 0.0], [0.0, 0.0]]), graph)
+    prior = prior_of_joint(graph, np.array([[1.0, 0.0], [0.0, 0.0]]))
     evidence = np.array([[[-np.inf, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
 
     found, _, _ = propagate(evidence, prior)
 
     assert found.tolist() == [[[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]]
+
+
+COMPLETE = TaskGraph(24, list(itertools.combinations(range(24), 2)))
+WIDE = Votes([[0, 1]], sources=["a", "b"])
+FEW = Votes(np.zeros((48, 3), dtype=int), classes=["a", "b"])
+IN_FOURS = Votes(np.zeros((6, 3), dtype=int), sequences=[0] * 4 + [1] * 2)
+
+
+def fitted(graph=None, votes=FEW, **options):
+    return Tasks(TaskGraph.chain(3) if graph is None else graph, **options).fit(votes)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "named"),
+    [
+        (lambda: TaskGraph(0, []), ParameterError, "n_tasks=0"),
+        (lambda: TaskGraph(2, [(0, 2)]), ParameterError, "(0, 2)"),
+        (lambda: TaskGraph(2, [(1, 1)]), ParameterError, "(1, 1)"),
+        (lambda: TaskGraph(2, [], attach={"a": 5}), ParameterError, "'a'"),
+        (lambda: TaskGraph.tree(4, CYCLE), ParameterError, "(2, 3)"),
+        (lambda: TaskGraph(2, [], attach={"a": 0}).unfold(WIDE), VoteError, "'b'"),
+        (lambda: TaskGraph(2, []).fold(np.zeros((5, 2))), AlignmentError, "5 rows"),
+        (lambda: fitted(COMPLETE), ParameterError, "treewidth 23"),
+        (lambda: fitted(votes=IN_FOURS), AlignmentError, "4 rows"),
+        (lambda: fitted(class_balance=np.full(4, 0.25)), ParameterError, "2^3 = 8"),
+        (lambda: fitted(class_balance=[0.9, 0.3]), ParameterError, "1.2"),
+        (lambda: fitted(class_balance="lern"), UnknownName, "'lern'"),
+        (lambda: fitted(class_balance=Split(FEW, y=[0, -1, 0] * 16)), LabelError, "every task"),
+        (lambda: fitted(solve="em"), UnknownName, "'em'"),
+        (lambda: fitted("chain"), ParameterError, "str"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, error, named):
+    with pytest.raises(error) as caught:
+        make()
+
+    assert named in str(caught.value)

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..numerics import softmax
-from ..sequences.balance import learn_pairs, staying_pairs
-from ..sequences.counts import one_hot, vote_counts
-from ..sequences.forward_backward import ChainPrior, messages
+from ..sequences.accuracy import one_hot, vote_counts
+from ..sequences.inference import ChainPrior, messages
 from ..sequences.layout import Layout, layout_of
+from ..sequences.movement import learn_pairs, staying_pairs
 from ..votes import ABSTAIN, Votes
 from .features import spaced
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from .balance import joint_balance, pair_balance, pairs_from_transitions
 from .chain import Chain
 from .dependencies import Dependencies, learn_dependencies
-from .graph import TaskGraph
 from .layout import sequence_ids
-from .tasks import Tasks
+from .movement import joint_balance, pair_balance, pairs_from_transitions
+from .tasks import TaskGraph, Tasks
 
 __all__ = [
     "Chain",

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import NotIdentifiable, ParameterError
+from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..label_models.base import known_labels
 from ..persistence import State
 from ..schema import Array
 from ..votes import ABSTAIN, Split, Votes
-from .balance import (
+from .accuracy import SOLVE, Meetings, estimate_tables, one_hot, shares_said, vote_counts
+from .dependencies import Linked
+from .element_model import Balance, ElementModel, as_shares, check_shares
+from .inference import ChainPrior, log, smooth, viterbi
+from .layout import Layout, layout_of
+from .movement import (
     joint_balance,
     learn_pairs,
     learn_share,
+    likeness,
     pair_balance,
     rake,
     stationary_chain,
 )
-from .counts import vote_counts
-from .em import refine
-from .estimate import Meetings, estimate_tables
-from .forward_backward import ChainPrior, smooth, viterbi
-from .junction import marginal
-from .layout import Layout, layout_of
-from .model import Balance, SequenceModel, alike, as_shares, check_shares
-from .triplets import SOLVE
+from .reference import reference_tables
 
 _MAX_JOINT = 1 << 22
-_STORED = {
-    "first": Array("f", "classes", low=0, high=1, shares=1),
-    "pairs": Array("f", "steps classes classes", low=0, high=1, shares=2),
-}
+_ROUNDS = 50
+_LONGEST = 500  # rows maximum likelihood learns from at once: a cut loses one link in so many
+_WEIGHT = 2.0  # rows the starting table counts for: a source with few votes stays near its start
 
 
-class Chain(SequenceModel):
+class Chain(ElementModel):
     """Labels of neighbouring rows depend on each other; inference is exact and linear in length.
 
     Within a sequence labels form a Markov chain, and every source votes on its own row only:
@@ -43,7 +41,7 @@ class Chain(SequenceModel):
         Pr(Y, λ) = Pr(Y^1) · Π_t Pr(Y^{t+1} | Y^t) · Π_t Π_i Pr(λ_i^t | Y^t)
 
     which is the paper's model over the cliques of a chain. Accuracies come from triplets in which
-    neighbouring rows serve as partners (see `triplets`), how labels move from the votes on
+    neighbouring rows serve as partners (see `accuracy`), how labels move from the votes on
     neighbouring rows, and probabilities from forward-backward.
 
     Parameters
@@ -93,6 +91,15 @@ class Chain(SequenceModel):
     """Pr(two neighbouring labels), (1, K, K), or one per step when they differ."""
     stationary_: bool
     """Whether labels move alike at every step."""
+    extra_: np.ndarray
+    """What each place's class starts with beyond the prior over labels; zero but for compat."""
+    _stored: ClassVar[dict[str, Array]] = {
+        **ElementModel._stored,
+        "first_": Array("f", "classes", low=0, high=1, shares=1),
+        "pairs_": Array("f", "steps classes classes", low=0, high=1, shares=2),
+        "extra_": Array("f", "places classes", low=-np.inf),
+    }
+    _solvers: ClassVar[tuple[str, ...]] = (*SOLVE, "em")
 
     def __init__(
         self,
@@ -142,80 +149,88 @@ class Chain(SequenceModel):
     def to_state(self) -> State:
         """Everything a fitted chain is, as plain values and arrays."""
         state = super().to_state()
-        values = state.values | {"stationary": self.stationary_}
-        return State(values, state.arrays | {"first": self.first_, "pairs": self.pairs_})
+        return State(state.values | {"stationary": self.stationary_}, state.arrays)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """The chain that `to_state` described."""
-        model = cls._restored(state, values={"stationary": bool}, arrays=_STORED)
-        model._check_parameters()
-        model.first_, model.pairs_ = state.arrays["first"], state.arrays["pairs"]
+        model = cls._restored(state, values={"stationary": bool}, arrays={})
         model.stationary_ = state.values["stationary"]
         return model
 
-    def _check_parameters(self, solvers: tuple[str, ...] = (*SOLVE, "em")) -> str:
-        how = super()._check_parameters(SOLVE if self.compat else solvers)
+    def _check_parameters(self) -> str:
+        if self.compat not in (None, "flyingsquid"):
+            raise UnknownName.of("compat", self.compat, ["flyingsquid"])
+        if self.compat and self.solve == "em":
+            raise UnknownName.of("solve", "em", SOLVE)
         length = self.length
         whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
         if length is not None and not (whole and length >= 1):
             raise ParameterError(
                 f"Chain got length={length!r}; expected a whole number of rows, at least 1"
             )
-        return how
+        return super()._check_parameters()
 
     def _layout(self, votes: Votes) -> Layout:
         return layout_of(votes, self.length)
 
-    def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
-        share, prior = self._given(votes.n_classes)
-        self._check_lengths(layout, prior)
+    def _fit(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
+        if self.compat:
+            return self._fit_reference(votes, layout, bool(barred.any()))
+        share, given = self._given(votes.n_classes)
+        if given is not None and given.length is not None and layout.longest > given.length:
+            raise ParameterError(
+                f"a sequence has {layout.longest} rows, the class_balance describes {given.length}; "
+                "cut the sequences, or give the balance of neighbouring labels (K × K)"
+            )
         if layout.longest == 1:
             self.findings_.append("every sequence has one row, so rows were read on their own")
-        meetings = self._meetings(votes, layout, prior)
+        meetings = self._meetings(votes, layout, given)
+        known = share if given is None else given.first
         start = "median" if how == "em" else how
-        known = share if prior is None else prior.first
         tables, findings = estimate_tables(votes, meetings, how=start, barred=barred, share=known)
         self.findings_ += findings
+        same = np.sum(meetings.same, axis=0)
         if share is None:
-            said = np.einsum("ivjw->iv", np.sum(meetings.same, axis=0)) / votes.n_sources
-            share = learn_share(said, tables.mean(axis=0))
-        given = prior is not None
-        prior = prior or self._learn_prior(meetings, tables, share)
+            share = learn_share(shares_said(same), tables.mean(axis=0))
+        prior = given or self._learn_prior(meetings, tables, share)
         if how == "em":
-            tables, prior = refine(
-                votes, layout, tables, prior, fixed=given, share=self._fixed(share)
-            )
+            fixed = None if isinstance(self.class_balance, str) else share
+            tables, prior = _refined(votes, layout, (tables, prior), given is not None, fixed)
         self._keep_prior(prior)
-        singles = np.stack([prior.single(step) for step in range(len(prior.pairs) + 1)])
-        mean = prior.first if prior.stationary else singles.mean(axis=0)
-        self._keep(tables, mean, np.sum(meetings.same, axis=0), barred)
+        self._keep(tables, prior.singles.mean(axis=0), same, barred)
+        self.extra_ = np.zeros((len(tables), votes.n_classes))
+        return None
 
     def _keep_prior(self, prior: ChainPrior) -> None:
         self.first_, self.pairs_, self.stationary_ = prior.first, prior.pairs, prior.stationary
 
-    def _fixed(self, share: np.ndarray) -> np.ndarray | None:
-        """Class shares that learning must keep; None if it may move them."""
-        return None if isinstance(self.class_balance, str) else share
-
-    def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
-        length, balance = self.length or layout.longest, self.class_balance
-        if isinstance(balance, Split):
-            joint = joint_balance(
-                known_labels(balance),
-                length,
-                n_classes=votes.n_classes,
-                sequences=balance.votes.sequences,
+    def _fit_reference(self, votes: Votes, layout: Layout, dependent: bool) -> None:
+        if dependent or isinstance(self.dependencies, str):
+            raise ParameterError(
+                "Chain got dependencies with compat='flyingsquid', which knows none between sources "
+                "here; use compat=None"
             )
-            prior = _of_joint(joint, votes.n_classes, length)
+        length, balance = self.length or layout.longest, self.class_balance
+        if isinstance(balance, Split):  # the reference counts windows, without pseudo-pairs
+            in_order = balance.votes.sequences
+            label = known_labels(balance)
+            joint = joint_balance(label, length, n_classes=votes.n_classes, sequences=in_order)
+            prior = ChainPrior.of_joint(joint.reshape((votes.n_classes,) * length))
         else:
             share, given = self._given(votes.n_classes)
-            assert share is not None  # the reference learns none
+            if share is None:
+                raise ParameterError(
+                    "compat='flyingsquid' does not learn the class balance; give it, or None"
+                )
             prior = given or ChainPrior.independent(share)
-        singles = np.stack([prior.single(step) for step in range(length)])
+        singles = np.broadcast_to(prior.singles, (length, votes.n_classes))
         whole = layout.only_whole(length)
-        everywhere = np.ones((length, votes.n_sources), dtype=bool)
-        self._keep_reference(votes, whole, singles, how, everywhere)
+        windows = votes.matrix[whole.starts[:, None] + np.arange(length)]
+        tables = reference_tables(windows, votes.classes, singles, self.solve or "mean")
+        self.by_place_, self.accuracy_ = tables[0], tables[1].mean(axis=0)
+        self.class_balance_, self.extra_ = singles.mean(axis=0), log(singles)
+        self.linked_ = Linked.nothing(votes.n_classes)
         self._keep_prior(prior)
         left = len(layout.starts) - len(whole.starts)
         if left:
@@ -227,9 +242,8 @@ class Chain(SequenceModel):
         if balance is None or isinstance(balance, str):
             return self._given_shares(n_classes), None
         if isinstance(balance, Split):
-            shares = pair_balance(
-                known_labels(balance), n_classes=n_classes, sequences=balance.votes.sequences
-            )
+            in_order = balance.votes.sequences
+            shares = pair_balance(known_labels(balance), n_classes=n_classes, sequences=in_order)
         else:
             shares = check_shares(as_shares(balance, "Chain"), "Chain")
         if shares.shape == (n_classes,):
@@ -237,22 +251,19 @@ class Chain(SequenceModel):
         if shares.shape == (n_classes, n_classes):
             prior = stationary_chain(shares)
         else:
-            prior = self._from_joint(shares, n_classes)
+            prior = ChainPrior.of_joint(self._joint(shares, n_classes))
         return prior.first, prior
 
-    def _from_joint(self, shares: np.ndarray, n_classes: int) -> ChainPrior:
+    def _joint(self, shares: np.ndarray, n_classes: int) -> np.ndarray:
         length = self.length
-        if (
-            length is None
-            or length * np.log(n_classes) > np.log(_MAX_JOINT)
-            or (shares.size != n_classes**length)
-        ):
+        small = length is not None and length * np.log(n_classes) <= np.log(_MAX_JOINT)
+        if length is None or not small or shares.size != n_classes**length:
             joint = "" if length is None else f", or {n_classes}^{length} of joint labels"
             raise ParameterError(
                 f"Chain got a class_balance of shape {shares.shape}; expected {n_classes} shares of "
                 f"classes, {n_classes} × {n_classes} of neighbouring labels{joint}"
             )
-        return _of_joint(shares.ravel(), n_classes, length)
+        return shares.reshape((n_classes,) * length)
 
     def _meetings(self, votes: Votes, layout: Layout, prior: ChainPrior | None) -> Meetings:
         before, after = layout.neighbours()
@@ -262,41 +273,33 @@ class Chain(SequenceModel):
             return vote_counts(votes.matrix, left, right, votes.n_classes)
 
         if self.tied:
-            next_to = ((0, 0, count(before, after)),) if len(before) else ()
-            rho = np.nan if prior is None else alike(prior.pairs.mean(axis=0))
-            return Meetings((count(rows, rows),), next_to, (rho,) * len(next_to))
-        position = layout.position
-        at = [rows[position == step] for step in range(layout.longest)]
-        same = tuple(count(each, each) for each in at)
-        links = tuple((step - 1, step, count(at[step] - 1, at[step])) for step in range(1, len(at)))
-        if prior is None:
-            return Meetings(same, links, (np.nan,) * len(links))
-        moves = np.broadcast_to(prior.pairs, (len(links), *prior.pairs.shape[1:]))
-        return Meetings(same, links, tuple(map(alike, moves)))
+            rho = np.nan if prior is None else likeness(prior.pairs.mean(axis=0))
+            link = (0, 0, count(before, after), rho)
+            return Meetings((count(rows, rows),), (link,) if len(before) else ())
+        at = [rows[layout.position == step] for step in range(layout.longest)]
+        links = []
+        for step in range(1, len(at)):
+            moves = None if prior is None else prior.pairs[0 if prior.stationary else step - 1]
+            rho = np.nan if moves is None else likeness(moves)
+            links.append((step - 1, step, count(at[step] - 1, at[step]), rho))
+        return Meetings(tuple(count(each, each) for each in at), tuple(links))
 
     def _learn_prior(self, meetings: Meetings, tables: np.ndarray, share: np.ndarray) -> ChainPrior:
         if not meetings.links:
             return ChainPrior.independent(share)
-        fixed = self._fixed(share)
+        fixed = None if isinstance(self.class_balance, str) else share
         if self.tied:
             side = np.empty(0) if fixed is None else fixed
             pairs = learn_pairs(meetings.links[0][2], (tables[0], tables[0]), side)
             return ChainPrior(pairs.sum(axis=1), pairs[None])
         found = np.stack(
-            [learn_pairs(c, (tables[a], tables[b]), fixed) for a, b, c in meetings.links]
+            [learn_pairs(c, (tables[a], tables[b]), fixed) for a, b, c, _ in meetings.links]
         )
-        singles = _agreeing_singles(found)
+        # shares at every position, each from the pairs on both its sides
+        left, right = found.sum(axis=2), found.sum(axis=1)
+        singles = np.concatenate([left[:1], (left[1:] + right[:-1]) / 2, right[-1:]])
         agreed = [rake(each, singles[i], singles[i + 1]) for i, each in enumerate(found)]
         return ChainPrior(singles[0], np.stack(agreed), stationary=False)
-
-    def _check_lengths(self, layout: Layout, prior: ChainPrior | None) -> None:
-        """Positions beyond those a model by position knows have no parameters."""
-        steps = None if prior is None else prior.length
-        if steps is not None and layout.longest > steps:
-            raise ParameterError(
-                f"a sequence has {layout.longest} rows, the class_balance describes {steps}; "
-                "cut the sequences, or give the balance of neighbouring labels (K × K)"
-            )
 
     def _evidence(self, votes: Votes) -> tuple[np.ndarray, Layout, np.ndarray]:
         """Evidence and sequences as inference reads them, and where the given rows are among them."""
@@ -310,7 +313,8 @@ class Chain(SequenceModel):
             matrix[rows] = votes.matrix
             layout = Layout(starts, np.full(len(starts), length))
             places = layout.position
-        return self._row_evidence(matrix, places), layout, rows
+        evidence = self._row_evidence(matrix, places) + self.extra_.take(places, axis=0)
+        return evidence, layout, rows
 
     def _places(self, layout: Layout) -> np.ndarray:
         places = len(self.by_place_)
@@ -323,16 +327,41 @@ class Chain(SequenceModel):
         return super()._places(layout)
 
 
-def _of_joint(joint: np.ndarray, n_classes: int, length: int) -> ChainPrior:
-    table = joint.reshape((n_classes,) * length)
-    if length == 1:
-        return ChainPrior.independent(table)
-    pairs = np.stack([marginal(table, (step, step + 1)) for step in range(length - 1)])
-    return ChainPrior(marginal(table, (0,)), pairs, stationary=False)
+def _refined(
+    votes: Votes,
+    layout: Layout,
+    start: tuple[np.ndarray, ChainPrior],
+    given: bool,
+    share: np.ndarray | None,
+) -> tuple[np.ndarray, ChainPrior]:
+    """Tables and prior of (locally) greatest likelihood: Baum-Welch from where triplets end.
 
-
-def _agreeing_singles(pairs: np.ndarray) -> np.ndarray:
-    """Shares at every position, each from the pairs on both its sides; (length, n_classes)."""
-    left, right = pairs.sum(axis=2), pairs.sum(axis=1)
-    inner = (left[1:] + right[:-1]) / 2
-    return np.concatenate([left[:1], inner, right[-1:]])
+    Triplets give every source one accuracy and silence no meaning. Here Pr(vote | class), abstaining
+    included, and how labels move become the expected counts under forward-backward. A prior that was
+    given stays, and so do class shares unless they are None.
+    """
+    tables, prior = start
+    if len(tables) == 1 and prior.stationary and layout.longest > _LONGEST:
+        layout = layout.cut(_LONGEST)
+    said = one_hot(votes.matrix, votes.n_classes)
+    position = np.zeros(votes.n_rows, dtype=np.intp) if len(tables) == 1 else layout.position
+    at = [np.flatnonzero(position == place) for place in range(len(tables))]
+    evidence, last = np.empty((votes.n_rows, votes.n_classes)), -np.inf
+    for _ in range(_ROUNDS):
+        for rows, table in zip(at, tables, strict=True):
+            known = np.log(np.maximum(table, 1e-300)).reshape(-1, votes.n_classes)
+            evidence[rows] = said[rows] @ known
+        found = smooth(evidence, layout, prior)
+        tables = np.empty_like(tables)
+        for place, rows in enumerate(at):
+            counts = (said[rows].T @ found.marginals[rows]).reshape(tables.shape[1:])
+            counts = counts + _WEIGHT * start[0][place]
+            tables[place] = counts / counts.sum(axis=1, keepdims=True)
+        if not given and layout.longest > 1 and prior.stationary:
+            prior = stationary_chain(found.pairs / found.pairs.sum(), share)
+        elif not given and prior.stationary and share is None:
+            prior = ChainPrior.independent(found.marginals.mean(axis=0))
+        if found.log_likelihood - last < 1e-6 * votes.n_rows:
+            break
+        last = found.log_likelihood
+    return tables, prior

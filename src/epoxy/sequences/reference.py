@@ -1,4 +1,4 @@
-"""The reference implementation's arithmetic for several tasks, re-derived.
+"""The reference implementation's arithmetic for a chain, re-derived.
 
 Every (element, source) is a column of its own and every two columns serve in triplets, as if all
 shared one label; each column's table Pr(λ, Y^t) then follows as for one task. The joint is
@@ -6,8 +6,8 @@ shared one label; each column's table Pr(λ, Y^t) then follows as for one task. 
     Π columns Pr(λ, y_t) · Π edges Pr(y_s, y_t) / Π_t Pr(y_t)^(c_t − 2)
 
 where c_t is the number of cliques that hold Y^t. The paper divides by Pr(y_t)^(c_t − 1): every
-element's prior is counted once too often. With a tree over the labels this is a chain-rule product
-of conditionals times one extra Pr(y_t) per element, which is how it is stored here.
+element's prior is counted once too often. Along a chain this is a product of conditionals times one
+extra Pr(y_t) per element, which is how it is stored.
 """
 
 from __future__ import annotations
@@ -21,33 +21,23 @@ from ..votes import Votes
 
 
 def reference_tables(
-    items: np.ndarray,
-    votes: Votes,
-    singles: np.ndarray,
-    solve: str,
-    attached: np.ndarray,
+    windows: np.ndarray, classes: tuple[str, ...], singles: np.ndarray, solve: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """log Pr(vote | class) per element and source, (T, m, 3, 2), and Pr(λ = Y), (T, m).
 
-    `items` is (n_items, T, m): the votes of whole items only. Columns of sources that are not
-    `attached` to an element, (T, m), take no part and say nothing.
+    `windows` is (n_windows, T, m): the votes of whole windows only; `singles` are Pr(Y^t), (T, 2).
     """
-    n_items, n_tasks, n_sources = items.shape
-    if not n_items:
+    n_windows, length, n_sources = windows.shape
+    if not n_windows:
         raise NotIdentifiable(
-            f"there is no whole sequence of {n_tasks} rows to learn from; give a shorter length"
+            f"there is no whole sequence of {length} rows to learn from; give a shorter length"
         )
-    columns = Votes(items[:, attached], classes=votes.classes)
-    task_of_column = np.nonzero(attached)[0]
-    summary = moments(columns)
-    n_classes = len(votes.classes)
-    tables = np.zeros((n_tasks, n_sources, 1 + n_classes, n_classes))
-    right = np.full((n_tasks, n_sources), 1 / n_classes)
+    summary = moments(Votes(windows.reshape(n_windows, -1), classes=classes))
+    tables, right = np.empty((length, n_sources, 3, 2)), np.empty((length, n_sources))
     distinct, which = np.unique(singles, axis=0, return_inverse=True)
     for index, balance in enumerate(distinct):
-        log_table, accuracy = flyingsquid.fit(summary, balance, solve)
-        tasks = np.flatnonzero(which.ravel() == index)
-        of_balance = np.isin(task_of_column, tasks)
-        chosen = attached & np.isin(np.arange(n_tasks), tasks)[:, None]
-        tables[chosen], right[chosen] = log_table[of_balance], accuracy[of_balance]
+        found, accuracy = flyingsquid.fit(summary, balance, solve)
+        steps = which.ravel() == index
+        tables[steps] = found.reshape(tables.shape)[steps]
+        right[steps] = accuracy.reshape(right.shape)[steps]
     return tables, right

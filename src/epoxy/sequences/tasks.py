@@ -1,37 +1,182 @@
-"""A label model for labels on any graph: related attributes of an item, regions of an image, trees."""
+"""A label model for labels on any graph: related attributes of an item, regions of an image, trees.
+
+Inference sums tasks out one after the other (see `inference`), so its cost is set by the graph's
+treewidth and not by the number of tasks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AlignmentError, LabelError, ParameterError
+from ..errors import AlignmentError, LabelError, ParameterError, VoteError
 from ..persistence import State
 from ..schema import Array, check_values
 from ..shares import counted_shares
 from ..votes import ABSTAIN, Split, Votes
-from .balance import learn_pairs, learn_share, rake
-from .counts import vote_counts
-from .estimate import Meetings, estimate_tables
-from .graph import TaskGraph
-from .junction import (
-    MAX_STATES,
-    TaskPrior,
-    check_width,
-    chunks,
-    most_likely,
-    prior_of_joint,
-    prior_of_pairs,
-    propagate,
-)
+from .accuracy import Meetings, estimate_tables, shares_said, vote_counts
+from .dependencies import forest
+from .element_model import Balance, ElementModel, as_shares, check_shares
+from .inference import TaskPrior, log, marginal, most_likely, propagate
 from .layout import Layout, layout_of
-from .model import Balance, SequenceModel, alike, as_shares, check_shares
-from .triplets import SOLVE
+from .movement import learn_pairs, learn_share, likeness, rake
+
+_MOST_STATES = 1 << 20  # of the largest table: beyond it exact inference is hopeless, and we say so
+_SWEEPS = 200
 
 
-class Tasks(SequenceModel):
-    """The paper's label model over a graph of tasks; inference is exact on its junction tree.
+@dataclass(frozen=True, eq=False)
+class TaskGraph:
+    """T related labels per row, and which of them depend on each other directly.
+
+    Parameters
+    ----------
+    n_tasks
+        How many labels (elements) belong together.
+    edges
+        Pairs of tasks that depend on each other directly.
+    attach
+        For votes that hold all tasks of one item in one row: the task each source votes on.
+
+    Examples
+    --------
+    >>> graph = TaskGraph(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> graph.treewidth, graph.is_tree
+    (2, False)
+    """
+
+    n_tasks: int
+    edges: tuple[tuple[int, int], ...]
+    attach: Mapping[str, int] | None = None
+
+    def __init__(
+        self,
+        n_tasks: int,
+        edges: Iterable[tuple[int, int]],
+        *,
+        attach: Mapping[str, int] | None = None,
+    ) -> None:
+        if not isinstance(n_tasks, int | np.integer) or n_tasks < 1:
+            raise ParameterError(f"a task graph needs at least one task, got n_tasks={n_tasks!r}")
+        found = dict.fromkeys(_edge(each, int(n_tasks)) for each in edges)
+        object.__setattr__(self, "n_tasks", int(n_tasks))
+        object.__setattr__(self, "edges", tuple(sorted(found)))
+        object.__setattr__(self, "attach", None if attach is None else dict(attach))
+        for source, task in (self.attach or {}).items():
+            if not isinstance(task, int | np.integer) or not 0 <= task < n_tasks:
+                raise ParameterError(
+                    f"source {source!r} is attached to task {task!r}; expected 0 to {n_tasks - 1}"
+                )
+
+    @classmethod
+    def chain(cls, length: int) -> TaskGraph:
+        """Tasks in a row, each linked to the next."""
+        return cls(length, [(step, step + 1) for step in range(length - 1)])
+
+    @classmethod
+    def tree(
+        cls,
+        n_tasks: int,
+        edges: Iterable[tuple[int, int]],
+        *,
+        attach: Mapping[str, int] | None = None,
+    ) -> TaskGraph:
+        """A graph that must not hold a cycle; refuses one that does."""
+        graph = cls(n_tasks, edges, attach=attach)
+        closing = graph._closing_edge()
+        if closing is not None:
+            raise ParameterError(
+                f"the graph was declared a tree, but edge {closing} closes a cycle; "
+                "drop an edge of the cycle, or build it with TaskGraph(...)"
+            )
+        return graph
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the graph holds no cycle (a forest counts)."""
+        return self._closing_edge() is None
+
+    @property
+    def treewidth(self) -> int:
+        """Size of the largest clique after triangulation, less one; 1 for chains and trees."""
+        return max(len(others) for _, others in self.elimination)
+
+    @cached_property
+    def elimination(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Tasks in the order they are summed out, fewest added edges first, with those then joined."""
+        linked: dict[int, set[int]] = {task: set() for task in range(self.n_tasks)}
+        for a, b in self.edges:
+            linked[a].add(b)
+            linked[b].add(a)
+
+        def added(task: int) -> int:
+            around = linked[task]
+            return sum(len(around - linked[each]) - 1 for each in around) // 2
+
+        fill = {task: added(task) for task in linked}
+        order = []
+        while fill:
+            task = min(fill, key=fill.__getitem__)
+            around = linked.pop(task)
+            del fill[task]
+            for each in around:
+                linked[each] = (linked[each] | around) - {each, task}
+            for each in around.union(*(linked[each] for each in around)):
+                fill[each] = added(each)
+            order.append((task, tuple(sorted(around))))
+        return tuple(order)
+
+    def unfold(self, votes: Votes) -> Votes:
+        """Turn one row per item into one row per task: item i's tasks become rows i·T … i·T + T − 1.
+
+        A source votes on the row of its own task and abstains on the others.
+        """
+        attach = self.attach or {}
+        loose = [source for source in votes.sources if source not in attach]
+        if loose:
+            raise VoteError(
+                f"sources {loose[:5]} are attached to no task; "
+                f"name a task from 0 to {self.n_tasks - 1} for each in TaskGraph(attach=...)"
+            )
+        matrix = np.full((votes.n_rows, self.n_tasks, votes.n_sources), ABSTAIN, votes.matrix.dtype)
+        task = np.array([attach[source] for source in votes.sources], dtype=np.intp)
+        matrix[:, task, np.arange(votes.n_sources)] = votes.matrix
+        flat = matrix.reshape(-1, votes.n_sources)
+        return Votes(flat, votes.sources, votes.classes)
+
+    def fold(self, probabilities: Any) -> np.ndarray:
+        """Turn one row per task back into (n_items, n_tasks, …)."""
+        table = np.asarray(probabilities)
+        if len(table) % self.n_tasks:
+            raise AlignmentError(
+                f"{len(table)} rows are not a whole number of items of {self.n_tasks} tasks"
+            )
+        return table.reshape(-1, self.n_tasks, *table.shape[1:])
+
+    def _closing_edge(self) -> tuple[int, int] | None:
+        kept = forest(self.edges, self.n_tasks)
+        return next((edge for edge in self.edges if edge not in kept), None)
+
+    def __repr__(self) -> str:
+        return f"TaskGraph({self.n_tasks} tasks, {len(self.edges)} edges)"
+
+
+def _edge(edge: tuple[int, int], n_tasks: int) -> tuple[int, int]:
+    a, b = (int(end) for end in edge)
+    if not (0 <= a < n_tasks and 0 <= b < n_tasks) or a == b:
+        raise ParameterError(
+            f"edge {edge!r} does not join two of the tasks 0 to {n_tasks - 1}; "
+            "tasks are numbered from 0"
+        )
+    return (a, b) if a < b else (b, a)
+
+
+class Tasks(ElementModel):
+    """The paper's label model over a graph of tasks; inference is exact, task by task.
 
     Rows are elements: the tasks of one item are adjacent rows, in the graph's order. Votes that hold
     all tasks of an item in one row, each source attached to its task, are turned into this form by
@@ -51,8 +196,6 @@ class Tasks(SequenceModel):
         Whether a source is equally accurate on every task it votes on.
     dependencies, solve, trust
         As for `Chain`; `solve` takes "median" (default), "mean" or "overlap".
-    compat
-        "flyingsquid" follows the reference implementation's arithmetic, for trees.
 
     Examples
     --------
@@ -78,7 +221,6 @@ class Tasks(SequenceModel):
         dependencies: Any = (),
         solve: str | None = None,
         trust: float = 1.0,
-        compat: str | None = None,
     ) -> None:
         self.graph = graph
         self.class_balance = class_balance
@@ -86,21 +228,19 @@ class Tasks(SequenceModel):
         self.dependencies = dependencies
         self.solve = solve
         self.trust = trust
-        self.compat = compat
 
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Pr(class of an element | all votes on its item); (n_rows, n_classes)."""
         evidence, item, task = self._items(self._check(votes))
-        out = np.empty_like(evidence)
-        for part in chunks(len(evidence), self.prior_):
-            out[part] = propagate(evidence[part], self.prior_)[0]
-        return np.asarray(out[item, task])
+        for part in self.prior_.chunks(len(evidence)):
+            evidence[part] = propagate(evidence[part], self.prior_)[0]
+        return np.asarray(evidence[item, task])
 
     def predict_joint(self, votes: Votes) -> np.ndarray:
         """The most likely labelling of each item as a whole, by name; (n_rows,)."""
         evidence, item, task = self._items(self._check(votes))
         out = np.empty(evidence.shape[:2], dtype=np.intp)
-        for part in chunks(len(evidence), self.prior_):
+        for part in self.prior_.chunks(len(evidence)):
             out[part] = most_likely(evidence[part], self.prior_)
         return np.asarray(np.asarray(self.classes_)[out[item, task]])
 
@@ -115,8 +255,8 @@ class Tasks(SequenceModel):
             "attach": self.graph.attach,
         }
         arrays = state.arrays | {"singles": self.prior_.singles, "pairs": self.prior_.pairs}
-        for index, table in enumerate(self.prior_.potentials):
-            arrays[f"potential/{index}"] = table
+        for index, table in enumerate(self.prior_.tables):
+            arrays[f"table/{index}"] = table
         return State(values, arrays)
 
     @classmethod
@@ -126,26 +266,26 @@ class Tasks(SequenceModel):
         about = check_values(state.values.get("graph"), graph_values, "the saved graph")
         edges = [(a, b) for a, b in about["edges"]]
         graph = TaskGraph(about["n_tasks"], edges, attach=about["attach"])
-        check_width(graph, len(state.values["classes"]))
-        tree = graph.junction_tree
+        _check_width(graph, len(state.values["classes"]))
         arrays = {
             "singles": Array("f", f"{graph.n_tasks} classes", low=0, high=1, shares=1),
             "pairs": Array("f", f"{len(graph.edges)} classes classes", low=0, high=1, shares=2),
         }
-        for index, clique in enumerate(tree.cliques):
-            shape = " ".join(["classes"] * len(clique))
-            arrays[f"potential/{index}"] = Array("f", shape, low=-np.inf)
+        for index, (_, others) in enumerate(graph.elimination):
+            shape = " ".join(["classes"] * (1 + len(others)))
+            arrays[f"table/{index}"] = Array("f", shape, low=-np.inf)
         model = cls._restored(state, graph, values={"graph": dict}, arrays=arrays)
-        tables = tuple(state.arrays[f"potential/{index}"] for index in range(len(tree.cliques)))
-        model.prior_ = TaskPrior(tree, tables, state.arrays["singles"], state.arrays["pairs"])
+        tables = tuple(state.arrays[f"table/{index}"] for index in range(graph.n_tasks))
+        singles, pairs = state.arrays["singles"], state.arrays["pairs"]
+        model.prior_ = TaskPrior(graph.elimination, tables, singles, pairs)
         return model
 
-    def _check_parameters(self, solvers: tuple[str, ...] = SOLVE) -> str:
+    def _check_parameters(self) -> str:
         if not isinstance(self.graph, TaskGraph):
             raise ParameterError(f"Tasks needs a TaskGraph, got {type(self.graph).__name__}")
-        return super()._check_parameters(solvers)
+        return super()._check_parameters()
 
-    def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
+    def _fit(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
         share, prior = self._given(votes.n_classes)
         same, across = self._counts(votes, layout)
         known = share if prior is None else prior.singles.mean(axis=0)
@@ -154,23 +294,6 @@ class Tasks(SequenceModel):
         self.findings_ += findings
         self.prior_ = prior or self._learn_prior(same, across, tables, share)
         self._keep(tables, self.prior_.singles.mean(axis=0), np.sum(same, axis=0), barred)
-
-    def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
-        graph, n_tasks = self.graph, self.graph.n_tasks
-        if not graph.is_tree:
-            raise ParameterError("compat='flyingsquid' covers trees of tasks; use compat=None")
-        share, prior = self._given(votes.n_classes)
-        if prior is None:
-            assert share is not None  # the reference learns none
-            pairs = np.tile(np.outer(share, share), (len(graph.edges), 1, 1))
-            prior = prior_of_pairs(np.tile(share, (n_tasks, 1)), pairs, graph)
-        attached = self._attached(votes)
-        whole = layout.only_whole(n_tasks)
-        self._keep_reference(votes, whole, prior.singles, how, attached)
-        degree = np.array([len(each) for each in graph.neighbours])
-        # a task held by one clique only has no separator, hence no factor to count wrongly
-        self.extra_[attached.sum(axis=1) + degree <= 1] = 0.0
-        self.prior_ = prior
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, TaskPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
@@ -182,57 +305,38 @@ class Tasks(SequenceModel):
         raw = as_shares(balance, "Tasks")
         if raw.shape == (len(graph.edges), n_classes, n_classes) and len(graph.edges):
             pairs = np.stack([check_shares(each, "Tasks") for each in raw])
-            return None, self._of_pairs(pairs, None)
+            return None, prior_of_pairs(graph, pairs)
         shares = check_shares(raw, "Tasks")
         if shares.shape == (n_classes,) and graph.n_tasks > 1:
             return shares, None
         n_joint = n_classes**graph.n_tasks
-        if n_joint > MAX_STATES or shares.size != n_joint:
+        if n_joint > _MOST_STATES or shares.size != n_joint:
             raise ParameterError(
                 f"Tasks got a class_balance of shape {shares.shape}; expected {n_classes} shares of "
                 f"classes, {len(graph.edges)} tables of {n_classes} × {n_classes}, or "
                 f"{n_classes}^{graph.n_tasks} = {n_joint} of joint labels"
             )
-        return None, prior_of_joint(shares.reshape((n_classes,) * graph.n_tasks), graph)
+        return None, prior_of_joint(graph, shares.reshape((n_classes,) * graph.n_tasks))
 
     def _counted(self, dev: Split, n_classes: int) -> TaskPrior:
-        """Pairs of true labels per edge, with one pseudo-item per cell; exact shares for compat."""
+        """Pairs of true labels per edge, with one pseudo-item per cell."""
         layout = self._layout(dev.votes)
         label = np.full((len(layout.starts), self.graph.n_tasks), ABSTAIN)
         label[layout.number, layout.position] = dev.truth
         if not (label >= 0).any(axis=0).all():
             raise LabelError("class balance from a split needs true labels of every task; give y")
-        one = 0 if self.compat else 1
 
         def shares(codes: np.ndarray, n_codes: int) -> np.ndarray:
-            return counted_shares(codes, n_codes, pseudo=one * n_codes)
+            return counted_shares(codes, n_codes, pseudo=n_codes)
 
         singles = np.stack([shares(each[each >= 0], n_classes) for each in label.T])
         pairs = []
         for a, b in self.graph.edges:
             known = (label[:, a] >= 0) & (label[:, b] >= 0)
             code = label[known, a] * n_classes + label[known, b]
-            pairs.append(shares(code, n_classes**2).reshape(n_classes, n_classes))
+            pairs.append(shares(code, n_classes**2))
         table = np.array(pairs).reshape(-1, n_classes, n_classes)
-        return self._of_pairs(table, singles)
-
-    def _of_pairs(self, pairs: np.ndarray, singles: np.ndarray | None) -> TaskPrior:
-        """Pairs made to agree on every task they share, then the least committed joint."""
-        graph, n_classes = self.graph, pairs.shape[1]
-        sides: list[list[np.ndarray]] = [[] for _ in range(graph.n_tasks)]
-        for (a, b), table in zip(graph.edges, pairs, strict=True):
-            sides[a].append(table.sum(axis=1))
-            sides[b].append(table.sum(axis=0))
-        even = np.full(n_classes, 1 / n_classes)
-        alone = np.tile(even, (graph.n_tasks, 1)) if singles is None else singles
-        agreed = np.stack(
-            [np.mean(s, axis=0) if s else alone[task] for task, s in enumerate(sides)]
-        )
-        raked = [
-            rake(table, agreed[a], agreed[b])
-            for (a, b), table in zip(graph.edges, pairs, strict=True)
-        ]
-        return prior_of_pairs(agreed, np.array(raked).reshape(-1, n_classes, n_classes), graph)
+        return prior_of_pairs(self.graph, table, singles)
 
     def _learn_prior(
         self,
@@ -242,49 +346,41 @@ class Tasks(SequenceModel):
         share: np.ndarray | None,
     ) -> TaskPrior:
         n_classes = tables.shape[3]
-        of_task = [0 if self.tied else task for task in range(self.graph.n_tasks)]
+        of_task = np.broadcast_to(tables, (self.graph.n_tasks, *tables.shape[1:]))
         pairs = [
-            learn_pairs(counts, (tables[of_task[a]], tables[of_task[b]]), share)
+            learn_pairs(counts, (of_task[a], of_task[b]), share)
             for (a, b), counts in zip(self.graph.edges, across, strict=True)
         ]
-        singles = (
-            np.tile(share, (self.graph.n_tasks, 1))
-            if share is not None
-            else np.stack(
-                [
-                    learn_share(np.einsum("ivjw->iv", counts) / len(counts), tables[of_task[task]])
-                    for task, counts in enumerate(same)
-                ]
-            )
-        )
-        return self._of_pairs(np.array(pairs).reshape(-1, n_classes, n_classes), singles)
+        singles = [
+            learn_share(shares_said(counts), table) if share is None else share
+            for counts, table in zip(same, of_task, strict=True)
+        ]
+        found = np.array(pairs).reshape(-1, n_classes, n_classes)
+        return prior_of_pairs(self.graph, found, np.stack(singles))
 
     def _counts(self, votes: Votes, layout: Layout) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """How votes meet on each task, and across each edge."""
 
-        def rows(*tasks: int) -> list[np.ndarray]:
-            held = layout.lengths > max(tasks)
-            return [layout.starts[held] + task for task in tasks]
+        def count(a: int, b: int) -> np.ndarray:
+            held = layout.starts[layout.lengths > max(a, b)]
+            return vote_counts(votes.matrix, held + a, held + b, votes.n_classes)
 
-        def count(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-            return vote_counts(votes.matrix, left, right, votes.n_classes)
-
-        same = [count(*rows(task), *rows(task)) for task in range(self.graph.n_tasks)]
-        return same, [count(*rows(a, b)) for a, b in self.graph.edges]
+        same = [count(task, task) for task in range(self.graph.n_tasks)]
+        return same, [count(a, b) for a, b in self.graph.edges]
 
     def _meetings(
         self, same: list[np.ndarray], across: list[np.ndarray], prior: TaskPrior | None
     ) -> Meetings:
         if self.tied:
-            pooled = ((0, 0, np.sum(across, axis=0)),) if across else ()
-            rho = alike(prior.pairs.mean(axis=0)) if prior is not None and across else np.nan
-            return Meetings((np.sum(same, axis=0),), pooled, (rho,) * len(pooled))
-        links = tuple((a, b, c) for (a, b), c in zip(self.graph.edges, across, strict=True))
-        each = (np.nan,) * len(links) if prior is None else tuple(map(alike, prior.pairs))
-        return Meetings(tuple(same), links, each)
+            rho = likeness(prior.pairs.mean(axis=0)) if prior is not None and across else np.nan
+            pooled = ((0, 0, np.sum(across, axis=0), rho),) if across else ()
+            return Meetings((np.sum(same, axis=0),), pooled)
+        rhos = [np.nan] * len(across) if prior is None else [likeness(p) for p in prior.pairs]
+        both = zip(self.graph.edges, across, rhos, strict=True)
+        return Meetings(tuple(same), tuple((a, b, counts, rho) for (a, b), counts, rho in both))
 
     def _layout(self, votes: Votes) -> Layout:
-        check_width(self.graph, votes.n_classes)
+        _check_width(self.graph, votes.n_classes)
         layout = layout_of(votes, self.graph.n_tasks)
         if layout.longest > self.graph.n_tasks:
             raise AlignmentError(
@@ -301,18 +397,108 @@ class Tasks(SequenceModel):
         layout = self._layout(votes)
         item, task = layout.number, layout.position
         evidence = np.zeros((len(layout.starts), self.graph.n_tasks, len(self.classes_)))
-        if self.compat:  # there, silence on a task still carries its extra factor of the prior
-            silent = np.full((self.graph.n_tasks, votes.n_sources), ABSTAIN)
-            evidence[:] = self._row_evidence(silent, np.arange(self.graph.n_tasks))
         evidence[item, task] = self._row_evidence(votes.matrix, self._places(layout))
         return evidence, item, task
 
-    def _attached(self, votes: Votes) -> np.ndarray:
-        """Which source votes on which task; (n_tasks, n_sources) bool."""
-        if self.graph.attach is None:
-            return np.ones((self.graph.n_tasks, votes.n_sources), dtype=bool)
-        attached = np.zeros((self.graph.n_tasks, votes.n_sources), dtype=bool)
-        for index, source in enumerate(votes.sources):
-            if source in self.graph.attach:
-                attached[self.graph.attach[source], index] = True
-        return attached
+
+def prior_of_joint(graph: TaskGraph, joint: np.ndarray) -> TaskPrior:
+    """A distribution over joint labels as the graph allows it, with the same marginals of cliques."""
+    tables = [marginal(joint, (task, *others)) for task, others in graph.elimination]
+    singles = np.stack([marginal(joint, (task,)) for task in range(graph.n_tasks)])
+    pairs = np.array([marginal(joint, edge) for edge in graph.edges])
+    pairs = pairs.reshape(-1, *(joint.shape[0],) * 2)
+    return TaskPrior(graph.elimination, tuple(map(_conditional, tables)), singles, pairs)
+
+
+def prior_of_pairs(
+    graph: TaskGraph, pairs: np.ndarray, singles: np.ndarray | None = None
+) -> TaskPrior:
+    """The least committed distribution with these edge marginals: the paper's f_G, moments matched.
+
+    Pairs are first made to agree on every task they share; `singles` are read of tasks without an
+    edge. On a tree the distribution is Π pairs / Π singles. On a graph with cycles, iterative
+    proportional fitting goes from table to table until every edge agrees, or as near as pairs that
+    contradict each other allow.
+    """
+    n_classes, order = pairs.shape[1], graph.elimination
+    sides: list[list[np.ndarray]] = [[] for _ in range(graph.n_tasks)]
+    for (a, b), pair in zip(graph.edges, pairs, strict=True):
+        sides[a].append(pair.sum(axis=1))
+        sides[b].append(pair.sum(axis=0))
+    alone = np.full((graph.n_tasks, n_classes), 1 / n_classes) if singles is None else singles
+    share = np.stack([np.mean(s, axis=0) if s else alone[task] for task, s in enumerate(sides)])
+    agreed = {}
+    for (a, b), pair in zip(graph.edges, pairs, strict=True):
+        agreed[a, b] = rake(pair, share[a], share[b])
+        agreed[b, a] = agreed[a, b].T
+    pairs = np.array([agreed[edge] for edge in graph.edges]).reshape(-1, n_classes, n_classes)
+    # an edge belongs to the table of whichever of its tasks is summed out first
+    edges = [
+        [(o, agreed[task, o]) for o in others if (task, o) in agreed] for task, others in order
+    ]
+    tables = []
+    for (task, others), inside in zip(order, edges, strict=True):
+        if graph.is_tree and inside:
+            other, pair = inside[0]
+            tables.append(log(_ratio(pair, np.broadcast_to(share[other], pair.shape))))
+        elif graph.is_tree or not sides[task]:
+            tables.append(log(share[task]))
+        else:
+            tables.append(np.zeros((n_classes,) * (1 + len(others))))
+    if not graph.is_tree:
+        _fit_pairs(order, tables, edges, share)
+    prior = TaskPrior(order, tuple(tables), share, pairs)
+    found, joint, _ = propagate(np.zeros((1, *share.shape)), prior)
+    conditional = tuple(_conditional(joint[task][0]) for task, _ in order)
+    return TaskPrior(order, conditional, found[0], pairs)
+
+
+def _fit_pairs(
+    order: tuple[tuple[int, tuple[int, ...]], ...],
+    tables: list[np.ndarray],
+    edges: list[list[tuple[int, np.ndarray]]],
+    share: np.ndarray,
+) -> None:
+    """Proportional fitting of each table, in place, to the pairs of the edges that belong to it."""
+    silent, before = np.zeros((1, *share.shape)), np.inf
+    for _ in range(_SWEEPS):
+        worst = 0.0
+        for at, (task, others) in enumerate(order):
+            if not edges[at]:
+                continue
+            prior = TaskPrior(order, tuple(tables), share, share[:0])
+            now = fitted = propagate(silent, prior)[1][task][0]
+            for other, pair in edges[at]:
+                axes = (0, 1 + others.index(other))
+                seen = marginal(fitted, axes)
+                worst = max(worst, float(np.abs(seen - pair).max()))
+                fitted = fitted * _along(_ratio(pair, seen), axes, fitted.ndim)
+            tables[at] = tables[at] + log(np.where(now > 0, _ratio(fitted, now), 1.0))
+        if worst < 1e-12 or worst > 0.999 * before:
+            return
+        before = worst
+
+
+def _conditional(joint: np.ndarray) -> np.ndarray:
+    """log Pr(first label | the others) of a joint table."""
+    return log(_ratio(joint, np.broadcast_to(joint.sum(axis=0), joint.shape)))
+
+
+def _along(table: np.ndarray, axes: tuple[int, ...], n_axes: int) -> np.ndarray:
+    """A table over some axes, in order, made to broadcast over all."""
+    return table.reshape([table.shape[0] if at in axes else 1 for at in range(n_axes)])
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
+
+
+def _check_width(graph: TaskGraph, n_classes: int) -> None:
+    """Refuse a graph whose largest clique has more joint labels than can be tabulated."""
+    width = graph.treewidth
+    if (width + 1) * np.log(n_classes) > np.log(_MOST_STATES):
+        raise ParameterError(
+            f"the task graph has treewidth {width}: exact inference would need tables of "
+            f"{n_classes}^{width + 1} joint labels, more than {_MOST_STATES}; "
+            "drop edges, or split the tasks into groups"
+        )

@@ -11,8 +11,8 @@ from ..diagnostics import not_heard
 from ..engines import Outcome, Scores
 from ..model import Epoxy
 from ..neighbors import Recall
+from ..sequences.element_model import ElementModel
 from ..sequences.layout import layout_of
-from ..sequences.model import SequenceModel
 
 if TYPE_CHECKING:
     from .session import Session
@@ -99,6 +99,6 @@ def notes_of(off: Sequence[str], outcome: Outcome, recall: Recall | None) -> lis
 def _sequences(session: Session) -> int:
     """How many sequences the model reads rows in; 0 where it reads each on its own."""
     votes, model = session.split("train").votes, session.model_template
-    chained = isinstance(model, Epoxy) and isinstance(model.label_model, SequenceModel)
+    chained = isinstance(model, Epoxy) and isinstance(model.label_model, ElementModel)
     in_order = chained or session.engine.name == "fusion"
     return len(layout_of(votes, None).starts) if in_order and votes.sequences is not None else 0

@@ -14,19 +14,15 @@ from ..persistence import State, plain
 from ..schema import Array
 from ..shares import normalised
 from ..votes import Split, Votes
-from .dependencies import barred_pairs, learn_dependencies
-from .estimate import accuracies
-from .forward_backward import log
+from .accuracy import SOLVE, accuracies
+from .dependencies import Linked, barred_pairs, learn_dependencies
 from .layout import Layout
-from .linked import Linked, link
-from .reference import reference_tables
-from .triplets import SOLVE
 
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
 
 
-class SequenceModel(AdditiveModel):
+class ElementModel(AdditiveModel):
     """Sources that vote on elements whose labels depend on each other.
 
     Deliberately not a `TableModel`: a row's probabilities are more than its own look-ups, and whoever
@@ -37,16 +33,14 @@ class SequenceModel(AdditiveModel):
     starts_with: ClassVar[str] = "class balance and the rows it is read together with"
     by_place_: np.ndarray
     """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
-    extra_: np.ndarray
-    """What each place's class starts with beyond the prior over labels; zero but for compat."""
     linked_: Linked
     """Corrections for the dependent pairs, the strongest that form a forest."""
     _stored: ClassVar[dict[str, Array]] = {
         **AdditiveModel._stored,
         "accuracy_": Array("f", "sources", low=0, high=1),
         "by_place_": Array("f", "places sources 1+classes classes", low=-np.inf),
-        "extra_": Array("f", "places classes", low=-np.inf),
     }
+    _solvers: ClassVar[tuple[str, ...]] = SOLVE
 
     # set by the constructors of the subclasses
     class_balance: Balance
@@ -54,7 +48,6 @@ class SequenceModel(AdditiveModel):
     dependencies: Any
     solve: str | None
     trust: float
-    compat: str | None
 
     def fit(self, votes: Votes) -> Self:
         """Learn accuracies, and how labels go together unless it is given, from the votes alone."""
@@ -63,11 +56,7 @@ class SequenceModel(AdditiveModel):
         check_speaks(votes, type(self).__name__)
         layout = self._layout(votes)
         self.sources_, self.classes_, self.findings_ = votes.sources, votes.classes, []
-        barred = self._barred(votes)
-        if self.compat:
-            self._fit_reference(votes, layout, how)
-        else:
-            self._fit_paper(votes, layout, barred, how)
+        self._fit(votes, layout, self._barred(votes), how)
         return self
 
     @abstractmethod
@@ -79,12 +68,8 @@ class SequenceModel(AdditiveModel):
         """Which rows belong together."""
 
     @abstractmethod
-    def _fit_paper(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
-        """Learn as the paper has it."""
-
-    @abstractmethod
-    def _fit_reference(self, votes: Votes, layout: Layout, how: str) -> None:
-        """Learn as the reference implementation does."""
+    def _fit(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
+        """Learn from votes in this layout; barred pairs (m, m) share no triplet on one row."""
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""
@@ -103,8 +88,7 @@ class SequenceModel(AdditiveModel):
         found = table[place[:, None], np.arange(votes.n_sources), said]
         halves = self.linked_.evidence(votes.matrix) / 2
         for index, pair in enumerate(self.linked_.pairs):
-            for source in pair:
-                found[:, source] += halves[:, index]
+            found[:, pair] += halves[:, [index]]
         found -= found.mean(axis=2, keepdims=True)
         return np.asarray(found * self.trust)
 
@@ -128,7 +112,7 @@ class SequenceModel(AdditiveModel):
         return np.zeros_like(layout.position) if len(self.by_place_) == 1 else layout.position
 
     def _row_evidence(self, matrix: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """log Pr(votes of a row | class), with what the place adds; (n_rows, n_classes)."""
+        """log Pr(votes of a row | class); (n_rows, n_classes)."""
         n_states, n_classes = self.by_place_.shape[2:]
         total = np.zeros((len(matrix), n_classes))
         for source, column in enumerate(matrix.T):
@@ -136,34 +120,16 @@ class SequenceModel(AdditiveModel):
             total += table.take(place * n_states + column + 1, axis=0)
         if len(self.linked_.pairs):
             total += self.linked_.evidence(matrix).sum(axis=1)
-        return np.asarray(self.trust * total + self.extra_.take(place, axis=0))
+        return np.asarray(self.trust * total)
 
     def _keep(
         self, tables: np.ndarray, share: np.ndarray, same: np.ndarray, barred: np.ndarray
     ) -> None:
         """Keep what was learned: Pr(vote | class) by place, and how votes meet on one row."""
         self.class_balance_ = share
-        self.linked_ = link(barred, same, tables.mean(axis=0), share)
+        self.linked_ = Linked.of(barred, same, tables.mean(axis=0), share)
         self.accuracy_ = accuracies(tables, share)
-        self.extra_ = np.zeros((len(tables), len(share)))
         self.by_place_ = np.log(np.maximum(tables, 1e-300))
-
-    def _keep_reference(
-        self,
-        votes: Votes,
-        whole: Layout,
-        singles: np.ndarray,
-        how: str,
-        attached: np.ndarray,
-    ) -> None:
-        """Learn and keep the reference's tables from whole sequences; `singles` are (T, K) shares."""
-        items = votes.matrix[whole.starts[:, None] + np.arange(len(singles))]
-        self.by_place_, right = reference_tables(items, votes, singles, how, attached)
-        self.class_balance_ = singles.mean(axis=0)
-        seen = np.where(attached, right, 0).sum(axis=0)
-        self.accuracy_ = seen / np.maximum(attached.sum(axis=0), 1)
-        self.extra_ = log(singles)
-        self.linked_ = Linked.nothing(votes.n_classes)
 
     def _given_shares(self, n_classes: int) -> np.ndarray | None:
         """Class shares where the balance is left open; None where they are to be learned."""
@@ -171,23 +137,17 @@ class SequenceModel(AdditiveModel):
             return np.full(n_classes, 1 / n_classes)
         if self.class_balance != "learn":
             raise UnknownName.of("class balance", self.class_balance, ["learn"])
-        if self.compat:
-            raise ParameterError(
-                "compat='flyingsquid' does not learn the class balance; give it, or None"
-            )
         return None
 
-    def _check_parameters(self, solvers: tuple[str, ...] = SOLVE) -> str:
+    def _check_parameters(self) -> str:
         """Refuse parameters out of range; return how triplets are combined."""
-        who = type(self).__name__
-        if self.compat not in (None, "flyingsquid"):
-            raise UnknownName.of("compat", self.compat, ["flyingsquid"])
         if not isinstance(self.trust, float | int | np.number) or not 0 < self.trust < np.inf:
-            raise ParameterError(f"{who} got trust={self.trust!r}; expected a number above 0")
-        # the reference's default is the mean; ours the median, which one bad triplet cannot move
-        how = self.solve or ("mean" if self.compat else "median")
-        if how not in solvers:
-            raise UnknownName.of("solve", how, solvers)
+            raise ParameterError(
+                f"{type(self).__name__} got trust={self.trust!r}; expected a number above 0"
+            )
+        how = self.solve or "median"  # one bad triplet cannot move it
+        if how not in self._solvers:
+            raise UnknownName.of("solve", how, self._solvers)
         return how
 
     def _barred(self, votes: Votes) -> np.ndarray:
@@ -198,11 +158,6 @@ class SequenceModel(AdditiveModel):
                 raise UnknownName.of("dependencies", self.dependencies, ["learn"])
             pairs = learn_dependencies(votes)
         barred = barred_pairs(pairs, votes.sources)
-        if self.compat and (barred.any() or isinstance(self.dependencies, str)):
-            raise ParameterError(
-                f"{type(self).__name__} got dependencies with compat='flyingsquid', which knows none "
-                "between sources here; use compat=None"
-            )
         self.dependencies_ = tuple(
             (votes.sources[a], votes.sources[b]) for a, b in np.argwhere(np.triu(barred, 1))
         )
@@ -228,7 +183,7 @@ class SequenceModel(AdditiveModel):
             "linked_terms": Array("f", "linked 1+classes 1+classes classes"),
         }
         found = state.read_arrays({**cls._stored, **linked, **arrays}, **sizes)
-        model._check_parameters((*SOLVE, "em"))
+        model._check_parameters()
         for name in cls._stored:
             setattr(model, name, found[name])
         model.linked_ = Linked(found["linked_pairs"], found["linked_terms"])
@@ -244,11 +199,6 @@ class SequenceModel(AdditiveModel):
             params["dependencies"] = list(self.dependencies)
         found: dict[str, Any] = plain(params)
         return found
-
-
-def alike(pairs: np.ndarray) -> float:
-    """ρ of two labels with these joint shares (K, K): 1 when they are equal, 0 when independent."""
-    return float((len(pairs) * np.trace(pairs) - 1) / (len(pairs) - 1))
 
 
 def as_shares(given: Any, who: str) -> np.ndarray:

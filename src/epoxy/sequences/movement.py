@@ -1,4 +1,4 @@
-"""How labels follow each other: from a given balance, from true labels, or from the votes alone."""
+"""How labels follow each other: from true labels, from a given balance, or from the votes alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import LabelError, ParameterError
 from ..votes import Split, Votes
-from .forward_backward import ChainPrior
+from .inference import ChainPrior
 from .layout import Layout, layout_of
 
 _ROUNDS = 300
@@ -26,7 +26,10 @@ def pair_balance(y: Any, *, n_classes: int, sequences: Any = None) -> np.ndarray
     [[0.3, 0.2], [0.1, 0.4]]
     """
     labels, layout = _labels(y, n_classes, sequences, None)
-    counts = _pair_counts(labels, layout, n_classes) + 1
+    before, after = (labels[rows] for rows in layout.neighbours())
+    known = (before >= 0) & (after >= 0)
+    counts = np.ones((n_classes, n_classes))
+    np.add.at(counts, (before[known], after[known]), 1)
     return np.asarray(counts / counts.sum())
 
 
@@ -42,8 +45,7 @@ def joint_balance(y: Any, length: int, *, n_classes: int, sequences: Any = None)
     [0.33, 0.33, 0.0, 0.33]
     """
     labels, layout = _labels(y, n_classes, sequences, length)
-    whole = layout.only_whole(length)
-    rows = labels[whole.starts[:, None] + np.arange(length)]
+    rows = labels[layout.only_whole(length).starts[:, None] + np.arange(length)]
     rows = rows[(rows >= 0).all(axis=1)]
     if not len(rows):
         raise LabelError(
@@ -95,8 +97,8 @@ def learn_pairs(
     tables
         Pr(vote | class) on the first and on the second element; (n_sources, 1 + K, K) each.
     share
-        Pr(Y), kept on both sides if given; otherwise both sides are only made equal if this is a
-        stationary chain, which the caller asks for with an empty array.
+        Pr(Y), kept on both sides if given; an empty array only makes both sides equal, as they are
+        in a stationary chain.
     start
         Where to begin; equal shares of all pairs where None. Where sources are mostly silent the way
         from there to the maximum is longer than the rounds: see `staying_pairs`.
@@ -106,12 +108,10 @@ def learn_pairs(
     weight = _without_own(counts).reshape(len(left), len(right))
     J = np.full((n_classes, n_classes), 1 / n_classes**2) if start is None else start
     for _ in range(_ROUNDS):
-        expected = left @ J @ right.T
-        ratio = np.divide(weight, expected, out=np.zeros_like(weight), where=expected > 0)
-        update = J * (left.T @ ratio @ right)
+        update = J * (left.T @ _ratio(weight, left @ J @ right.T) @ right)
         update = update / update.sum()
         if share is not None:
-            side = share if len(share) else (update.sum(axis=0) + update.sum(axis=1)) / 2
+            side = share if len(share) else _sides(update)
             # one turn of raking; the rounds to come refine it
             update = _scaled(_scaled(update, side, axis=1), side, axis=0)
         change = np.abs(update - J).max()
@@ -120,7 +120,7 @@ def learn_pairs(
             break
     if share is None:
         return J
-    side = share if len(share) else (J.sum(axis=0) + J.sum(axis=1)) / 2
+    side = share if len(share) else _sides(J)
     return rake(J, side, side)
 
 
@@ -138,18 +138,26 @@ def staying_pairs(counts: np.ndarray, table: np.ndarray, share: np.ndarray) -> n
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        expected = apart + middle * rise
-        ratio = np.divide(weight * rise, expected, out=np.zeros_like(rise), where=expected > 0)
-        low, high = (middle, high) if ratio.sum() > 0 else (low, middle)
+        slope = _ratio(weight * rise, apart + middle * rise).sum()
+        low, high = (middle, high) if slope > 0 else (low, middle)
     return np.asarray((1 - low) * anew + low * same)
 
 
-def _without_own(counts: np.ndarray) -> np.ndarray:
-    """Drop a source against itself: its mistakes persist from row to row, and would pass for labels."""
-    kept = counts.copy()
-    own = np.arange(len(counts))
-    kept[own, :, own, :] = 0
-    return kept if kept.sum() > 0 else counts
+def learn_share(said: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """Pr(Y) from how often each source says what, given Pr(vote | class); (n_classes,).
+
+    Maximises Σ said[i,v]·log Σ_y Pr(y) Pr(i says v | y), one entry of votes at a time.
+    """
+    table, weight = tables.reshape(-1, tables.shape[2]), said.ravel()
+    share = np.full(table.shape[1], 1 / table.shape[1])
+    for _ in range(_ROUNDS):
+        update = share * (_ratio(weight, table @ share) @ table)
+        update = update / update.sum()
+        change = np.abs(update - share).max()
+        share = update
+        if change < 1e-10:
+            break
+    return np.asarray(share)
 
 
 def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
@@ -173,8 +181,25 @@ def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int =
 
 def stationary_chain(pairs: np.ndarray, share: np.ndarray | None = None) -> ChainPrior:
     """The chain of these pairs, with the same shares of a label on both sides."""
-    side = (pairs.sum(axis=0) + pairs.sum(axis=1)) / 2 if share is None else share
+    side = _sides(pairs) if share is None else share
     return ChainPrior(side, rake(pairs, side, side)[None])
+
+
+def likeness(pairs: np.ndarray) -> float:
+    """ρ of two labels with these joint shares (K, K): 1 when they are equal, 0 when independent."""
+    return float((len(pairs) * np.trace(pairs) - 1) / (len(pairs) - 1))
+
+
+def _sides(pairs: np.ndarray) -> np.ndarray:
+    return np.asarray((pairs.sum(axis=0) + pairs.sum(axis=1)) / 2)
+
+
+def _without_own(counts: np.ndarray) -> np.ndarray:
+    """Drop a source against itself: its mistakes persist from row to row, and would pass for labels."""
+    kept = counts.copy()
+    own = np.arange(len(counts))
+    kept[own, :, own, :] = 0
+    return kept if kept.sum() > 0 else counts
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -192,34 +217,6 @@ def _labels(
     names = tuple(map(str, range(n_classes)))
     rows = np.empty((len(y), 0), dtype=np.int8)
     split = Split(Votes(rows, classes=names, sequences=sequences), y=y)
-    assert split.y is not None  # given above; for the type checker
-    if sequences is not None and length is not None:
-        return split.y, layout_of(split.votes, None).cut(length)
-    return split.y, layout_of(split.votes, length)
-
-
-def _pair_counts(labels: np.ndarray, layout: Layout, n_classes: int) -> np.ndarray:
-    before, after = layout.neighbours()
-    known = (labels[before] >= 0) & (labels[after] >= 0)
-    state = labels[before][known] * n_classes + labels[after][known]
-    return np.bincount(state, minlength=n_classes**2).reshape(n_classes, n_classes).astype(float)
-
-
-def learn_share(said: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Pr(Y) from how often each source says what, given Pr(vote | class); (n_classes,).
-
-    Maximises Σ said[i,v]·log Σ_y Pr(y) Pr(i says v | y), one entry of votes at a time.
-    """
-    table = tables.reshape(-1, tables.shape[2])
-    weight = said.ravel()
-    share = np.full(table.shape[1], 1 / table.shape[1])
-    for _ in range(_ROUNDS):
-        expected = table @ share
-        ratio = np.divide(weight, expected, out=np.zeros_like(weight), where=expected > 0)
-        update = share * (ratio @ table)
-        update = update / update.sum()
-        change = np.abs(update - share).max()
-        share = update
-        if change < 1e-10:
-            break
-    return np.asarray(share)
+    named = sequences is not None and length is not None
+    layout = layout_of(split.votes, None if named else length)
+    return split.truth, layout.cut(length) if named and length else layout
