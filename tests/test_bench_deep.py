@@ -12,7 +12,6 @@ from epoxy import bench
 from epoxy.bench import columns, deep_columns
 from epoxy.bench.context import Context, Settings
 from epoxy.errors import LabelError
-from epoxy.heads import Drift
 from test_bench import hush, write_folder
 
 
@@ -41,9 +40,6 @@ def lessons(monkeypatch):
         def predict_proba(self, rows):
             odd = np.array([int(row.split()[-1]) % 2 for row in rows])
             return np.eye(2)[odd]
-
-        def drift(self, rows):
-            return Drift(0.9, 0.5, 0.1)
 
     monkeypatch.setattr(deep_columns, "FineTuned", StandIn)
     return taught
@@ -77,7 +73,6 @@ def test_weak_columns_learn_probabilities_of_covered_rows_and_stop_on_dev(task, 
     assert set(lesson.rows) <= set(task.rows["train"])
     assert lesson.dev[0] == task.rows["dev"]
     assert found.test.shape == (60, 2)
-    assert found.facts["drift"] == {"similarity": 0.9, "pre_pool": 0.5, "smallest": 0.1}
 
 
 def test_uncovered_rows_are_not_taught(tmp_path, lessons):

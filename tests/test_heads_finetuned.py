@@ -53,21 +53,13 @@ def test_the_loss_falls(fitted):
 
 
 def test_the_vectors_move_but_keep_their_direction_roughly(fitted, comments):
-    drift = fitted.drift(comments[0][:60])
+    from epoxy.encoders import Text, embed
 
-    assert 0 < drift.similarity < 0.9999
-    assert drift.smallest <= drift.pre_pool < drift.similarity
+    (before,) = embed(Text(max_length=64), comments[0][:30], cache=False)
+    after = fitted.embed(comments[0][:30])
 
-
-def test_the_embeddings_before_and_after_are_what_drift_compares(fitted, comments):
-    texts = comments[0][:30]
-
-    before, after = fitted.embed(texts, pretrained=True), fitted.embed(texts)
-
-    cosine = (
-        (before * after).sum(1) / np.linalg.norm(before, axis=1) / np.linalg.norm(after, axis=1)
-    )
-    assert fitted.drift(texts).similarity == pytest.approx(cosine.mean(), abs=1e-4)
+    norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    assert 0.1 < ((before * after).sum(1) / norms).mean() < 0.9999
 
 
 def test_held_out_rows_are_labelled_well(fitted, comments):
@@ -110,10 +102,47 @@ def test_one_seed_gives_one_network_and_leaves_the_callers_random_state_alone(co
 
 
 def test_rows_that_are_not_texts_get_a_sentence():
-    with pytest.raises(FrameError, match="takes texts here, got int on row 1; write ''"):
+    with pytest.raises(FrameError, match="row 1"):
         FineTuned().fit(["a", 3], [0, 1])
 
 
 def test_a_network_nobody_has_gets_a_sentence(tmp_path):
-    with pytest.raises(UnknownName, match=r"no network .* in a folder, an installed package"):
+    with pytest.raises(UnknownName, match="network"):
         FineTuned(str(tmp_path)).fit(["a", "b"], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("images", "names"),
+    [
+        (np.zeros((2, 4, 4)), "float64"),
+        (np.zeros((2, 4), dtype=np.uint8), "shape"),
+        (np.zeros((2, 4, 4, 2), dtype=np.uint8), "channels"),
+    ],
+)
+def test_images_of_another_form_are_refused(images, names):
+    from epoxy.heads.networks import ImageNetwork
+
+    with pytest.raises(FrameError, match=names):
+        ImageNetwork("any", None, 1).prepare(images)
+
+
+def test_grey_images_get_three_equal_channels():
+    from epoxy.heads.networks import ImageNetwork
+
+    grey = np.arange(8, dtype=np.uint8).reshape(1, 2, 4)
+
+    (item,) = ImageNetwork("any", None, 1).prepare(grey)
+
+    assert item["pixels"].shape == (3, 2, 4)
+    assert (item["pixels"] == grey[0]).all()
+
+
+def test_a_network_is_looked_for_in_folders_then_packages_then_on_the_hub(tmp_path, monkeypatch):
+    from epoxy.heads import networks
+
+    monkeypatch.setattr(networks, "installed_folder", lambda name: None)
+    assert networks.resolve_text("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert networks.resolve_text("bert-base-uncased") == "bert-base-uncased"
+    monkeypatch.setattr(networks, "installed_folder", lambda name: tmp_path / "package")
+    assert networks.resolve_text("all-MiniLM-L6-v2") == str(tmp_path / "package")
+    assert networks.resolve_text(str(tmp_path)) == str(tmp_path)

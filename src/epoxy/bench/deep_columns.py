@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,6 @@ def _answer(context: Context, head: FineTuned, dev: np.ndarray | None) -> Predic
     passed = time.perf_counter() - start
     facts: dict[str, Any] = {
         "history": head.history_,
-        "drift": asdict(head.drift(test)),
         "seconds_per_1000_rows": 1000 * passed / len(test),
     }
     return Prediction(answer, dev, facts)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..heads.networks import DEFAULT_IMAGE, DEFAULT_TEXT
 from . import published
 from .columns import CEILING, OURS
 from .comparison import DataSet, Results, Table, compared, data_sets, number, points, signed, time
@@ -31,6 +30,7 @@ def tables(results: Results) -> tuple[Table, ...]:
     return tuple(table for table in made if table.rows)
 
 
+DEFAULT_TEXT, DEFAULT_IMAGE = "all-MiniLM-L6-v2", "efficientnet-lite0"
 Cells = Mapping[str, Callable[[DataSet], str]]
 """A table's columns: the header, and what stands below it for each data set."""
 

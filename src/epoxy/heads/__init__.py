@@ -1,6 +1,6 @@
 """End models: what is trained on the labels and then answers alone, without votes.
 
-One protocol, `Head`: `fit(inputs, targets)`, `predict_proba(inputs)`, `save(folder)`. Targets are
+One class of their kind, `Head`: `fit(inputs, targets)`, `predict_proba(inputs)`, `save(folder)`. Targets are
 labels, or one row of probabilities per row, which every head learns from with the soft-label
 (noise-aware) loss. `LinearHead` and `NearestNeighbors` take vectors; `FineTuned` takes texts or
 images and trains the network itself. `load` (`epoxy.load`) opens a saved one, whichever it is.
@@ -9,9 +9,9 @@ images and trains the network itself. `load` (`epoxy.load`) opens a saved one, w
 from __future__ import annotations
 
 from ..persistence import load
-from .base import Head, Training
-from .finetuned import Drift, FineTuned
+from .base import Head
+from .finetuned import FineTuned, Training
 from .linear import LinearHead
 from .nearest import NearestNeighbors
 
-__all__ = ["Drift", "FineTuned", "Head", "LinearHead", "NearestNeighbors", "Training", "load"]
+__all__ = ["FineTuned", "Head", "LinearHead", "NearestNeighbors", "Training", "load"]

@@ -1,4 +1,4 @@
-"""What all heads share: the protocol, and targets read once into probabilities."""
+"""What all heads share, and targets read once into probabilities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,33 +26,16 @@ if TYPE_CHECKING:  # a base that a type checker knows nothing of would make a he
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
-_SUM_TOLERANCE = 1e-3  # float16 and printed probabilities still count as distributions
 
-
-@runtime_checkable
-class Head(Protocol):
-    """Anything that learns targets from inputs and then answers for new inputs."""
-
-    classes_: np.ndarray
-
-    def fit(self, inputs: Any, targets: Any) -> Any:
-        """Learn from labels, or from one row of probabilities per row."""
-
-    def predict_proba(self, inputs: Any) -> np.ndarray:
-        """Return one row of class probabilities per row; (n_rows, n_classes)."""
-
-    def predict(self, inputs: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
-
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted head to a folder, without pickle."""
-
-
-class Estimator(ABC, ClassifierMixin, BaseEstimator):
-    """What every head is besides its own method: a classifier of scikit-learn, and a folder."""
+class Head(ABC, ClassifierMixin, BaseEstimator):
+    """Whatever learns targets from inputs, and then answers for new inputs: a classifier of scikit-learn."""
 
     classes_: np.ndarray
     """The classes, in the order of the columns of `predict_proba`."""
+
+    @abstractmethod
+    def fit(self, inputs: Any, targets: Any) -> Self:
+        """Learn from labels, or from one row of probabilities per row."""
 
     @abstractmethod
     def predict_proba(self, inputs: Any) -> np.ndarray:
@@ -80,41 +63,12 @@ class Estimator(ABC, ClassifierMixin, BaseEstimator):
             raise NotFitted.of(self)
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a network is fine-tuned; the defaults are the usual ones for BERT-sized text models.
-
-    Parameters
-    ----------
-    epochs
-        Most passes over the rows.
-    learning_rate
-        Highest rate, reached after warm-up, then falling to zero in a straight line.
-    batch_size
-        Rows per step.
-    warmup
-        Share of the steps in which the rate rises.
-    weight_decay
-        AdamW's decay, not applied to biases and norms.
-    patience
-        Passes without a better dev loss before training stops; used only where dev is given.
-    """
-
-    epochs: int = 4
-    learning_rate: float = 5e-5
-    batch_size: int = 16
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    patience: int = 2
-
-
 @dataclass(frozen=True, eq=False)
 class Targets:
     """What a head learns from: one distribution over the classes per row."""
 
     probabilities: np.ndarray  # (n_rows, n_classes) float64, rows sum to 1
     classes: np.ndarray  # (n_classes,) the labels themselves
-    hard: np.ndarray | None  # (n_rows,) class indices where labels were given, else None
 
     @classmethod
     def read(cls, targets: Any, *, n_rows: int, classes: Sequence[Any] | None = None) -> Self:
@@ -131,10 +85,8 @@ class Targets:
             )
         if not n_rows:
             raise LabelError("a head cannot learn from no rows; give at least one row per class")
-        if given.ndim == 2:
-            return cls(*_read_soft(given, classes), None)
-        index, names = _read_hard(given, classes)
-        return cls(np.eye(len(names))[index], names, index)
+        read = _read_soft if given.ndim == 2 else _read_hard
+        return cls(*read(given, None if classes is None else np.asarray(classes)))
 
     @property
     def present(self) -> np.ndarray:
@@ -146,12 +98,9 @@ class Targets:
         if len(self.present) < 2:
             only = self.classes[self.present[0]]
             raise LabelError(
-                f"{who} needs rows of at least 2 classes, all {len(self)} are {str(only)!r}; "
-                "label a row of another class"
+                f"{who} needs rows of at least 2 classes, all {len(self.probabilities)} are "
+                f"{str(only)!r}; label a row of another class"
             )
-
-    def __len__(self) -> int:
-        return len(self.probabilities)
 
 
 def as_inputs(vectors: Any, who: str, dimension: int | None = None) -> np.ndarray:
@@ -167,19 +116,17 @@ def as_inputs(vectors: Any, who: str, dimension: int | None = None) -> np.ndarra
     return found
 
 
-def _read_soft(given: np.ndarray, classes: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
-    names = np.arange(given.shape[1]) if classes is None else np.asarray(classes)
+def _read_soft(given: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    names = np.arange(given.shape[1]) if classes is None else classes
     if len(names) != given.shape[1]:
         raise LabelError(
             f"targets have {given.shape[1]} columns for the {len(names)} classes "
-            f"{names.tolist()[:10]}; "
-            "give one column per class"
+            f"{names.tolist()[:10]}; give one column per class"
         )
     if given.dtype.kind not in "fiub":
         raise LabelError(f"probabilities are numbers, got dtype {given.dtype}")
     shares = given.astype(np.float64)
-    right = np.isfinite(shares).all(axis=1) & (shares >= 0).all(axis=1)
-    right &= np.abs(shares.sum(axis=1) - 1) <= _SUM_TOLERANCE
+    right = (shares >= 0).all(axis=1) & (np.abs(shares.sum(axis=1) - 1) <= 1e-3)  # float16 counts
     if not right.all():
         row = int(np.flatnonzero(~right)[0])
         raise LabelError(
@@ -189,36 +136,26 @@ def _read_soft(given: np.ndarray, classes: Sequence[Any] | None) -> tuple[np.nda
     return shares / shares.sum(axis=1, keepdims=True), names
 
 
-def _read_hard(given: np.ndarray, classes: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+def _read_hard(given: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     if given.dtype.kind == "f":
         if not np.array_equal(given, np.floor(given)):  # false for NaN too
             raise LabelError("labels are names or whole numbers, got fractions or NaN")
         given = given.astype(np.int64)
-    if given.dtype.kind == "O" and any(value is None for value in given):
-        row = next(index for index, value in enumerate(given) if value is None)
-        raise LabelError(f"the label of row {row} is unknown; leave out the rows without a label")
-    if given.dtype.kind in "iu" and given.min() < 0:
-        row = int(np.flatnonzero(given < 0)[0])
-        raise LabelError(
-            f"the label of row {row} is {given[row]}, unknown; leave out the rows without a label"
-        )
-    if classes is None:
-        names, index = np.unique(given, return_inverse=True)
-        return index, names
-    return _positions(given, np.asarray(classes)), np.asarray(classes)
-
-
-def _positions(given: np.ndarray, names: np.ndarray) -> np.ndarray:
-    """Labels as positions in `names`; whole numbers are positions unless the names are numbers."""
-    if given.dtype.kind in "iu" and names.dtype.kind not in "iu":
-        index = np.where(given < len(names), given, -1).astype(np.int64)
+    labels, numbers = given.tolist(), given.dtype.kind in "iu"
+    for row, label in enumerate(labels):
+        if label is None or (numbers and label < 0):
+            raise LabelError(
+                f"the label of row {row} is {label}, unknown; leave out the rows without a label"
+            )
+    names = np.unique(given) if classes is None else classes
+    if numbers and names.dtype.kind not in "iu":
+        index = np.where(given < len(names), given, -1)  # positions
     else:
         place = {name: position for position, name in enumerate(names.tolist())}
-        index = np.array([place.get(label, -1) for label in given.tolist()], dtype=np.int64)
+        index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
     if (index < 0).any():
         row = int(np.flatnonzero(index < 0)[0])
         raise LabelError(
-            f"the label of row {row} is {given.tolist()[row]!r}; "
-            f"expected one of {names.tolist()[:10]}"
+            f"the label of row {row} is {labels[row]!r}; expected one of {names.tolist()[:10]}"
         )
-    return index
+    return np.eye(len(names))[index], names

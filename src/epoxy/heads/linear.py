@@ -1,29 +1,24 @@
 """A linear head: multinomial logistic regression on vectors, from labels or from probabilities.
 
-Labels go to scikit-learn unchanged. Probabilities go to a solver of the same objective, because
-scikit-learn takes them only as K weighted copies of every row, which costs K times the memory; with
-one-hot probabilities both give the same head.
+scikit-learn takes probabilities only as K weighted copies of every row, which costs K times the memory
+and, with ten classes, ten times the time. So the same objective is solved here, for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from ..errors import ParameterError, StoreError
 from ..neighbors.workers import single_threaded_blas
-from ..numerics import softmax
 from ..persistence import State
 from ..schema import Array
-from .base import Estimator, Targets, as_inputs
-
-_GRADIENT_TOLERANCE = 1e-4  # scikit-learn's default `tol`, on the same scale (mean loss per row)
+from .base import Head, Targets, as_inputs
 
 
-class LinearHead(Estimator):
+class LinearHead(Head):
     """Logistic regression on vectors.
 
     Parameters
@@ -79,11 +74,13 @@ class LinearHead(Estimator):
         wanted = Targets.read(targets, n_rows=len(inputs), classes=self.classes)
         wanted.need_two_classes("LinearHead")
         grid = self._grid()
-        self.C_ = grid[0] if len(grid) == 1 else self._choose(inputs, wanted, grid)
-        weights = _solve(inputs, wanted, self.C_, self.max_iter)
+        with single_threaded_blas():  # a second thread costs the many small steps of L-BFGS more
+            shares = wanted.probabilities
+            self.C_ = grid[0] if len(grid) == 1 else self._choose(inputs, shares, grid)
+            self.present_ = wanted.present
+            weights = solve(inputs, shares[:, self.present_], self.C_, self.max_iter)
         self.classes_ = wanted.classes
-        self.present_ = wanted.present
-        self.coef_, self.intercept_ = weights.coef, weights.intercept
+        self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
         self.n_features_in_ = inputs.shape[1]
         return self
 
@@ -91,8 +88,10 @@ class LinearHead(Estimator):
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
         self._check_fitted()
         inputs = as_inputs(vectors, "LinearHead", self.n_features_in_)
-        weights = _Weights(self.coef_, self.intercept_)
-        return weights.probabilities(inputs, self.present_, len(self.classes_))
+        answer = np.zeros((len(inputs), len(self.classes_)))
+        weights = np.column_stack([self.coef_, self.intercept_])
+        answer[:, self.present_] = np.exp(log_probabilities(inputs, weights))
+        return answer
 
     def to_state(self) -> State:
         """Describe the fitted head for `epoxy.persistence`."""
@@ -106,15 +105,14 @@ class LinearHead(Estimator):
         values = state.read_values({"classes": [(str, int, float, bool)], "C": float})
         head = cls(C=values["C"], classes=values["classes"])
         head.C_, head.classes_ = head._grid()[0], np.asarray(values["classes"])
-        known = len(head.classes_)
         spec = {
-            "present": Array("iu", "present", low=0, high=known - 1),
+            "present": Array("iu", "present", low=0, high=len(head.classes_) - 1),
             "coef": Array("f", "rows dimension"),
             "intercept": Array("f", "rows"),
         }
-        arrays = state.read_arrays(spec)
+        found = state.read_arrays(spec)
         head.coef_, head.intercept_, head.present_ = (
-            arrays[name] for name in ("coef", "intercept", "present")
+            found[name] for name in ("coef", "intercept", "present")
         )
         n_present = len(np.unique(head.present_))
         if len(head.present_) != n_present or len(head.coef_) != (n_present, 1)[n_present == 2]:
@@ -133,49 +131,37 @@ class LinearHead(Estimator):
             raise ParameterError(f"LinearHead got C={self.C!r}; expected positive numbers")
         return grid
 
-    def _choose(self, inputs: np.ndarray, targets: Targets, grid: list[float]) -> float:
-        """The C of the smallest held-out log loss."""
+    def _choose(self, inputs: np.ndarray, shares: np.ndarray, grid: list[float]) -> float:
+        """The C of the smallest held-out log loss; every fold gets its part of each class."""
         if self.folds < 2:
             raise ParameterError(f"LinearHead got folds={self.folds}; expected at least 2")
+        shuffled = np.random.default_rng(self.seed).permutation(len(shares))
+        dealt = shuffled[np.argsort(shares.argmax(axis=1)[shuffled], kind="stable")]
         loss = np.zeros(len(grid))
-        for held in _folds(targets, self.folds, self.seed):
-            rest = _part(targets, ~held)
-            if len(rest.present) < 2:
+        for fold in range(min(self.folds, len(shares))):
+            held = np.isin(np.arange(len(shares)), dealt[fold :: self.folds])
+            present = np.flatnonzero(shares[~held].any(axis=0))
+            if len(present) < 2:
                 continue
-            for index, C in enumerate(grid):
-                weights = _solve(inputs[~held], rest, C, self.max_iter)
-                answer = weights.probabilities(inputs[held], rest.present, len(targets.classes))
-                loss[index] -= (targets.probabilities[held] * np.log(answer.clip(1e-6))).sum()
+            for at, C in enumerate(grid):
+                weights = solve(inputs[~held], shares[~held][:, present], C, self.max_iter)
+                said = np.full((held.sum(), shares.shape[1]), np.log(1e-6))
+                said[:, present] = log_probabilities(inputs[held], weights).clip(np.log(1e-6))
+                loss[at] -= (shares[held] * said).sum()
         return grid[int(loss.argmin())]
 
 
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    coef: np.ndarray  # (1, d) for two classes, else (n_present, d)
-    intercept: np.ndarray
+def log_probabilities(inputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Of each class; weights are one row per class, the intercept last (one row for two classes)."""
+    from scipy.special import log_softmax
 
-    def probabilities(self, inputs: np.ndarray, present: np.ndarray, n_classes: int) -> np.ndarray:
-        logits = inputs @ self.coef.T.astype(inputs.dtype) + self.intercept
-        if logits.shape[1] == 1:
-            logits = np.hstack([np.zeros_like(logits), logits])
-        answer = np.zeros((len(inputs), n_classes))
-        answer[:, present] = softmax(logits.astype(np.float64))
-        return answer
+    logits = inputs @ weights[:, :-1].T.astype(inputs.dtype) + weights[:, -1]
+    if logits.shape[1] == 1:
+        logits = np.hstack([np.zeros_like(logits), logits])
+    return np.asarray(log_softmax(logits.astype(np.float64), axis=1))
 
 
-def _solve(inputs: np.ndarray, targets: Targets, C: float, max_iter: int) -> _Weights:
-    """The weights; by one thread, because a second one costs the many small steps of L-BFGS more."""
-    present = targets.present
-    with single_threaded_blas():
-        if targets.hard is None:
-            return _solve_soft(inputs, targets.probabilities[:, present], C, max_iter)
-        from sklearn.linear_model import LogisticRegression
-
-        model = LogisticRegression(C=C, max_iter=max_iter).fit(inputs, targets.hard)
-        return _Weights(np.asarray(model.coef_), np.asarray(model.intercept_))
-
-
-def _solve_soft(inputs: np.ndarray, wanted: np.ndarray, C: float, max_iter: int) -> _Weights:
+def solve(inputs: np.ndarray, wanted: np.ndarray, C: float, max_iter: int) -> np.ndarray:
     """Minimise C Σ_i CE(wanted_i, p_i) + ½‖W‖², the intercept free, by L-BFGS.
 
     Two classes have one weight vector, as in scikit-learn: with two, the same C would penalise half
@@ -189,42 +175,16 @@ def _solve_soft(inputs: np.ndarray, wanted: np.ndarray, C: float, max_iter: int)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         table = flat.reshape(width, dimension + 1)
-        logits = inputs @ table[:, :-1].T.astype(inputs.dtype) + table[:, -1]
-        if width == 1:
-            logits = np.hstack([np.zeros_like(logits), logits])
-        log_answer = _log_softmax(logits)
-        answer = np.exp(log_answer)
-        slope = (answer - wanted)[:, -width:] / n_rows  # (n_rows, width)
+        said = log_probabilities(inputs, table)
+        slope = (np.exp(said) - wanted)[:, -width:] / n_rows
         gradient = np.empty_like(table)
         gradient[:, :-1] = (slope.T.astype(inputs.dtype) @ inputs) + penalty * table[:, :-1]
         gradient[:, -1] = slope.sum(axis=0)
-        loss = -(wanted * log_answer).sum() / n_rows
-        loss += 0.5 * penalty * float((table[:, :-1] ** 2).sum())
+        loss = 0.5 * penalty * (table[:, :-1] ** 2).sum() - (wanted * said).sum() / n_rows
         return float(loss), gradient.ravel()
 
+    # the tolerance is scikit-learn's default, on the same scale: the mean loss of a row
+    options = {"maxiter": max_iter, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
     start = np.zeros(width * (dimension + 1))
-    options = {"maxiter": max_iter, "gtol": _GRADIENT_TOLERANCE, "ftol": 64 * np.finfo(float).eps}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    table = found.x.reshape(width, dimension + 1)
-    return _Weights(table[:, :-1].copy(), table[:, -1].copy())
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)))
-
-
-def _folds(targets: Targets, count: int, seed: int) -> list[np.ndarray]:
-    """Held-out masks; every class is dealt out evenly, so that a rare one is rarely missing."""
-    likely = targets.probabilities.argmax(axis=1)
-    shuffled = np.random.default_rng(seed).permutation(len(targets))
-    dealt = shuffled[np.argsort(likely[shuffled], kind="stable")]
-    fold = np.empty(len(targets), dtype=np.int64)
-    fold[dealt] = np.arange(len(targets)) % min(count, len(targets))
-    return [fold == each for each in range(min(count, len(targets)))]
-
-
-def _part(targets: Targets, keep: np.ndarray) -> Targets:
-    hard = None if targets.hard is None else targets.hard[keep]
-    return Targets(targets.probabilities[keep], targets.classes, hard)
+    return np.asarray(found.x.reshape(width, dimension + 1))

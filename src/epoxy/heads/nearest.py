@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ..inputs import LARGEST
 from ..persistence import State
 from ..schema import Array
-from .base import Estimator, Targets, as_inputs
+from .base import Head, Targets, as_inputs
 
 _STORED = {
     "vectors": Array("f", "rows dimension", low=-LARGEST, high=LARGEST),
@@ -19,7 +19,7 @@ _STORED = {
 }
 
 
-class NearestNeighbors(Estimator):
+class NearestNeighbors(Head):
     """Each of the k nearest rows speaks with equal weight; its target may be a distribution.
 
     Parameters
