@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from epoxy.declarative import from_column, from_model, keywords, regex
-from epoxy.fingerprints import fingerprint
+from epoxy.functions.fingerprint import fingerprint
 from epoxy.lfs import labeling_function
 
 BEFORE = """
@@ -306,7 +306,7 @@ def test_fingerprints_do_not_depend_on_the_process(tmp_path):
     (tmp_path / "my_functions.py").write_text(BEFORE)
     script = textwrap.dedent(
         """
-        from epoxy.fingerprints import fingerprint
+        from epoxy.functions.fingerprint import fingerprint
         from my_functions import spammy
         print(fingerprint(spammy))
         """

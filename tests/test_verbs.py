@@ -674,7 +674,7 @@ def test_the_rows_of_like_are_ids(rows, match):
 
 
 def test_like_is_a_plain_value():
-    from epoxy.fingerprints import fingerprint
+    from epoxy.functions.fingerprint import fingerprint
 
     one = epoxy.like("spam", rows=["1", 2, "2"], radius=1)
 

@@ -20,7 +20,7 @@ import pytest
 import epoxy
 from epoxy.datasets import digits_lfs, load
 from epoxy.errors import ParameterError, StoreError, UnknownName
-from epoxy.fingerprints import fingerprint
+from epoxy.functions.fingerprint import fingerprint
 from epoxy.lfs import LabelingFunction
 from epoxy.running import Limits, Runner
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..applying import said
 from ..errors import CodeError, EpoxyError
-from ..fingerprints import is_installed
+from ..functions.fingerprint import is_installed
 from ..lfs import LabelingFunction, as_labeling_function
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -26,7 +26,7 @@ from ..applying import Failure, ask, check_columns, said, whole
 from ..columns import as_text, check_declared, encode
 from ..errors import CodeError, EpoxyError, FrameError
 from ..exemplars import Like, like
-from ..fingerprints import fingerprint
+from ..functions.fingerprint import fingerprint
 from ..lfs import LabelingFunction, RowFunction, SnorkelFunction
 from ..rows import Row, Rows
 from .loader import Loader
