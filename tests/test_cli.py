@@ -623,8 +623,8 @@ def test_what_is_wrong_in_lfs_py_is_said_with_its_line(source, message, project,
         ('names = ["ham", "spam"]', 'names = ["ham", "eggs"]', "epoxy.toml: no class named 'spam'"),
         ('names = ["ham", "spam"]', 'names = ["ham", ""]', "none empty"),
         ('names = ["ham", "spam"]', 'names = "ham"', "sets names = 'ham'.*expected a list"),
-        ('encoder = "lsa"', "encoder = 5", r"sets encoder = 5 .*expected a text"),
-        ('encoder = "lsa"', 'encoder = "lse"', "epoxy.toml: .*'lse'"),
+        ('encoder = "auto"', "encoder = 5", r"sets encoder = 5 .*expected a text"),
+        ('encoder = "auto"', 'encoder = "lse"', "epoxy.toml: .*'lse'"),
         ('file = "../rows.csv"', "file = 5", r"sets file = 5 .*expected a text"),
         ('kind = "fusion"', 'kind = "fuson"', "epoxy.toml: no model named 'fuson'; did you mean"),
         ("[vectors]", "[vektors]", "no section in"),
@@ -703,7 +703,7 @@ def test_what_cannot_be_set_is_said_and_nothing_is_kept(project, capsys, words, 
 
 
 def test_a_radius_needs_vectors_and_a_switch_does_not(project, capsys):
-    edit_config(project, 'encoder = "lsa"', 'encoder = "none"')
+    edit_config(project, 'encoder = "auto"', 'encoder = "none"')
 
     text = fails(capsys, "set", str(project), "money", "--radius", "0.2")
 
@@ -823,7 +823,7 @@ def test_unchanged_functions_are_not_run_again(fresh):
 
 def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(fresh, monkeypatch):
     before = epoxy.Session.open(fresh, graph=False)
-    kept = list((fresh / ".epoxy" / "vectors").glob("lsa-*"))
+    kept = list((fresh / ".epoxy" / "vectors").glob("learned-*"))
 
     with monkeypatch.context() as patch:
         patch.setattr("epoxy.encoders.lsa.Lsa.fit", None)
@@ -837,7 +837,7 @@ def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(fresh, monke
         assert one.dtype == two.dtype == np.float32
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(other.split().vectors, before.split().vectors)
-    now = list((fresh / ".epoxy" / "vectors").glob("lsa-*"))
+    now = list((fresh / ".epoxy" / "vectors").glob("learned-*"))
     assert len(kept) == len(now) == 1 != len({*kept, *now}), "those of other rows are swept away"
 
 
@@ -896,7 +896,7 @@ def test_a_dev_file_of_its_own_is_used(tmp_path, capsys):
 
 def test_vectors_may_come_from_a_file(project, capsys):
     np.save(project / "v.npy", np.random.default_rng(0).normal(size=(120, 4)))
-    edit_config(project, 'encoder = "lsa"', 'encoder = "v.npy"')
+    edit_config(project, 'encoder = "auto"', 'encoder = "v.npy"')
 
     assert epoxy.Session.open(project, graph=False).split("train").vectors.shape == (100, 4)
 
@@ -912,7 +912,7 @@ def test_a_project_of_pairs_names_the_columns_of_both_mentions(project, capsys, 
 
     monkeypatch.setattr(Pair, "_embed", embed)
     monkeypatch.setattr(Pair, "identity", None)  # nothing is kept on disk
-    edit_config(project, 'encoder = "lsa"', 'encoder = "pair"\nmentions = ["id", "text"]')
+    edit_config(project, 'encoder = "auto"', 'encoder = "pair"\nmentions = ["id", "text"]')
 
     vectors = epoxy.Session.open(project, graph=False).split("train").vectors
     rows = [("this song moves me to tears wow", "r22", "this song moves me to tears wow")]
@@ -1184,7 +1184,7 @@ def test_a_project_of_sequences_uses_a_chain(tmp_path, capsys):
         ]
     )
     config = (folder / "epoxy.toml").read_text()
-    config = config.replace('encoder = "lsa"', 'encoder = "none"').replace(
+    config = config.replace('encoder = "auto"', 'encoder = "none"').replace(
         'kind = "fusion"', 'kind = "epoxy"\nlabel_model = "chain"'
     )
     (folder / "epoxy.toml").write_text(config)

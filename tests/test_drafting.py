@@ -85,7 +85,7 @@ def test_another_encoder_gives_other_votes_of_example_rows(session, folder):
     vectors[3] = vectors[7] = [9, 9, 9, 9]
     np.save(folder / "v.npy", vectors)
     settings = (folder / "epoxy.toml").read_text()
-    (folder / "epoxy.toml").write_text(settings.replace('encoder = "lsa"', 'encoder = "v.npy"'))
+    (folder / "epoxy.toml").write_text(settings.replace('encoder = "auto"', 'encoder = "v.npy"'))
 
     again = Session.open(folder)
 
@@ -106,7 +106,7 @@ def test_example_rows_that_cannot_vote_cost_their_column_and_say_why(session, fo
     assert Session.open(folder).sources == ("prize", "cash", "home")
     (folder / "lfs.py").write_text(LFS)
     settings = (folder / "epoxy.toml").read_text()
-    (folder / "epoxy.toml").write_text(settings.replace('encoder = "lsa"', 'encoder = "none"'))
+    (folder / "epoxy.toml").write_text(settings.replace('encoder = "auto"', 'encoder = "none"'))
     (failure,) = Session.open(folder).folder.failures
     assert "'near' needs vectors, and these rows have none; name an encoder under [vectors]" in str(
         failure

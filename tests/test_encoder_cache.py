@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder, store
+from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder
 from epoxy.errors import FrameError, StoreError
 
 
@@ -329,7 +329,7 @@ def test_the_file_of_another_encoder_is_not_trusted(counted, tmp_path):
 def test_a_file_that_another_process_holds_is_neither_used_nor_removed(
     counted, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(store, "_PATIENCE", 0.05)
+    monkeypatch.setattr(cache, "_PATIENCE", 0.05)
     cached(counted, tmp_path).encode(ROWS[:4])
     path = the_file(tmp_path)
     with closing(sqlite3.connect(path)) as db:

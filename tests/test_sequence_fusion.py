@@ -478,7 +478,7 @@ def project(tmp_path, *more, position=True, **rows):
     order = ["--sequence", "clip", *(["--position", "frame"] if position else [])]
     assert main(["new", str(folder), "--rows", str(tmp_path / "rows.csv"), *order]) == 0
     config = folder / "epoxy.toml"
-    text = config.read_text().replace('encoder = "lsa"', 'encoder = "none"')
+    text = config.read_text().replace('encoder = "auto"', 'encoder = "none"')
     for old, new in more:
         assert old in text
         text = text.replace(old, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +48,14 @@ def new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sequence", metavar="COLUMN", help="sequence ids, for rows in order")
     parser.add_argument("--position", metavar="COLUMN", help="places of rows in their sequence")
     parser.add_argument(
-        "--encoder", help="lsa (default), text, text:MODEL, image:MODEL, or a .npy file"
+        "--encoder", help="auto (default), static, lsa, text:MODEL, image:MODEL, or a .npy file"
     )
     parser.add_argument("--positive", metavar="CLASS", help="the class F1 is of (two classes)")
 
 
 def new(options: argparse.Namespace) -> None:
     """Make a project folder."""
+    from ..encoders import choose
     from ..session.making import new_project
 
     classes = None if options.classes is None else _listed(options.classes)
@@ -62,9 +64,16 @@ def new(options: argparse.Namespace) -> None:
     made = new_project(options.folder, options.rows, classes=classes, options=given)
     say(f"made {made.folder}: write labeling functions in {made.folder / 'lfs.py'}, then")
     say(f"  epoxy label {made.folder}")
+    choice = None
+    if options.encoder is None and made.column is not None:
+        choice = choose(images=made.encoder != "auto")
+        say(f"encoder: {choice.encoder}, because {choice.why}")
+    if choice is not None and choice.better:
+        say(f"  better may be: {choice.better}")
     if made.sequence is not None:
         say(f"labels will use the order of rows within each {made.sequence}")
-    write_json({"folder": str(made.folder), "classes": list(made.classes)}, options.json)
+    data = {"folder": str(made.folder), "classes": list(made.classes), "encoder": made.encoder}
+    write_json(data | ({} if choice is None else {"took": asdict(choice)}), options.json)
 
 
 def errors_argument(parser: argparse.ArgumentParser) -> None:

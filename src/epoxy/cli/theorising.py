@@ -130,7 +130,7 @@ def _compare(session: Session, encoders: list[str], dev: Any) -> list[dict[str, 
     vectors = {"this project's": dev.vectors}
     for name in encoders:
         column = project.encoded if name.startswith("pair") else project.column
-        found = embed(name, *home.rows.tables, column=column, cache=project.cache / "vectors")
+        found = embed(name, *home.rows.tables, column=column)
         vectors[name] = labels.gather(found)
     ranked = tools.compare_embeddings(vectors, dev.y, scan=tools.Scan(cast(Any, project.metric)))
     say("\nencoders, smoothest first (share of unequal labels among the nearest 1 % of pairs):")

@@ -223,7 +223,7 @@ def _encoder(session: Session) -> tuple[Any, Any]:
             f"{project.folder} has vectors from a file, so new rows cannot be embedded; "
             "use an encoder by name"
         )
-    made = resolve(project.encoder, cache=project.cache / "vectors")
+    made = resolve(project.encoder)
 
     def read(table: Any) -> Any:
         return made.prepare(column_of(table, project.encoded))

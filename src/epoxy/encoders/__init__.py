@@ -14,36 +14,48 @@ import numpy as np
 
 from ..errors import ParameterError, UnknownName
 from ..progress import Progress, silent
+from .auto import Choice, are_images, choose, here
 from .cache import Cached, cache_folder
+from .given import Function, Precomputed, Transformer
 from .image import Image
 from .lsa import Lsa
 from .pair import Pair
-from .precomputed import Precomputed
 from .protocol import Encoder
 from .rows import column_of
+from .static import Static
 from .text import Text
-from .wrappers import Function, Transformer
 
 __all__ = [
     "Cached",
+    "Choice",
     "Encoder",
     "Function",
     "Image",
     "Lsa",
     "Pair",
     "Precomputed",
+    "Static",
     "Text",
     "Transformer",
+    "are_images",
     "cache_folder",
+    "choose",
     "column_of",
     "embed",
+    "here",
     "resolve",
 ]
 
-NAMES = ("lsa", "text", "pair", "image", "precomputed")
-"""What `resolve` knows by name; `text:MODEL`, `pair:MODEL` and `image:MODEL` choose the model."""
-
-_MODELS: dict[str, Any] = {"text": Text, "pair": Pair, "image": Image}
+_MODELS: dict[str, Any] = {
+    "lsa": Lsa,
+    "text": Text,
+    "static": Static,
+    "pair": Pair,
+    "image": Image,
+    "precomputed": Precomputed,
+}
+NAMES = ("auto", *_MODELS)
+"""What `resolve` knows by name; `text:MODEL`, `pair:MODEL`, `image:MODEL`, `static:PATH` choose one."""
 
 
 def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
@@ -52,10 +64,11 @@ def resolve(what: Any, *, cache: str | Path | bool | None = True) -> Encoder:
     Parameters
     ----------
     what
-        `"lsa"`, `"text"`, `"text:MODEL"`, `"pair"`, `"pair:MODEL"`, `"image"`, `"image:MODEL"`,
-        `"precomputed"`, a path that ends in `.npy`, an array of vectors, a function of a list of
-        rows, a scikit-learn transformer, an object with an `encode` method (a loaded
-        SentenceTransformer), or an encoder.
+        `"auto"` (the best pre-trained one of texts on this machine, see `choose`), `"static"`,
+        `"static:PATH"`, `"lsa"`, `"text"`, `"text:MODEL"`, `"pair"`, `"pair:MODEL"`, `"image"`,
+        `"image:MODEL"`, `"precomputed"`, a path that ends in `.npy`, an array of vectors, a
+        function of a list of rows, a scikit-learn transformer, an object with an `encode` method (a
+        loaded SentenceTransformer), or an encoder.
     cache
         Where slow encoders keep their vectors: a folder; `True` for `EPOXY_CACHE` or else the
         user's cache folder; `None` or `False` for nowhere.
@@ -137,15 +150,13 @@ def _made(what: Any) -> Encoder:
 
 
 def _named(name: str) -> Encoder:
-    kind, _, model = name.partition(":")
-    if kind in _MODELS:
-        found: Encoder = _MODELS[kind](model) if model else _MODELS[kind]()
-        return found
-    if name == "lsa":
-        return Lsa()
-    if name == "precomputed":
-        return Precomputed()
+    if name == "auto":
+        return _named(choose().encoder)
     if name.endswith(".npy"):
         return Precomputed(name)
-    some = ("text:MODEL", "pair:MODEL", "image:resnet101", "image:bit-m")
-    raise UnknownName.of("encoder", name, [*NAMES, *some])
+    kind, _, model = name.partition(":")
+    if kind not in _MODELS or (model and kind == "lsa"):
+        some = ("text:MODEL", "pair:MODEL", "image:MODEL", "static:PATH", "column:NAME", "none")
+        raise UnknownName.of("encoder", name, [*NAMES, *some])
+    made: Encoder = _MODELS[kind](model) if model else _MODELS[kind]()
+    return made

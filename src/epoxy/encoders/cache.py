@@ -1,8 +1,10 @@
-"""Embed each row once: any encoder, with its vectors kept on disk by content and model.
+"""Embed each row once: vectors kept on disk by the content of their rows, for all projects of a user.
 
-A row is looked up by what it holds, not by where it stands, so other splits, another order,
-appended rows and duplicates cost only the rows never seen. New vectors are written as they are
-finished, a batch at a time; a run that is killed goes on where it was.
+A row is looked up by what it holds, not by where it stands, so other splits, projects and orders,
+appended rows and duplicates cost only the rows never seen. Each encoder has one SQLite file: a batch
+is stored whole or not at all, a process may die at any moment, and several may write at once. Every
+vector carries a checksum of itself, its row's hash and the encoder; one that fails is not there, and a
+file that SQLite cannot read is removed. Both are computed again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sqlite3
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,10 +25,19 @@ from ..errors import StoreError
 from ..progress import Progress, silent
 from .protocol import Encoder
 from .rows import Rows, digest
-from .store import FORMAT, Store
 
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""
+
+_FORMAT = 2  # changes when vectors are written in another way
+_CHECKSUM = 8  # bytes before each vector
+_TOGETHER = 1_000  # rows asked for at a time; SQLite allows some thousands
+_PATIENCE = 60  # seconds to wait for another process that is writing
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second of an error text that is torn
+_NOT_DAMAGE = {
+    getattr(sqlite3, f"SQLITE_{name}")
+    for name in ("BUSY", "LOCKED", "CANTOPEN", "FULL", "IOERR", "READONLY", "PERM", "NOMEM")
+}
 
 
 def cache_folder(cache: str | Path | bool | None = True) -> Path | None:
@@ -38,6 +52,16 @@ def cache_folder(cache: str | Path | bool | None = True) -> Path | None:
     if chosen := os.environ.get("EPOXY_CACHE"):
         return Path(chosen).expanduser()
     return _user_cache() / "epoxy"
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    # the specification tells programs to pass over a relative path
+    return Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
 
 
 class Cached:
@@ -96,79 +120,99 @@ class Cached:
         wanted = self.prepare(rows)
         if identity is None or self.folder is None or not len(wanted):
             return self.encoder.encode(wanted, progress=progress)
-        return _Run(self._store(identity), self.encoder, wanted, progress).vectors()
-
-    def _store(self, identity: str) -> Store:
-        assert self.folder is not None
-        # from the identity alone: the name may differ (a moved model folder) where vectors do not
-        label = re.sub(r"[^A-Za-z0-9.]+", "-", identity)[:48].strip("-.")
-        mark = hashlib.sha256(identity.encode()).hexdigest()[:20]
-        return Store(self.folder / f"vectors-{FORMAT}" / f"{label}-{mark}.sqlite", identity)
+        store = _Store(self.folder, identity)
+        keys = [digest(row) for row in wanted]
+        first = {key: row for row, key in reversed(list(enumerate(keys)))}  # of equal rows
+        found = dict(store.read(list(first)))
+        left = sorted(row for key, row in first.items() if key not in found)
+        done, total = len(found), len(first)
+        progress(done, total)
+        for start in range(0, len(left), BATCH_ROWS):
+            batch = left[start : start + BATCH_ROWS]
+            part = wanted[batch] if isinstance(wanted, np.ndarray) else [wanted[r] for r in batch]
+            fresh = self.encoder.encode(part, progress=_from(done + start, total, progress))
+            names = [keys[row] for row in batch]
+            found.update(zip(names, fresh))
+            store.write(names, fresh)
+            progress(done + start + len(batch), total)
+        sizes = sorted({len(vector) for vector in found.values()})
+        if len(sizes) > 1:
+            raise StoreError(
+                f"encoder {self.name!r} has vectors of length {sizes[0]} and of length {sizes[1]} "
+                f"under one identity; give it a new identity, or delete {str(store.path)!r}"
+            )
+        return np.stack([found[key] for key in keys], dtype=np.float32)
 
     def __repr__(self) -> str:
         return f"Cached({self.encoder!r}, {str(self.folder)!r})"
 
 
-class _Run:
-    """One call of `encode`: what is stored is read, the rest computed and stored."""
+def _from(before: int, total: int, progress: Progress) -> Progress:
+    return lambda now, _: progress(min(before + now, total), total)
 
-    def __init__(self, store: Store, encoder: Encoder, rows: Rows, progress: Progress) -> None:
-        self.store = store
-        self.encoder = encoder
-        self.rows = rows
-        self.progress = progress
-        keys = [digest(row) for row in rows]
-        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1)))  # of equal rows
-        self.first = np.array(sorted(first.values()))  # the rows whose content is new
-        self.keys = [keys[row] for row in self.first]
-        place = {key: at for at, key in enumerate(self.keys)}
-        self.place = [place[key] for key in keys]  # of each row among the distinct ones
-        self.out: np.ndarray | None = None  # (n_distinct, dim), allocated once dim is known
 
-    def vectors(self) -> np.ndarray:
-        total = len(self.keys)
-        missing = np.ones(total, dtype=bool)
-        for at, vector in self.store.read(self.keys):
-            self._place(at, vector)
-            missing[at] = False
-        left = np.flatnonzero(missing)
-        done = total - len(left)
-        self.progress(done, total)
-        for start in range(0, len(left), BATCH_ROWS):
-            self._compute(left[start : start + BATCH_ROWS], done + start)
-        assert self.out is not None  # there is at least one row, so one was read or computed
-        return self.out if total == len(self.place) else self.out[self.place]
+class _Store:
+    """The vectors of one encoder, in one file that only its owner can read."""
 
-    def _compute(self, which: np.ndarray, done: int) -> None:
-        total, rows = len(self.keys), self.first[which]
-        part = (
-            self.rows[rows] if isinstance(self.rows, np.ndarray) else [self.rows[r] for r in rows]
-        )
-        fresh = self.encoder.encode(
-            part, progress=lambda now, _: self.progress(min(done + now, total), total)
-        )
-        self._place(which, fresh)
-        self.store.write([self.keys[at] for at in which], fresh)
-        self.progress(done + len(which), total)
+    def __init__(self, folder: Path, identity: str) -> None:
+        # from the identity alone: the name may differ (a moved model folder) where vectors do not
+        label = re.sub(r"[^A-Za-z0-9.]+", "-", identity)[:48].strip("-.")
+        mark = hashlib.sha256(identity.encode()).hexdigest()[:20]
+        self.path = folder / f"vectors-{_FORMAT}" / f"{label}-{mark}.sqlite"
+        self.identity = identity.encode()
 
-    def _place(self, at: Any, vectors: np.ndarray) -> None:
-        dim = vectors.shape[-1]
-        if self.out is None:
-            self.out = np.empty((len(self.keys), dim), dtype=np.float32)
-        if dim != self.out.shape[1]:
+    def read(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, np.ndarray]]:
+        """Those of the keys that are stored, with their vectors."""
+        if not self.path.is_file():
+            return
+        try:
+            with closing(self._open()) as db:
+                for start in range(0, len(keys), _TOGETHER):
+                    part = keys[start : start + _TOGETHER]
+                    named = ",".join("?" * len(part))
+                    ask = "SELECT key, CAST(vector AS BLOB) FROM vectors WHERE vector NOT NULL AND key"
+                    for key, stored in db.execute(f"{ask} IN ({named})", part):
+                        check, vector = stored[:_CHECKSUM], stored[_CHECKSUM:]
+                        if check == self._checksum(key, vector):
+                            yield key, np.frombuffer(vector, dtype="<f4")
+        except _DAMAGE as error:
+            self._discard(error)
+
+    def write(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
+        """Store vectors under their rows' hashes, for good once this returns."""
+        content = [row.tobytes() for row in np.ascontiguousarray(vectors, dtype="<f4")]
+        pairs = [(key, self._checksum(key, row) + row) for key, row in zip(keys, content)]
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                self._insert(pairs)
+            except _DAMAGE as error:
+                if not self._discard(error):
+                    raise
+                self._insert(pairs)
+        except (OSError, *_DAMAGE) as error:
             raise StoreError(
-                f"encoder {self.encoder.name!r} has vectors of length {self.out.shape[1]} and of "
-                f"length {dim} under one identity; give it a new identity, or delete "
-                f"{str(self.store.path)!r}"
-            )
-        self.out[at] = vectors
+                f"vectors could not be stored in {str(self.path)!r} ({error}); "
+                "make room or choose another folder with cache=FOLDER, or cache=False to store none"
+            ) from error
 
+    def _open(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        db = sqlite3.connect(self.path, timeout=_PATIENCE)
+        db.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+        return db
 
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
-    # the specification tells programs to pass over a relative path
-    return Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
+    def _insert(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        with closing(self._open()) as db, db:
+            db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", pairs)
+
+    def _checksum(self, key: bytes, vector: bytes) -> bytes:
+        return hashlib.blake2b(self.identity + key + vector, digest_size=_CHECKSUM).digest()
+
+    def _discard(self, error: Exception) -> bool:
+        """Remove the file unless the error is of the machine around it; says whether it was."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
+            return False
+        for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
+            path.unlink(missing_ok=True)
+        return True

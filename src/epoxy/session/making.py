@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders import are_images, choose
 from ..errors import FrameError, LabelError, StoreError, UnknownName
 from ..files import write_whole
 from .project import FILE, Project
@@ -27,7 +28,7 @@ file = {file}
 names = {classes}
 {positive}
 [vectors]
-encoder = {encoder}   # lsa, text, pair, image (or text:MODEL, …), or a .npy file with a vector per row
+encoder = {encoder}   # auto, static, lsa, text, pair, image (or text:MODEL, …), or a .npy file
 metric = "cosine"
 {column}
 [model]
@@ -139,6 +140,16 @@ def _fill_in(given: dict[str, str | None], table: Any, file: Path, apart: Any) -
     given["id"] = given.get("id") or ("id" if "id" in both else None)
     given["label"] = given.get("label") or ("label" if "label" in labelled.column_names else None)
     given["column"] = given.get("column") or _text_column(table, {given["id"], given["label"]})
+    given["encoder"] = given.get("encoder") or _encoder_for(table, given["column"])
+
+
+def _encoder_for(table: Any, column: str | None) -> str:
+    """The encoder of rows where none was named: of images the one that is here, of numbers none."""
+    if column is None:
+        return "none"
+    if are_images(table.column(column).slice(0, 100).to_pylist()):
+        return choose(images=True).encoder
+    return "auto"
 
 
 def _settings(home: Path, file: Path, classes: list[str], given: Mapping[str, str | None]) -> str:
@@ -155,7 +166,7 @@ def _settings(home: Path, file: Path, classes: list[str], given: Mapping[str, st
         ),
         classes=json.dumps(classes, ensure_ascii=False),
         positive=f"positive = {_quoted(positive)}\n" if positive else "",
-        encoder=_quoted(_encoder(given.get("encoder"), home)),
+        encoder=_quoted(_encoder(given["encoder"] or "auto", home)),
         column=f"column = {_quoted(column)}\n" if column else "",
         kind=_quoted(given.get("kind") or "fusion"),
     )
@@ -194,10 +205,10 @@ def _relative(path: str | None, home: Path) -> str | None:
     return str(target)
 
 
-def _encoder(encoder: str | None, home: Path) -> str:
+def _encoder(encoder: str, home: Path) -> str:
     """An encoder by name, or a file of vectors, which must be there."""
-    if encoder is None or not encoder.endswith(".npy"):
-        return encoder or "lsa"
+    if not encoder.endswith(".npy"):
+        return encoder
     if not Path(encoder).is_file() and (home / encoder).is_file():
         return encoder
     if not Path(encoder).is_file():

@@ -81,7 +81,7 @@ class Project:
     position: str | None = None
     chosen: str | None = None
     by: str | None = None
-    encoder: str = "lsa"
+    encoder: str = "auto"
     metric: str = "cosine"
     column: str | None = None
     mentions: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Project:
             rows=home / rows["file"],
             classes=tuple(names),
             dev=_beside(home, rows.get("dev")),
-            encoder=_encoder(home, vectors.get("encoder", "lsa")),
+            encoder=_encoder(home, vectors.get("encoder", "auto")),
             metric=vectors.get("metric", "cosine"),
             column=vectors.get("column"),
             mentions=tuple(vectors.get("mentions", ())),

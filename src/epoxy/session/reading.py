@@ -7,7 +7,6 @@ import json
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -277,38 +276,32 @@ def _finite(rows: ProjectRows, found: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
-    """Vectors by the project's encoder; what `lsa` learned from the rows is kept while they stay.
+    """Vectors by the project's encoder; those of one that learns from the rows are kept while they stay.
 
     To learn it again takes seconds in every command, and to import what it is learned with one more.
     """
-    place = _place(project, rows) if project.encoder == "lsa" else None
+    encoder = resolve(project.encoder)
+    place = _place(project, encoder, rows) if hasattr(encoder, "settings") else None
     sizes = {name: table.num_rows for name, table in zip(("train", "dev"), rows.tables)}
     kept = None if place is None else arrays.load(place, tuple(sizes))
     if kept is not None and {name: len(each) for name, each in kept.items()} == sizes:
         progress(1, 1)
         return [kept[name] for name in sizes]
-    found = embed(
-        project.encoder,
-        *rows.tables,
-        column=project.encoded,
-        cache=project.cache / "vectors",
-        progress=progress,
-    )
+    found = embed(encoder, *rows.tables, column=project.encoded, progress=progress)
     if place is not None:
         with suppress(StoreError):  # a folder that cannot be written: they are learned again
             arrays.save(place, dict(zip(sizes, found)))
-            for other in place.parent.glob("lsa-*.npz"):
+            for other in place.parent.glob("*-*.npz"):
                 if other != place:
                     arrays.remove(other)
     return found
 
 
-def _place(project: Project, rows: ProjectRows) -> Path:
+def _place(project: Project, encoder: Any, rows: ProjectRows) -> Path:
     """Where vectors that were learned from these rows are kept."""
-    learned_by = (repr(resolve(project.encoder)), version("scikit-learn"), str(project.encoded))
-    text = "\n".join([*learned_by, *rows.keys])
+    text = "\n".join([encoder.settings, str(project.encoded), *rows.keys])
     name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    return project.cache / "vectors" / f"lsa-{name}.npz"
+    return project.cache / "vectors" / f"learned-{name}.npz"
 
 
 def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]:

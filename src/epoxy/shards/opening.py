@@ -280,7 +280,7 @@ def _where(
 
 def _fitted(run: Run, project: Project, scanned: Scanned) -> Encoding:
     """An encoder that has learned what it learns; from all train rows, or so many of them."""
-    encoder = resolve(project.encoder, cache=project.cache / "vectors")
+    encoder = resolve(project.encoder)
     if encoder.slow:
         return Encoding(encoder, project.encoded, encoder.identity or project.encoder)
     rows = np.unique(np.linspace(0, scanned.n_train - 1, min(LEARNED, scanned.n_train)).astype(int))

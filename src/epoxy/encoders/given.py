@@ -1,0 +1,216 @@
+"""Encoders made of what the user already has: vectors, any function, any scikit-learn transformer.
+
+Neither of the last two can be asked what decides its vectors (a function's globals, a pipeline's
+lambdas), so they are stored on disk only under an identity that the user gives, and changes with it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import NotFitted, ParameterError, StoreError
+from ..progress import Progress, silent
+from .protocol import Pretrained, as_vectors
+from .rows import Rows, fingerprint, listed
+
+
+class Precomputed(Pretrained):
+    """Vectors that are given, checked for alignment and finiteness.
+
+    Parameters
+    ----------
+    vectors
+        An array of shape (n_rows, dim) or the path of an .npy file that holds one, in the order of
+        the rows that `encode` will be given. Left out, the rows are themselves the vectors: an
+        array, a column of vectors, or the path of an .npy file, one for each split.
+
+    Examples
+    --------
+    >>> Precomputed([[1.0, 0.0], [0.0, 2.0]]).encode(["first row", "second row"]).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    >>> Precomputed().encode([[3.0, 4.0]]).tolist()
+    [[3.0, 4.0]]
+    """
+
+    name = "precomputed"
+    identity = None  # what is given is not stored again
+    slow = False
+
+    def __init__(self, vectors: Any = None) -> None:
+        self.vectors = vectors
+
+    def prepare(self, rows: Any) -> Rows:
+        """Return the rows, read from an .npy file where they are one."""
+        return _load(rows) if isinstance(rows, (str, Path)) else listed(rows)
+
+    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
+        """Return the given vectors, one per row."""
+        wanted = self.prepare(rows)
+        if self.vectors is None:
+            given, who = wanted, "the column of vectors"
+        elif isinstance(self.vectors, (str, Path)):
+            given, who = _load(self.vectors), repr(str(self.vectors))
+        else:
+            given, who = self.vectors, "the precomputed array"
+        progress(len(wanted), max(1, len(wanted)))
+        return as_vectors(given, who, len(wanted))
+
+    def __repr__(self) -> str:
+        given = self.vectors
+        shown = repr(str(given)) if isinstance(given, (str, Path)) else f"<{type(given).__name__}>"
+        return f"Precomputed({'' if given is None else shown})"
+
+
+def _load(path: str | Path) -> np.ndarray:
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        loaded.close()
+        problem: object = "it is an archive of several arrays"
+    except (OSError, ValueError, EOFError) as error:
+        problem = error
+    raise StoreError(
+        f"{str(path)!r} cannot be read as an array of vectors ({problem}); "
+        "save one with numpy.save, shape (n_rows, dim), numbers only"
+    )
+
+
+class _Called:
+    """An encoder that calls what it was given, and is stored under the name the user gives it."""
+
+    def __init__(self, what: Any, name: str, identity: str | None) -> None:
+        if identity is not None and not identity:
+            raise ParameterError(
+                f"{type(self).__name__} got an empty identity; give it a name, or leave it out"
+            )
+        self.what = what
+        self.name = name
+        self._identity = identity
+
+    @property
+    def slow(self) -> bool:
+        """True once there is an identity: the user asked for storing by giving it."""
+        return self._identity is not None
+
+    @property
+    def identity(self) -> str | None:
+        """What the user called it, if anything."""
+        return None if self._identity is None else f"{type(self).__name__.lower()} {self._identity}"
+
+    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
+        """Nothing to learn."""
+        return self
+
+    def prepare(self, rows: Any) -> Rows:
+        """Return the rows as a sequence."""
+        return listed(rows)
+
+    def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
+        """Call what the user gave and check what comes back."""
+        call, wanted = self._call(), self.prepare(rows)
+        if not len(wanted):
+            return np.zeros((0, 0), dtype=np.float32)
+        vectors = as_vectors(call(wanted), f"encoder {self.name!r}", len(wanted))
+        progress(len(wanted), len(wanted))
+        return vectors
+
+    def _call(self) -> Callable[[Any], Any]:
+        return self.what  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, identity={self._identity!r})"
+
+
+class Function(_Called):
+    """Any function from a list of rows to one vector per row.
+
+    Parameters
+    ----------
+    function
+        Called with all rows at once; or, where the vectors are cached, with up to 1,024 new rows
+        at a time, so a row's vector must not depend on the other rows.
+    identity
+        A name of your own for what the function does, changed whenever it changes. Given one,
+        vectors are kept on disk; without, they are computed on every call.
+
+    Examples
+    --------
+    >>> lengths = Function(lambda rows: [[len(row), 1.0] for row in rows])
+    >>> lengths.encode(["a", "three"]).tolist()
+    [[1.0, 1.0], [5.0, 1.0]]
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, identity: str | None = None) -> None:
+        if not callable(function):
+            raise ParameterError(
+                f"Function got a {type(function).__name__}; expected a function of a list of rows"
+            )
+        name = getattr(function, "__name__", type(function).__name__)
+        super().__init__(function, name, identity)
+
+
+class Transformer(_Called):
+    """Any scikit-learn transformer or pipeline: fitted on the train rows, applied to all.
+
+    `fit` works on a copy, so the object given stays as it is. One that is fitted already can
+    encode at once; to keep its fit in a pipeline that calls `fit`, wrap it in
+    `sklearn.frozen.FrozenEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> counts = Transformer(CountVectorizer()).fit(["red green", "green"])
+    >>> counts.encode(["green green red"]).tolist()
+    [[2.0, 1.0]]
+    """
+
+    def __init__(self, transformer: Any, *, identity: str | None = None) -> None:
+        if isinstance(transformer, type) or not hasattr(transformer, "transform"):
+            raise ParameterError(
+                f"Transformer got {transformer!r}; expected an object with fit and transform, "
+                "such as CountVectorizer()"
+            )
+        super().__init__(transformer, type(transformer).__name__, identity)
+        self._fitted: Any = None
+        self._fitted_on = "as given"
+
+    @property
+    def identity(self) -> str | None:
+        """What the user called it, and the rows it was fitted on."""
+        named = super().identity
+        return None if named is None else f"{named} rows={self._fitted_on}"
+
+    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
+        """Fit a copy of the transformer on the train rows."""
+        train = self.prepare(rows)
+        if hasattr(self.what, "get_params"):
+            from sklearn.base import clone
+
+            self._fitted = clone(self.what).fit(train, None)  # FrozenEstimator insists on y
+        else:
+            self._fitted = copy.deepcopy(self.what).fit(train)
+        if self._identity is not None:
+            self._fitted_on = fingerprint(train)
+        progress(1, 1)
+        return self
+
+    def _call(self) -> Callable[[Any], Any]:
+        if self._fitted is not None:
+            return self._fitted.transform  # type: ignore[no-any-return]
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        try:
+            check_is_fitted(self.what)
+        except (NotFittedError, TypeError) as error:
+            raise NotFitted(
+                f"encoder {self.name!r} is not fitted yet; "
+                "call fit(train_rows) first, then encode every split with it"
+            ) from error
+        return self.what.transform  # type: ignore[no-any-return]
