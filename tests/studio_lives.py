@@ -14,7 +14,7 @@ from starlette.applications import Starlette  # noqa: F401
 from watchfiles import awatch  # noqa: F401
 
 import epoxy
-from epoxy.studio import app, patience  # noqa: F401
+from epoxy.studio import app, security  # noqa: F401
 from epoxy.studio.serving import Studio
 
 

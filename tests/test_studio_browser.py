@@ -21,13 +21,14 @@ pytest.importorskip("httpx")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 import numpy as np
+from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 
 import epoxy
 from epoxy.cli import main
 from epoxy.session.browsing import RowQuery
 from epoxy.session.making import new_project
-from epoxy.studio.app import static_files
+from epoxy.studio.app import is_built
 from studio_client import serving
 from test_one_room import WORDS, write_messages
 
@@ -63,9 +64,7 @@ LOST = 3
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.skipif(
-        "/index.html" not in static_files(), reason="the page is not built: make web"
-    ),
+    pytest.mark.skipif(not is_built(), reason="the page is not built: make web"),
 ]
 
 
@@ -719,7 +718,7 @@ def test_a_selection_dims_the_rest_and_outlasts_a_recolour(screen):
 
 def test_regions_carry_their_names(screen, studio):
     regions = [{"x": 0.1, "y": 0.1, "words": "prize claim", "rows": 40}]
-    studio.room.tell("picture", picture=studio.room.pictures.told | {"regions": regions})
+    studio.room.tell("picture", picture=replace(studio.room.pictures.told, regions=regions))
 
     screen.says("regions", "prize claim")
     studio.room.tell("picture", picture=studio.room.pictures.told)

@@ -19,7 +19,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import sync_playwright
 
-from epoxy.studio.app import static_files
+from epoxy.studio.app import STATIC
 from studio_client import messages
 from test_studio_browser import CHROMIUM, FLAGS
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.skipif(
-        "/widget.js" not in static_files(), reason="the page is not built: make web"
+        not (STATIC / "widget.js").is_file(), reason="the page is not built: make web"
     ),
 ]
 TOKEN = "only-for-this-test"

@@ -97,10 +97,10 @@ def test_the_better_picture_comes_from_a_process_and_is_kept(session, tmp_path, 
     assert again_ready.wait(30)
 
     assert told[0][0] == "pca"
-    assert first.told["state"] == "ready", first.told["note"]
-    assert first.told["kind"] == "umap"
+    assert first.told.state == "ready", first.told.note
+    assert first.told.kind == "umap"
     assert len(list(tmp_path.glob("umap-*.npz"))) == 1
-    assert again.told["note"] == "UMAP, kept from before"
+    assert again.told.note == "UMAP, kept from before"
     found = first.positions(session)
     np.testing.assert_array_equal(found, again.positions(session))
     assert np.abs(found).max() <= 1 + 1e-6
@@ -122,10 +122,10 @@ def test_of_very_many_rows_some_are_laid_out_and_others_stand_among_those_near_t
 
     made.start(None, None)
 
-    assert made.told["note"] == "UMAP of 100 rows, others placed among them, is being made"
+    assert made.told.note == "UMAP of 100 rows, others placed among them, is being made"
     assert ready.wait(120)
-    assert made.told["state"] == "ready", made.told["note"]
-    assert made.told["of"] == "of 100 rows, others placed among them"
+    assert made.told.state == "ready", made.told.note
+    assert made.told.of == "of 100 rows, others placed among them"
     found = made.positions(session)
     assert np.isfinite(found).all()
     assert np.abs(found).max() <= 1 + 1e-6
@@ -178,8 +178,8 @@ def test_a_picture_that_cannot_be_made_leaves_the_first_and_says_why(session, mo
     made.start(None, None)
 
     assert ready.wait(60)
-    assert made.told["kind"] == "pca"
-    assert made.told["note"] == "there is no UMAP (no room left); principal components stay"
+    assert made.told.kind == "pca"
+    assert made.told.note == "there is no UMAP (no room left); principal components stay"
 
 
 def test_texts_read_at_once_are_those_of_each_row():

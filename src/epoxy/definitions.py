@@ -80,9 +80,10 @@ class Definition(Mapping[str, Any]):
         if kind == "like" and isinstance(told.get("rows"), list | tuple):
             told["rows"] = [str(each) for each in told["rows"]]
         try:
-            self._values: dict[str, Any] = to_builtins(convert(told, Form))
+            self.form: Form = convert(told, Form)
         except ValidationError as error:
             raise ParameterError(f"this {kind} function cannot be: {error}; correct it") from None
+        self._values: dict[str, Any] = to_builtins(self.form)
 
     @property
     def kind(self) -> str:

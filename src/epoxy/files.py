@@ -69,6 +69,15 @@ def write_whole(
         sweep(path.parent)
 
 
+def private(folder: Path) -> None:
+    """Make a folder, and let only its owner read it and what lies in it."""
+    with suppress(OSError):  # who cannot make or change it is told by what wants to write there
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in (folder, *folder.rglob("*")):
+            if not each.is_symlink():
+                each.chmod(each.stat().st_mode & 0o700)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading; anything else is refused at once."""
     # without waiting: to open a pipe that nobody writes to would take for ever

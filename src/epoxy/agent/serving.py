@@ -1,26 +1,27 @@
 """The tools over standard input and output, by the Model Context Protocol.
 
-While it serves, the package sends whatever else is printed to standard error; here the same is done while
-the project is opened, so that a client reads nothing but the protocol.
+Whatever else is printed, by Python or by a library, goes to standard error, so that a client reads
+nothing but the protocol. A session's verbs are the tools, told by their own schemas.
 """
 
 from __future__ import annotations
 
-import functools
+import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+import msgspec
+from mcp import types
+from mcp.server import lowlevel
+from mcp.server.stdio import stdio_server
 
 from .. import __version__
 from ..errors import EpoxyError
-from .arguments import check_arguments
-from .tools import READING, WRITING, Tools
+from ..studio.verbs import TOOLS
+from .tools import READING, Tools
 
 ABOUT = (
     "A project of labeling functions: they vote on rows, votes are lent to near rows, and a model makes "
@@ -29,41 +30,57 @@ ABOUT = (
 )
 
 
-class Server(MCPServer[None]):
+class Server(lowlevel.Server[Any]):
     """The tools of a project, for one client."""
 
     def __init__(self, tools: Tools) -> None:
+        self.tools = tools
         super().__init__(
             "epoxy",
-            instructions=ABOUT,
             version=__version__,
-            log_level="WARNING",
-            lifespan=_serving,
+            instructions=ABOUT,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
         )
-        self.verbs = tools
-        for name in (*READING, *WRITING):
-            reads = ToolAnnotations(read_only_hint=name in READING, open_world_hint=False)
-            self.add_tool(_told(tools, name), annotations=reads)
 
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Do one tool in a thread, for the client by its name; errors become words."""
-        asked = None if context is None else context.request_context.session.client_params
+    async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(map(_told, TOOLS)))
+
+    async def _call(
+        self, context: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        asked = context.session.client_params
         if asked is not None:
-            self.verbs.named(asked.client_info.name)
-        schemas = {each.name: each.input_schema for each in await self.list_tools()}
-        if name in schemas:
-            try:
-                check_arguments(name, arguments, schemas[name], self.verbs.session)
-            except EpoxyError as error:
-                raise ToolError(f"Error executing tool {name}: {error}") from error
-        return await super().call_tool(name, arguments, context)
+            self.tools.named(asked.client_info.name)
+        try:
+            found = await asyncio.to_thread(self.tools.call, params.name, params.arguments or {})
+        except EpoxyError as error:
+            return _answer(f"Error executing tool {params.name}: {error}", is_error=True)
+        return _answer(msgspec.json.encode(found).decode(), structured_content=found)
+
+
+def _answer(text: str, **more: Any) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], **more)
+
+
+def _told(name: str) -> types.Tool:
+    verb = TOOLS[name]
+    schema = msgspec.json.schema(verb)
+    schema |= schema["$defs"].pop(schema.pop("$ref").rpartition("/")[2])
+    reads = types.ToolAnnotations(read_only_hint=name in READING, open_world_hint=False)
+    return types.Tool(name=name, description=verb.__doc__, input_schema=schema, annotations=reads)
 
 
 def serve(tools: Tools) -> None:
     """Answer until the client closes the pipe."""
-    Server(tools).run("stdio")
+
+    async def run() -> None:
+        server = Server(tools)
+        async with stdio_server() as (heard, said):
+            await server.run(heard, said, server.create_initialization_options())
+            sys.stdout.flush()  # while it still goes to standard error
+
+    asyncio.run(run())
 
 
 @contextmanager
@@ -78,24 +95,3 @@ def unprinted() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-
-
-@asynccontextmanager
-async def _serving(server: MCPServer[None]) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        sys.stdout.flush()  # while it still goes to standard error
-
-
-def _told(tools: Tools, name: str) -> Callable[..., dict[str, Any]]:
-    """A tool as the package takes it, with the method's own signature and docstring."""
-
-    @functools.wraps(getattr(tools, name))
-    def run(**arguments: Any) -> dict[str, Any]:
-        try:
-            return tools.call(name, arguments)
-        except EpoxyError as error:
-            raise ToolError(str(error)) from error
-
-    return run

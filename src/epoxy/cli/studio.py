@@ -24,22 +24,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
-    from ..studio.serving import Studio, need_server, unbuilt
+    from ..studio.serving import Studio, need_server
 
     if options.json == "-":
         raise ParameterError("epoxy studio writes no result to read; leave --json out")
     need_server()
+    from ..studio.app import UNBUILT, is_built
+
     session = open_project(options, graph=True, empty=True)
     studio = Studio(session, options.port)
 
     def ready() -> None:
         say_notes(session)
         say(f"{options.folder} is open at {studio.address} (Ctrl-C ends)")
-        if (missing := unbuilt()) is not None:
-            say(missing)
+        if not is_built():
+            say(f"{UNBUILT} in the folder epoxy was installed from")
         sys.stdout.flush()
-        if not options.no_open:
-            webbrowser.open(studio.address)
+        if not options.no_open and studio.opening is not None:
+            webbrowser.open(studio.opening.resolve().as_uri())
 
     with suppress(KeyboardInterrupt):  # how it is meant to end
         studio.serve(ready)

@@ -12,6 +12,7 @@ import numpy as np
 from ..applying import Failure
 from ..engines import engine_of
 from ..errors import EpoxyError
+from ..files import private
 from ..loans import Neighbourhood
 from ..progress import Progress, bar
 from ..running import Limits, Loaded, Runner
@@ -46,6 +47,7 @@ def open_session(
     rows = read_project(project)
     n_rows = sum(table.num_rows for table in rows.tables)
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
+    private(project.cache)
     store = Store(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})

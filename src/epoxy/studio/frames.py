@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-import json
-import math
 import struct
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from ..errors import ParameterError
 
-@dataclass(frozen=True, eq=False)
-class Reply:
-    """What a verb answers: fields, and bytes where some belong to it."""
 
-    head: dict[str, Any]
-    data: bytes | None = None
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise NotImplementedError
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def as_json(value: Any) -> str:
-    """JSON of plain values; a number that is none is null, half a character is a question mark."""
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "replace").decode()
+    """JSON of structs, plain values and numpy's; a number that is none is null."""
+    return _ENCODER.encode(value).decode()
 
 
-def packed(head: dict[str, Any], data: bytes) -> bytes:
+def parsed(text: str | bytes) -> Any:
+    """JSON from outside."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ParameterError(f"this is no JSON ({error}); send an object") from None
+
+
+def plain(value: Any) -> Any:
+    """The same as dicts, lists and numbers."""
+    return msgspec.json.decode(_ENCODER.encode(value))
+
+
+def packed(head: Any, data: bytes) -> bytes:
     """One binary frame."""
-    told = as_json(head).encode()
+    told = _ENCODER.encode(head)
     start = struct.pack("<I", len(told)) + told
     return start + b"\0" * (-len(start) % 8) + data
 
 
-def unpacked(frame: bytes) -> tuple[dict[str, Any], bytes]:
+def message(head: Any, data: bytes | None) -> str | bytes:
+    """Text, or a binary frame where bytes belong to it."""
+    return as_json(head) if data is None else packed(head, data)
+
+
+def unpacked(frame: bytes) -> tuple[Any, bytes]:
     """Head and bytes of a frame."""
     (size,) = struct.unpack_from("<I", frame)
     end = 4 + size
-    return json.loads(frame[4:end]), frame[end + -end % 8 :]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return msgspec.json.decode(frame[4:end]), frame[end + -end % 8 :]

@@ -1,22 +1,19 @@
 """Rows as pictures: pixels in a column, bytes of an image file, or the path of one.
 
-A picture is at most `LARGEST` pixels wide. Pixels become a PNG without any library; files are made smaller
-with Pillow where it is installed, and sent as they are where it is not.
+A picture is at most `LARGEST` pixels wide and is sent as a PNG, whatever it was.
 """
 
 from __future__ import annotations
 
 import io
 import math
-import struct
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..errors import EpoxyError, ParameterError
+from ..errors import EpoxyError, MissingExtra, ParameterError
 from ..files import read_whole
 
 if TYPE_CHECKING:
@@ -24,15 +21,10 @@ if TYPE_CHECKING:
 
 LARGEST, FEWEST, MOST_BYTES = 512, 16, 32 << 20
 """Pixels of a side that are sent, pixels of the smallest picture, bytes of a file that are read."""
-_KINDS = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
+_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _NAMED = ("image", "pixels", "picture", "path", "file")
 _COLUMNS: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()  # by project
-_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 def column_of(session: Session) -> str | None:
@@ -56,7 +48,7 @@ def _is_picture(value: Any) -> bool:
     if isinstance(value, dict):
         return "bytes" in value or "path" in value
     if isinstance(value, bytes):
-        return any(value.startswith(each) for each in _KINDS)
+        return value.startswith(_STARTS)
     if isinstance(value, str):
         return value.lower().endswith(_ENDINGS)
     return isinstance(value, list) and _shape(np.asarray(value)) is not None
@@ -73,8 +65,12 @@ def _shape(pixels: np.ndarray) -> tuple[int, ...] | None:
     return (side, side) if square else None
 
 
-def image_of(session: Session, number: int, size: int) -> tuple[bytes, str]:
-    """The picture of a row of at most `size` pixels a side, and its media type."""
+def image_of(session: Session, number: int, size: int) -> bytes:
+    """The picture of a row as a PNG of at most `size` pixels a side."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtra.of("pictures of rows", "pillow", "studio") from error
     column = column_of(session)
     if column is None or session.folder is None:
         raise ParameterError("rows of this project have no pictures; show their cells")
@@ -82,16 +78,23 @@ def image_of(session: Session, number: int, size: int) -> tuple[bytes, str]:
     value = session.folder.rows.tables[at].column(column)[row].as_py()
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
-    if isinstance(value, list):
-        return _png(_bytes_of(np.asarray(value)), size), "image/png"
     if isinstance(value, str):
         value = _file(session.folder.project.folder, value)
-    if not isinstance(value, bytes):
-        raise ParameterError(f"row {number} has no picture")
-    kind = next((name for start, name in _KINDS.items() if value.startswith(start)), None)
-    if kind is None:
-        raise ParameterError(f"the picture of row {number} is of no kind a browser shows")
-    return _smaller(value, size, kind)
+    try:
+        if isinstance(value, list):
+            made = Image.fromarray(_bytes_of(np.asarray(value)))
+            times = max(1, size // max(made.size))  # each pixel a square
+            made = made.resize([times * side for side in made.size], Image.Resampling.NEAREST)
+        elif isinstance(value, bytes) and value.startswith(_STARTS):
+            made = Image.open(io.BytesIO(value))
+        else:
+            raise ParameterError(f"row {number} has no picture of a kind that is known")
+        made.thumbnail((size, size))
+        out = io.BytesIO()
+        made.convert("L" if made.mode == "L" else "RGB").save(out, "PNG")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise EpoxyError(f"this picture cannot be read ({error})") from None
+    return out.getvalue()
 
 
 def _file(home: Path, name: str) -> bytes:
@@ -106,21 +109,6 @@ def _file(home: Path, name: str) -> bytes:
     raise ParameterError(f"there is no picture {name!r:.80}; check the column of paths")
 
 
-def _smaller(content: bytes, size: int, kind: str) -> tuple[bytes, str]:
-    try:
-        from PIL import Image
-    except ImportError:
-        return content, kind
-    try:
-        with Image.open(io.BytesIO(content)) as opened:
-            opened.thumbnail((size, size))
-            out = io.BytesIO()
-            opened.convert("RGB").save(out, "PNG")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise EpoxyError(f"this picture cannot be read ({error})") from None
-    return out.getvalue(), "image/png"
-
-
 def _bytes_of(pixels: np.ndarray) -> np.ndarray:
     """Pixels as bytes; numbers of another range are stretched to it."""
     shape = _shape(pixels)
@@ -131,23 +119,3 @@ def _bytes_of(pixels: np.ndarray) -> np.ndarray:
     known = (1, 16, 255)  # usual ends of the scale
     scale = next((each for each in known if top <= each), top)
     return np.clip(255 * values / scale, 0, 255).astype(np.uint8)
-
-
-def _png(pixels: np.ndarray, size: int) -> bytes:
-    """Pixels, each drawn as a square so that the longer side has `size` of them at most."""
-    longest = max(pixels.shape[:2])
-    step = -(-longest // size)
-    pixels = pixels[::step, ::step]
-    times = max(1, size // max(pixels.shape[:2]))
-    pixels = pixels.repeat(times, axis=0).repeat(times, axis=1)
-    height, width = pixels.shape[:2]
-    colour = 2 if pixels.ndim == 3 else 0
-    lines = np.ascontiguousarray(pixels).reshape(height, -1)
-    raw = np.concatenate([np.zeros((height, 1), np.uint8), lines], axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(raw)), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*each) for each in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

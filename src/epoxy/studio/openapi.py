@@ -1,54 +1,77 @@
-"""The verbs as an OpenAPI document, made from their requests."""
+"""The verbs as an OpenAPI document, made from their structs: `python -m epoxy.studio.openapi` prints it."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Iterable
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from .. import __version__
-from .requests import schema
 from .verbs import VERBS
 
-_ERROR = {
-    "type": "object",
-    "required": ["message", "kind"],
-    "properties": {"message": {"type": "string"}, "kind": {"type": "string"}},
+_REFUSED = {
+    "400": "The request is wrong; the message says how.",
+    "409": "A newer request came, or a file was changed.",
+    "413": "The request is too large.",
+    "429": "Too many requests wait.",
 }
+
+
+class Error(msgspec.Struct):
+    """Why a request was refused."""
+
+    message: str
+    kind: str
 
 
 def document() -> dict[str, Any]:
     """Every verb as a path."""
+    answers = [get_type_hints(verb.run)["return"] for verb in VERBS.values()]
+    heads = [get_args(each)[0] if get_origin(each) is tuple else each for each in answers]
+    asked, parts = _schemas(VERBS.values(), "Ask")
+    told, more = _schemas([*heads, Error], "")
+    wrong = {"content": {"application/json": {"schema": told[-1]}}}
+    paths = {}
+    for at, (name, verb) in enumerate(VERBS.items()):
+        media: dict[str, Any] = {"application/json": {"schema": told[at]}}
+        if get_origin(answers[at]) is tuple:
+            media = {"application/octet-stream": {}}
+        paths[f"/api/{name}"] = {
+            "post": {
+                "operationId": name,
+                "summary": (verb.__doc__ or "").partition("\n")[0],
+                "requestBody": {
+                    "required": True,
+                    "content": {"application/json": {"schema": asked[at]}},
+                },
+                "responses": {
+                    "200": {"description": "Done.", "content": media},
+                    **{
+                        status: {"description": words, **wrong}
+                        for status, words in _REFUSED.items()
+                    },
+                },
+            }
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "epoxy studio", "version": __version__},
-        "paths": {f"/api/{name}": {"post": _operation(name)} for name in VERBS},
+        "paths": paths,
         "components": {
-            "schemas": {"Error": _ERROR},
+            "schemas": parts | more,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
     }
 
 
-def _operation(name: str) -> dict[str, Any]:
-    verb = VERBS[name]
-    media = "application/octet-stream" if verb.binary else "application/json"
-    answer: dict[str, Any] = {} if verb.binary else {"schema": {"type": "object"}}
-    wrong = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    told = {
-        "400": "The request is wrong; the message says how.",
-        "409": "A newer request came, or a file was changed.",
-        "413": "The request is too large.",
-        "429": "Too many requests wait.",
-    }
-    return {
-        "operationId": name,
-        "summary": verb.about,
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": schema(verb.request)}},
-        },
-        "responses": {
-            "200": {"description": "Done.", "content": {media: answer}},
-            **{status: {"description": words, **wrong} for status, words in told.items()},
-        },
-    }
+def _schemas(kinds: Iterable[Any], prefix: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    template = f"#/components/schemas/{prefix}{{name}}"
+    made, parts = msgspec.json.schema_components(kinds, ref_template=template)
+    return made, {f"{prefix}{name}": each for name, each in parts.items()}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(msgspec.json.encode(document()).decode() + "\n")

@@ -21,19 +21,21 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 
 from ..neighbors import store as arrays
 from ..workspace import TRAIN
-from .projecting import with_self_first
+from .projecting import scaled, with_self_first
+from .replies import Picture, Region
 
 if TYPE_CHECKING:
     from ..session import Session
 
 log = logging.getLogger("epoxy.studio")
-NEIGHBOURS, SEED, FORMAT = 15, 0, 1
+NEIGHBOURS, SEED, FORMAT = 15, 0, 2
 PROGRAM = "import sys; from epoxy.studio.projecting import main; main(sys.argv[1])"
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
@@ -51,10 +53,11 @@ class Pictures:
         self._closed = False
         self._regions: list[dict[str, Any]] = []
         self._note = ""
-        self.kind, self.state = "none", "off"
+        self.kind: Literal["pca", "umap", "none"] = "none"
+        self.state: Literal["ready", "working", "failed", "off"] = "off"
         self._first = self._umap = np.zeros((0, 2), dtype=np.float32)
         if self._near.spaces is not None:
-            self.kind, self._first = "pca", _scaled(_components(self._vectors()))
+            self.kind, self._first = "pca", scaled(_components(self._vectors()))
 
     def _vectors(self) -> np.ndarray:
         assert self._near.spaces is not None
@@ -65,15 +68,10 @@ class Pictures:
         return vectors / np.where(norms > 0, norms, 1)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Picture:
         """What pages are told of it."""
-        return {
-            "kind": self.kind,
-            "state": self.state,
-            "note": self._note,
-            "of": self._of.strip(" ,"),
-            "regions": self._regions,
-        }
+        regions = msgspec.convert(self._regions, list[Region])
+        return Picture(self.kind, self.state, self._note, self._of.strip(" ,"), regions)
 
     def positions(self, session: Session) -> np.ndarray:
         """Where every row is now, train rows first; (n_rows, 2) float32 in [−1, 1]."""
@@ -251,17 +249,6 @@ def _components(vectors: np.ndarray) -> np.ndarray:
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(2)])
     axes = axes * np.where(signs == 0, 1, signs)
     return np.asarray(vectors @ axes.astype(np.float32) - (mean @ axes).astype(np.float32))
-
-
-def _scaled(points: np.ndarray) -> np.ndarray:
-    """Points within [−1, 1], both axes alike; the farthest few are drawn in to the border."""
-    centre = (points.max(axis=0) + points.min(axis=0)) / 2 if len(points) else np.zeros(2)
-    if len(points) > 100:  # a few rows far away would push all others together
-        low, high = np.percentile(points, [0.5, 99.5], axis=0)
-        centre, spread = (low + high) / 2, float((high - low).max()) / 2 * 1.1
-    else:
-        spread = float(np.abs(points - centre).max(initial=0))
-    return np.clip((points - centre) / (spread or 1), -1, 1).astype(np.float32)
 
 
 def _among(near: Any, at: int, nodes: np.ndarray, old: int) -> np.ndarray:

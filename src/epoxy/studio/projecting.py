@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
-NICE = 10
+NICE, FAR, BORDER = 10, 1.0, 0.1
+"""Of the process; percent of the rows that are far at either end; of the picture that is theirs."""
 ROUNDS, BLOCK = 4, 50_000
 
 
@@ -135,10 +136,24 @@ def aligned(points: np.ndarray, onto: np.ndarray) -> np.ndarray:
     """Points turned and mirrored so that they lie on others as well as they can, within [−1, 1]."""
     centred = points - points.mean(axis=0)
     left, _, right = np.linalg.svd(centred.T @ (onto - onto.mean(axis=0)))
-    turned = centred @ (left @ right)
-    centre = (turned.max(axis=0) + turned.min(axis=0)) / 2
-    spread = np.abs(turned - centre).max() or 1.0
-    return np.asarray((turned - centre) / spread, dtype=np.float32)
+    return scaled(centred @ (left @ right))
+
+
+def scaled(points: np.ndarray) -> np.ndarray:
+    """Points within [−1, 1], both axes alike; rows far from all others are drawn in to the border.
+
+    Else a few of them would push all others together.
+    """
+    if not len(points):
+        return points.astype(np.float32)
+    far, border = (FAR, BORDER) if len(points) > 100 else (0, 0)
+    low, high = np.percentile(points, [far, 100 - far], axis=0)
+    spread = float((high - low).max()) / 2 or 1.0
+    half = (high - low) / 2 / spread
+    at = (points - (low + high) / 2) / spread
+    beyond = np.maximum(np.abs(at) - half, 0)
+    at = np.clip(at, -half, half) + np.sign(at) * border * beyond / (beyond + 1)
+    return np.asarray(at / (1 + border), dtype=np.float32)
 
 
 def regions(points: np.ndarray, texts: Sequence[str] | None, step: int) -> list[dict[str, Any]]:

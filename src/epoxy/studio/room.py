@@ -22,8 +22,8 @@ import numpy as np
 
 from ..engines import Outcome
 from ..errors import EpoxyError
-from . import showing
-from .frames import Reply, as_json, packed
+from . import replies, showing
+from .frames import as_json, packed
 from .marks import Scene, difference, paint
 from .sources import SourceTable
 
@@ -47,9 +47,13 @@ class Busy(EpoxyError):
 
 @dataclass(eq=False)
 class Page:
-    """One connection: what it colours by, what it tries, what it has selected."""
+    """One that asks, a page or an agent: what it colours by, what it tries, what it has selected."""
 
     push: Callable[[str | bytes], None] = lambda message: None
+    by_name: str | None = None  # an agent; None: the person at the page
+    may_write: bool = True
+    given: dict[int, str | None] = field(default_factory=dict)  # how rows came that it was given
+    labelled: set[int] = field(default_factory=set)  # by it, since it came or since its last undo
     by: str | None = None  # None: it has not asked for marks yet
     source: str | None = None
     marks: np.ndarray | None = None  # what it shows
@@ -82,22 +86,23 @@ class _Work:
 class Room:
     """A session and those who look at it."""
 
-    def __init__(self, session: Session, pictures: Pictures | None = None) -> None:
-        self.session, self.pictures = session, pictures
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.pictures: Pictures | None = None
         self.pages: list[Page] = []
         self.scored: dict[int, tuple[dict[str, float], int] | tuple[None, None]] = {
             session.last_edit: (None, None)
         }
         """Accuracy of each model after edits made in this room, and labels flipped, by number in the log."""
-        self.findings: tuple[int, list[dict[str, Any]]] = (-1, [])
-        self.code_error: dict[str, Any] | None = None
+        self.findings: tuple[int, list[replies.Finding]] = (-1, [])
+        self.code_error: replies.CodeError | None = None
         self.written: tuple[str, dict[str, Any]] = ("", {})  # hash of lfs.py, its functions
         self.jobs: dict[int, threading.Event] = {}
         self.seconds = 0.0
         self._table: SourceTable | None = None
         self._examined = 0.0  # seconds that the doctor took last
         self._version = self._told = session.version
-        self._changes: deque[tuple[Change, str]] = deque()
+        self._changes: deque[tuple[Change, str]] = deque(maxlen=WAITING)
         self._by = "studio"
         self._waiting: deque[_Work] = deque()
         self._wake = threading.Condition()
@@ -114,6 +119,8 @@ class Room:
             self._open = False
             self._wake.notify()
         self._stop_watching()
+        if self.pictures is not None:
+            self.pictures.close()
         self._worker.join(10)
 
     # asking
@@ -219,12 +226,12 @@ class Room:
         for each in changes or [showing.followed(self.session)]:
             self.tell("change", change=each, state=state)
 
-    def _compare(self, state: dict[str, Any]) -> None:
+    def _compare(self, state: replies.State) -> None:
         """Set the other models' scores beside those of an edit that was just made."""
-        scores, _ = self.scored.get(state["number"], (None, None))
-        for each in state["comparison"]:
-            if scores is not None and each["accuracy"] is not None:
-                scores.setdefault(each["name"], each["accuracy"]["value"])
+        scores, _ = self.scored.get(state.number, (None, None))
+        for each in state.comparison:
+            if scores is not None and each.accuracy is not None:
+                scores.setdefault(each.name, each.accuracy.value)
 
     def _drained(self) -> list[tuple[Change, str]]:
         found = []
@@ -319,6 +326,3 @@ class Room:
 
 class _Cancelled(Exception):
     """Somebody does not want the work done any more."""
-
-
-Verb = Callable[[Room, Page, Any], Reply]

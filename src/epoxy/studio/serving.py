@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+import html
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -12,17 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra, StoreError
+from ..files import private
 from ..workspace import TRAIN
-from . import drafts, showing
+from . import lfs, showing
 from .picture import Pictures
 from .room import Room
-from .security import CONNECTIONS, FRAME_LIMIT, PATIENCE, new_token
 
 if TYPE_CHECKING:
     from ..session import Session
 
-log = logging.getLogger("epoxy.studio")
 HOST, FIRST_PORT, PORTS = "127.0.0.1", 8765, 20
+LEADS_ON = (
+    '<meta charset="utf-8"><meta http-equiv="refresh" content="0;url={0}"><a href="{0}">Epoxy</a>\n'
+)
 
 
 def need_server() -> None:
@@ -37,12 +40,18 @@ def need_server() -> None:
     del starlette, uvicorn, watchfiles, websockets
 
 
-def unbuilt() -> str | None:
-    """What to do where the page is not built; verbs are answered all the same."""
-    from .app import UNBUILT, static_files
+def opened(session: Session, *, better_picture: bool = True) -> Room:
+    """A room over a session, in which a better picture of its rows is made."""
+    room = Room(session)
 
-    there = "/index.html" in static_files()
-    return None if there else f"{UNBUILT} in the folder epoxy was installed from"
+    def repictured() -> None:
+        room.ask(None, "picture", lambda: room.tell("picture", picture=showing.picture(room)))
+
+    room.pictures = Pictures(session, repictured)
+    cache = None if session.folder is None else session.folder.project.cache / "pictures"
+    if better_picture:
+        room.pictures.start(texts_of(session), cache)
+    return room
 
 
 class Studio:
@@ -52,34 +61,58 @@ class Studio:
         self, session: Session, port: int | None = None, *, better_picture: bool = True
     ) -> None:
         need_server()
-        self._better = better_picture
+        from .security import Keys
+
         self.socket = _bound(port)
         self.port = int(self.socket.getsockname()[1])
-        self.token = new_token()
-        self.room = Room(session, Pictures(session, self._repictured))
+        self.keys = Keys()
+        self.token = self.keys.new()
+        self.room = opened(session, better_picture=better_picture)
         self._server: Any = None
         self._stopped = threading.Event()
 
     @property
     def address(self) -> str:
-        """Where the page is, with the token that opens it."""
-        return f"http://{HOST}:{self.port}/?token={self.token}"
+        """Where the page is, with a token that opens it once."""
+        return self._with(self.token)
+
+    def _with(self, token: str) -> str:
+        return f"http://{HOST}:{self.port}/?token={token}"
+
+    @property
+    def opening(self) -> Path | None:
+        """The file that leads on to the page; None for a session without a folder."""
+        home = self.room.session.folder
+        return None if home is None else home.project.cache / "studio.html"
+
+    def write_opening(self) -> None:
+        """Write that file anew, for its owner alone, with a token of its own.
+
+        A browser is given its path and not the address, because whoever is on this machine may read
+        the command lines of others.
+        """
+        path = self.opening
+        if path is None:
+            return
+        path.unlink(missing_ok=True)  # whatever it was before: ours is made anew
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(made, "w", encoding="utf-8") as file:
+            file.write(LEADS_ON.format(html.escape(self._with(self.keys.new()))))
 
     def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Answer until `stop`, or until the process is told to end."""
         import uvicorn
 
-        from .app import guarded
-        from .patience import PatientProtocol
+        from . import app, security
 
+        guard = security.Guard(app.make_app(self.room), self.port, self.keys, self.write_opening)
         config = uvicorn.Config(
-            guarded(self.room, self.port, self.token),
-            http=PatientProtocol,
+            guard,
+            http=security.Connection,
             ws="websockets-sansio",
-            ws_max_size=FRAME_LIMIT,
+            ws_max_size=security.FRAME_LIMIT,
             ws_per_message_deflate=False,
-            limit_concurrency=4 * CONNECTIONS,
-            timeout_keep_alive=int(PATIENCE),
+            timeout_keep_alive=int(security.PATIENCE),
             timeout_graceful_shutdown=2,
             access_log=False,
             log_config=None,
@@ -87,13 +120,17 @@ class Studio:
             date_header=False,
             lifespan="off",
         )
+        if self.opening is not None:
+            private(self.opening.parent)
+        self.write_opening()
         self._server = _make_server()(config, self._watch, ready)
-        self._start_picture()
         if self._stopped.is_set():
             self._server.should_exit = True
         try:
             self._server.run(sockets=[self.socket])
         finally:
+            if self.opening is not None:
+                self.opening.unlink(missing_ok=True)
             self.close()
 
     def stop(self) -> None:
@@ -104,20 +141,8 @@ class Studio:
 
     def close(self) -> None:
         """Let go of the port, the process and the thread."""
-        if self.room.pictures is not None:
-            self.room.pictures.close()
         self.room.close()
         self.socket.close()
-
-    def _start_picture(self) -> None:
-        session, pictures = self.room.session, self.room.pictures
-        cache = None if session.folder is None else session.folder.project.cache / "pictures"
-        if pictures is not None and self._better:
-            pictures.start(texts_of(session), cache)
-
-    def _repictured(self) -> None:
-        room = self.room
-        room.ask(None, "picture", lambda: room.tell("picture", picture=showing.picture(room)))
 
     async def _watch(self) -> None:
         """Take up files that others save, and what they decide, as long as the server runs."""
@@ -135,15 +160,7 @@ class Studio:
             return file.suffix == ".py" or (inside and file.name in store)
 
         async for _ in awatch(where, watch_filter=wanted, debounce=100, step=30):
-            self.room.ask(None, "look", lambda: look(self.room))
-
-
-def look(room: Room) -> None:
-    """Take up what others decided, and run lfs.py again if it or what it imports was saved."""
-    session = room.session
-    session.catch_up()
-    if session.folder is not None and session.folder.runner.changed():
-        drafts.reload(room)
+            self.room.ask(None, "look", lambda: lfs.look(self.room))
 
 
 def texts_of(session: Session) -> list[str] | None:
@@ -168,7 +185,7 @@ def _bound(port: int | None) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, each))
-            made.listen(CONNECTIONS)
+            made.listen(1024)
             return made
         except OSError as error:
             made.close()

@@ -1,21 +1,21 @@
-"""What a session says, as the plain values that pages are sent."""
+"""What a session says, as the replies that pages, scripts and agents are sent."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..diagnostics import interval
-from ..engines import Comparison, Scores
+from ..engines import Scores
 from ..errors import CodeError, NotIdentifiable
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN
-from . import images
+from . import images, notes, replies
 
 if TYPE_CHECKING:
-    from ..diagnostics import Explanation
     from ..engines import Outcome
     from ..session import Change, Session
     from ..session.trials import Trial
@@ -24,58 +24,63 @@ if TYPE_CHECKING:
 TITLES = {"majority": "majority vote", "epoxy": "Epoxy (the paper)", "fusion": "Fusion"}
 UNSURE, SHORT = 0.8, 400
 """A row is uncertain below this probability; characters of a text shown in a line."""
+OFF = ("worse-than-random", "reversed", "not-heard", "never-votes", "near-duplicates")
+LESS = ("extension-hurts", "broad-source")
+UNNAMED = ("unnamed-class", "one-sided-set")
+"""Findings by what cures them: the source is switched off, lends nothing, or a function is written."""
 
 
-def state(room: Room) -> dict[str, Any]:
+def state(room: Room) -> replies.State:
     """Everything about the session but its rows and sources."""
     session, outcome = room.session, room.session.outcome
     splits = [split.n_rows for split in session.state.workspace.splits]
-    compared = session.comparison()
-    return {
-        "project": project(session),
-        "classes": list(session.classes),
-        "positive": session.positive,
-        "rows": {"total": sum(splits), "train": splits[0], "dev": sum(splits[1:])},
-        "version": session.version,
-        "number": session.last_edit,
-        "comparison": _side_by_side(session, compared),
-        "scoring": _scoring(session.scores, compared.why),
-        "covered": covered(outcome),
-        "lends": session.engine.lends,
-        "uncertain": _uncertain(outcome),
-        "labelled": _labelled(outcome),
-        "balance": balance(session),
-        "sources": len(session.sources),
-        "problem": session.problem,
-        "notes": list(session.notes),
-        "failures": failures(session),
-        "findings": room.findings[1],
-        "examined": room.examined,
-        "code": {"error": room.code_error},
-        "undo": session.undoable,
-        "redo": session.redoable,
-        "seconds": room.seconds,
-        "picture": picture(room),
-    }
+    compared, scores = session.comparison(), session.scores
+    unsure = int((outcome.proba[TRAIN].max(axis=1) < UNSURE).sum()) if outcome.proba else 0
+    return replies.State(
+        project=_project(session),
+        classes=list(session.classes),
+        meanings=notes.read(session),
+        positive=session.positive,
+        rows={"total": sum(splits), "train": splits[0], "dev": sum(splits[1:])},
+        version=session.version,
+        number=session.last_edit,
+        comparison=comparison(session),
+        scoring=replies.Scoring(scores.basis, compared.why, int(scores.get("rows", 0))),
+        covered=_covered(outcome),
+        lends=session.engine.lends,
+        uncertain=unsure,
+        labelled=_labelled(outcome),
+        balance=_balance(session),
+        sources=len(session.sources),
+        problem=session.problem,
+        notes=list(session.notes),
+        failures=failures(session),
+        findings=room.findings[1],
+        examined=room.examined,
+        code={"error": room.code_error},
+        undo=session.undoable,
+        redo=session.redoable,
+        seconds=room.seconds,
+        picture=picture(room),
+    )
 
 
-def project(session: Session) -> dict[str, Any]:
-    """What is labelled, and by what."""
+def _project(session: Session) -> replies.Project:
     home, texts = session.folder, session.texts
     column = None if texts is None else texts.column
     image = images.column_of(session) is not None
-    return {
-        "name": "session" if home is None else home.project.folder.resolve().name,
-        "folder": "" if home is None else str(home.project.folder),
-        "model": session.engine.name,
-        "kind": "image" if image else ("text" if column is not None else "plain"),
-        "columns": _text_columns(session),
-        "text": column,
-        "sequences": session.state.workspace.splits[TRAIN].votes.sequences is not None,
-    }
+    return replies.Project(
+        name="session" if home is None else home.project.folder.resolve().name,
+        folder="" if home is None else str(home.project.folder),
+        model=session.engine.name,
+        kind="image" if image else ("text" if column is not None else "plain"),
+        columns=text_columns(session),
+        text=column,
+        sequences=session.state.workspace.splits[TRAIN].votes.sequences is not None,
+    )
 
 
-def _text_columns(session: Session) -> list[str]:
+def text_columns(session: Session) -> list[str]:
     """Columns that words and patterns can be looked for in; ids and labels come last."""
     home, texts = session.folder, session.texts
     if home is None or texts is None:
@@ -85,45 +90,37 @@ def _text_columns(session: Session) -> list[str]:
     return sorted(found or texts.columns, key=lambda each: each in last)
 
 
-def picture(room: Room) -> dict[str, Any]:
+def picture(room: Room) -> replies.Picture:
     """Which picture of the rows there is."""
-    if room.pictures is None:
-        return {"kind": "none", "state": "off", "note": "", "of": "", "regions": []}
-    return room.pictures.told
+    return replies.Picture() if room.pictures is None else room.pictures.told
 
 
-def comparison(session: Session, trial: Trial | None = None) -> list[dict[str, Any]]:
+def comparison(session: Session, trial: Trial | None = None) -> list[replies.Score]:
     """Majority vote, the paper's pipeline and the model, each with an interval."""
-    return _side_by_side(session, session.comparison(trial))
-
-
-def _side_by_side(session: Session, compared: Comparison) -> list[dict[str, Any]]:
     name = session.engine.name
+    compared = session.comparison() if trial is None else session.comparison(trial)
     return [
-        {
-            "name": each,
-            "title": TITLES.get(each, each),
-            "inUse": each == name,
-            "accuracy": _accuracy(scored),
-            "f1": scored.get("f1"),
-        }
+        replies.Score(each, TITLES.get(each, each), each == name, _accuracy(scored), _f1(scored))
         for each, scored in compared.items()
     ]
 
 
-def _accuracy(scored: Scores) -> dict[str, Any] | None:
+def _accuracy(scored: Scores) -> replies.Interval | None:
     if not scored:
         return None
-    return interval(round(scored["accuracy"] * scored["rows"]), int(scored["rows"]))
+    return share(interval(round(scored["accuracy"] * scored["rows"]), int(scored["rows"])))
 
 
-def _scoring(scored: Scores, why: str) -> dict[str, Any]:
-    """What the scores rest on, and what is to be said of any of those compared."""
-    return {"basis": scored.basis, "why": why, "rows": int(scored.get("rows", 0))}
+def _f1(scored: Scores) -> float | None:
+    return scored.get("f1")
 
 
-def covered(outcome: Outcome) -> dict[str, float]:
-    """Shares of train rows with a vote, before and after extension."""
+def share(told: dict[str, Any] | None) -> replies.Interval | None:
+    """A share with its interval; None where nothing is known."""
+    return None if told is None else replies.Interval(**told)
+
+
+def _covered(outcome: Outcome) -> dict[Any, float]:
     n_rows = outcome.extended[TRAIN].n_rows
     own, after = np.zeros((2, n_rows), dtype=bool)
     for source, column in zip(outcome.workspace.active, outcome.extended[TRAIN].columns):
@@ -132,113 +129,117 @@ def covered(outcome: Outcome) -> dict[str, float]:
     return {"own": float(own.mean()), "after": float(after.mean())}
 
 
-def _uncertain(outcome: Outcome) -> int:
-    return int((outcome.proba[TRAIN].max(axis=1) < UNSURE).sum()) if outcome.proba else 0
-
-
-def _labelled(outcome: Outcome) -> dict[str, int]:
+def _labelled(outcome: Outcome) -> dict[Any, int]:
     words = outcome.workspace.labels.words.tolist()
     random, unknown = words.count(RANDOM), words.count(None)
     told = len(words) - random - unknown
     return {"total": len(words), "random": random, "chosen": told, "unknown": unknown}
 
 
-def balance(session: Session) -> dict[str, float] | None:
-    """Class shares among the labels."""
+def _balance(session: Session) -> dict[str, float] | None:
     if session.problem:
         return None
     counts = np.bincount(session.labels, minlength=len(session.classes))
     return dict(zip(session.classes, (counts / max(1, counts.sum())).tolist()))
 
 
-def failures(session: Session) -> list[dict[str, Any]]:
-    """Functions that could not vote."""
-    found = () if session.folder is None else session.folder.failures
-    return [{"name": each.name, "message": str(each), "line": _line_of(each)} for each in found]
+def failures(session: Session) -> list[replies.Failure]:
+    """Functions that could not vote, with the line of lfs.py that failed."""
+    found = []
+    for each in () if session.folder is None else session.folder.failures:
+        lines = re.findall(r'lfs\.py", line (\d+)', each.traceback)
+        found.append(replies.Failure(str(each), int(lines[-1]) if lines else None, each.name))
+    return found
 
 
-def _line_of(failure: Any) -> int | None:
-    lines = re.findall(r'lfs\.py", line (\d+)', failure.traceback)
-    return int(lines[-1]) if lines else None
-
-
-def code_error(error: Exception) -> dict[str, Any]:
+def code_error(error: Exception) -> replies.CodeError:
     """Why a file of functions could not be run, and its line."""
-    line = error.line if isinstance(error, CodeError) else None
-    return {"message": str(error), "line": line}
+    return replies.CodeError(str(error), error.line if isinstance(error, CodeError) else None)
 
 
-def findings(session: Session) -> list[dict[str, Any]]:
-    """What the doctor has to say."""
+def findings(session: Session) -> list[replies.Finding]:
+    """What the doctor has to say, each with what a button can do about it."""
     try:
         found = session.report().findings
     except NotIdentifiable:
         return []
     told = []
     for each in found:
-        sources = getattr(each, "sources", ())
-        kind = getattr(each, "kind", "note")
-        told.append({"text": str(each), "source": sources[0] if sources else None, "kind": kind})
+        kind, about = getattr(each, "kind", "note"), getattr(each, "sources", ())
+        about = [name for name in about if name in session.sources]
+        source = about[0] if about else None
+        told.append(replies.Finding(str(each), source, kind, _cure(kind, about)))
     return told
 
 
-def change(made: Change, by: str) -> dict[str, Any]:
+def _cure(kind: str, about: Sequence[str]) -> replies.Cure | None:
+    if kind == "suspect-labels":
+        return replies.Cure("Check these labels", tab="label")
+    if kind in UNNAMED:
+        return replies.Cure("Write a function", tab="draft")
+    if not about:
+        return None
+    if kind in OFF:
+        return replies.Cure(f"Switch off {about[-1]}", "switch", about[-1], value=False)
+    if kind in LESS:
+        return replies.Cure(f"Let {about[0]} lend nothing", "radius", about[0], value=None)
+    return replies.Cure("Show it", source=about[0], tab="source")
+
+
+def change(made: Change, by: str | None, failed: Sequence[str] = ()) -> replies.Change:
     """What an edit made different."""
-    return {
-        "version": made.version,
-        "what": made.what,
-        "source": made.source,
-        "flipped": len(made.flipped),
-        "before": dict(made.before),
-        "after": dict(made.after),
-        "coverage": None if made.coverage is None else list(made.coverage),
-        "seconds": made.seconds,
-        "problem": made.problem,
-        "unheard": list(made.unheard),
-        "heard": list(made.heard),
-        "by": by,
-    }
+    return replies.Change(
+        version=made.version,
+        what=made.what,
+        source=made.source,
+        flipped=len(made.flipped),
+        before=dict(made.before),
+        after=dict(made.after),
+        coverage=None if made.coverage is None else list(made.coverage),
+        seconds=made.seconds,
+        problem=made.problem,
+        unheard=list(made.unheard),
+        heard=list(made.heard),
+        by=by or "studio",
+        failures=list(failed),
+    )
 
 
-def followed(session: Session) -> dict[str, Any]:
+def followed(session: Session) -> replies.Change:
     """What others decided, of which only the result is known."""
-    return {
-        "version": session.version,
-        "what": "edits by another process",
-        "source": None,
-        "flipped": 0,
-        "before": {},
-        "after": dict(session.scores),
-        "coverage": None,
-        "seconds": 0.0,
-        "problem": session.problem,
-        "unheard": [],
-        "heard": [],
-        "by": "another process",
-    }
+    return replies.Change(
+        version=session.version,
+        what="edits by another process",
+        source=None,
+        flipped=0,
+        before={},
+        after=dict(session.scores),
+        coverage=None,
+        seconds=0.0,
+        problem=session.problem,
+        unheard=[],
+        heard=[],
+        by="another process",
+    )
 
 
-def row_line(session: Session, number: int, *, whole: bool = False) -> dict[str, Any]:
-    """A row in the table."""
-    at, row = session.place(number)
-    outcome, workspace = session.outcome, session.state.workspace
-    labels, classes = workspace.labels, session.classes
-    given = int(labels.y[at][row])
-    label = int(outcome.decided[at][row]) if outcome.labels else None
+def row(session: Session, number: int, *, whole: bool = False) -> dict[str, Any]:
+    """The fields of a row in a list; `whole` leaves its text as long as it is."""
+    at, place = session.place(number)
+    outcome, labels, classes = session.outcome, session.state.workspace.labels, session.classes
+    given = int(labels.y[at][place])
+    label = int(outcome.decided[at][place]) if outcome.labels else None
     text = _text(session, number)
     return {
         "row": number,
-        "id": session.state.names.name((at, row))[1],
+        "id": session.state.names.name((at, place))[1],
         "split": session.names[at],
         "text": text if whole or len(text) <= SHORT else f"{text[:SHORT]}…",
         "label": None if label is None else classes[label],
-        "p": None if label is None else float(outcome.proba[at][row, label]),
+        "p": None if label is None else float(outcome.proba[at][place, label]),
         "hand": None if given == ABSTAIN else classes[given],
-        "chosen": labels.chosen[at][row],
-        "votes": [
-            {"source": source.name, "vote": classes[vote], "own": own}
-            for source, vote, own in _votes_on(outcome, at, row)
-        ],
+        "chosen": labels.chosen[at][place],
+        "votes": _votes_on(session, at, place),
         "image": images.column_of(session) is not None,
     }
 
@@ -254,52 +255,13 @@ def _text(session: Session, number: int) -> str:
     return ", ".join(f"{name} {value}" for name, value in cells if value and name != pictured)
 
 
-def _votes_on(outcome: Outcome, at: int, row: int) -> list[tuple[Any, int, bool]]:
-    found = []
+def _votes_on(session: Session, at: int, place: int) -> list[replies.Vote]:
+    outcome, classes, found = session.outcome, session.classes, []
     for source, column in zip(outcome.workspace.active, outcome.extended[at].columns):
-        if column[row] != ABSTAIN:
-            found.append((source, int(column[row]), bool(source.loans[at].own[row] != ABSTAIN)))
-    return sorted(found, key=lambda each: not each[2])  # own votes first
-
-
-def why(session: Session, number: int) -> dict[str, Any]:
-    """Every voice behind a row's label, and what the other models call it."""
-    at, row = session.place(number)
-    found = session.explain(session.state.names.name((at, row))[1], session.names[at])
-    experts = getattr(found, "experts", {})
-    parts = {"prior": found.start, **experts} if experts else {}
-    return {
-        "row": number,
-        "id": str(found.row),
-        "label": found.label,
-        "against": found.against,
-        "probabilities": found.probabilities,
-        "truth": found.truth,
-        "said": list(found.said),
-        "answers": _answers(session, found, at, row),
-        "start": found.start,
-        "log_odds": found.log_odds,
-        "additive": found.additive,
-        "voices": [_voice(session, each) for each in found.voices],
-        "experts": [{"name": name, "weight": weight} for name, weight in parts.items()],
-        "text": str(found),
-    }
-
-
-def _voice(session: Session, voice: Any) -> dict[str, Any]:
-    names = session.state.names
-    place = None if voice.lender is None else names.find(names.files[TRAIN], str(voice.lender))
-    lender = None if place is None else session.number(place)
-    return {
-        "source": voice.source,
-        "vote": voice.vote,
-        "origin": voice.origin,
-        "lender": lender,
-        "lenderText": None if lender is None else words(session, lender),
-        "distance": voice.distance,
-        "weight": voice.weight,
-        "detail": voice.detail,
-    }
+        if column[place] != ABSTAIN:
+            own = bool(source.loans[at].own[place] != ABSTAIN)
+            found.append(replies.Vote(source.name, classes[column[place]], own))
+    return sorted(found, key=lambda each: not each.own)
 
 
 def words(session: Session, number: int) -> str:
@@ -310,21 +272,74 @@ def words(session: Session, number: int) -> str:
     return text or f"row {session.state.names.name(session.place(number))[1]}"
 
 
-def _answers(session: Session, found: Explanation, at: int, row: int) -> list[dict[str, Any]]:
+def mention(session: Session, number: int, **more: Any) -> replies.Mention:
+    """A row in a few words."""
+    return replies.Mention(number, words(session, number), **more)
+
+
+def cells(session: Session, number: int) -> dict[str, str]:
+    """The cells of a row by their columns."""
+    return {} if session.texts is None else dict(session.cells(number))
+
+
+def why(session: Session, number: int, limit: int | None) -> replies.Why:
+    """Every voice behind a row's label, the loudest first, and what the other models call it."""
+    at, place = session.place(number)
+    found = session.explain(session.state.names.name((at, place))[1], session.names[at])
+    parts = getattr(found, "experts", {})
+    parts = {"prior": found.start, **parts} if parts else {}
+    voices = sorted(found.voices, key=lambda each: -abs(each.weight))
+    return replies.Why(
+        row=number,
+        id=str(found.row),
+        label=found.label,
+        against=found.against,
+        probabilities=found.probabilities,
+        truth=found.truth,
+        said=list(found.said),
+        answers=_answers(session, found, at, place),
+        start=found.start,
+        log_odds=found.log_odds,
+        additive=found.additive,
+        voices=[_voice(session, each) for each in voices[:limit]],
+        voices_total=len(voices),
+        experts=[replies.Part(name, weight) for name, weight in parts.items()],
+        cells=cells(session, number),
+        text=str(found),
+    )
+
+
+def _voice(session: Session, voice: Any) -> replies.Voice:
+    names = session.state.names
+    place = None if voice.lender is None else names.find(names.files[TRAIN], str(voice.lender))
+    lender = None if place is None else session.number(place)
+    return replies.Voice(
+        source=voice.source,
+        vote=voice.vote,
+        origin=voice.origin,
+        lender=lender,
+        lender_text=None if lender is None else words(session, lender),
+        distance=voice.distance,
+        weight=voice.weight,
+        detail=voice.detail,
+    )
+
+
+def _answers(session: Session, found: Any, at: int, place: int) -> list[replies.Answer]:
     """What majority vote, the paper's pipeline and the model call a row."""
     crowd = max(found.majority, key=lambda name: found.majority[name])
-    voted = any(found.majority.values())
-    told = [_answer("majority", crowd if voted else None, found.majority[crowd] if voted else None)]
-    beside = session.beside()
+    voted = found.majority[crowd] if any(found.majority.values()) else None
+    told = [_answer("majority", None if voted is None else crowd, voted)]
     if session.engine.name != "epoxy":
-        proba = beside.proba[at][row] if beside.proba else None
-        best = None if proba is None else int(proba.argmax())
-        name = None if best is None else session.classes[best]
-        told.append(_answer("epoxy", name, None if proba is None else float(proba.max())))
-    mine = session.classes[int(session.outcome.labels[at][row])]  # whatever a person says
+        beside = session.beside()
+        proba = beside.proba[at][place] if beside.proba else None
+        best = None if proba is None else session.classes[int(proba.argmax())]
+        told.append(_answer("epoxy", best, None if proba is None else float(proba.max())))
+    mine = session.classes[int(session.outcome.labels[at][place])]  # whatever a person says
     own = _answer(session.engine.name, mine, found.probabilities[mine])
-    return [*told, own | {"inUse": True}]
+    own.in_use = True
+    return [*told, own]
 
 
-def _answer(name: str, label: str | None, p: float | None) -> dict[str, Any]:
-    return {"name": TITLES.get(name, name), "label": label, "p": p, "inUse": False}
+def _answer(name: str, label: str | None, p: float | None) -> replies.Answer:
+    return replies.Answer(TITLES.get(name, name), label, p)

@@ -12,11 +12,11 @@ from ..diagnostics import right_on
 from ..label_models.base import learned_accuracy
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
+from .replies import Interval, SourceLine
+from .showing import share
 
 if TYPE_CHECKING:
     from ..engines import Outcome
-
-SORTS = ("file", "name", "coverage", "extended", "own", "lent", "conflicts", "radius")
 
 
 class SourceTable:
@@ -25,41 +25,43 @@ class SourceTable:
     def __init__(self, outcome: Outcome) -> None:
         self.outcome, self.workspace = outcome, outcome.workspace
         self._at = {name: at for at, name in enumerate(self.workspace.names)}
-        self._lines: dict[str, dict[str, Any]] = {}
+        self._lines: dict[str, SourceLine] = {}
 
-    def row(self, source: Source) -> dict[str, Any]:
+    def row(self, source: Source) -> SourceLine:
         """One line of the table."""
         if source.name not in self._lines:
             self._lines[source.name] = self._line(source)
         return self._lines[source.name]
 
-    def _line(self, source: Source) -> dict[str, Any]:
+    def _line(self, source: Source) -> SourceLine:
         at = self._at.get(source.name)
         reach = None if at is None else float(self.outcome.radii[at])
-        learned = None if at is None or self._learned is None else float(self._learned[at])
-        return {
-            "name": source.name,
-            "classes": [self.workspace.classes[each] for each in self._distinct(source)],
-            "on": source.is_on,
-            "heard": source.name not in self.outcome.unheard,
-            "radius": source.radius,
-            "reach": None if reach is None or np.isnan(reach) else reach,
-            "coverage": _share(source.own[TRAIN]),
-            "extended": self.extended(source),
-            **self.right(source),
-            "conflicts": self.conflicts(source),
-            "weight": learned,
-        }
+        own, lent = self.right(source)
+        return SourceLine(
+            name=source.name,
+            classes=[self.workspace.classes[each] for each in self._distinct(source)],
+            on=source.is_on,
+            heard=source.name not in self.outcome.unheard,
+            radius=source.radius,
+            reach=None if reach is None or np.isnan(reach) else reach,
+            coverage=_share(source.own[TRAIN]),
+            extended=self.extended(source),
+            own=own,
+            lent=lent,
+            conflicts=self.conflicts(source),
+            weight=None if at is None or self._learned is None else float(self._learned[at]),
+        )
 
     def extended(self, source: Source) -> float:
         """The share of train rows with a vote of its own or a lent one."""
         return _share(self._column(source, TRAIN))
 
-    def right(self, source: Source) -> dict[str, Any]:
+    def right(self, source: Source) -> tuple[Interval | None, Interval | None]:
         """How often own and lent votes are right on rows labelled by hand."""
         labels, every = self.workspace.labels, range(len(source.loans))
         both = labels.gather([self._column(source, at) for at in every])
-        return right_on(labels.gather(source.own), both, labels.labels)
+        told = right_on(labels.gather(source.own), both, labels.labels)
+        return share(told["own"]), share(told["lent"])
 
     def conflicts(self, source: Source) -> int:
         """Train rows it votes on itself on which sources name different classes."""
@@ -113,20 +115,16 @@ def _share(votes: np.ndarray) -> float:
     return np.count_nonzero(votes != ABSTAIN) / max(1, len(votes))
 
 
-def ordered(
-    rows: list[dict[str, Any]], sort: str, *, descending: bool = False
-) -> list[dict[str, Any]]:
+def ordered(lines: list[SourceLine], sort: str, *, descending: bool = False) -> list[SourceLine]:
     """Lines by a column; those without a number come last either way."""
-    if sort == "file":
-        return rows[::-1] if descending else rows
     if sort == "name":
-        return sorted(rows, key=lambda row: str(row["name"]).lower(), reverse=descending)
+        return sorted(lines, key=lambda line: line.name.lower(), reverse=descending)
 
-    def number(row: dict[str, Any]) -> float | None:
-        value = row["reach"] if sort == "radius" else row[sort]
-        found: float | None = value["value"] if isinstance(value, dict) else value
+    def number(line: SourceLine) -> float | None:
+        value = line.reach if sort == "radius" else getattr(line, sort)
+        found: float | None = value.value if isinstance(value, Interval) else value
         return found
 
-    known = [row for row in rows if number(row) is not None]
-    rest = [row for row in rows if number(row) is None]
-    return [*sorted(known, key=lambda row: number(row) or 0.0, reverse=descending), *rest]
+    known = [line for line in lines if number(line) is not None]
+    rest = [line for line in lines if number(line) is None]
+    return [*sorted(known, key=lambda line: number(line) or 0.0, reverse=descending), *rest]

@@ -1,0 +1,199 @@
+"""The file of functions, functions that are not saved yet, and what is told of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from ..definitions import Form, Keywords, Pattern, Python
+from ..errors import CodeError, EpoxyError, FileChanged, ParameterError
+from ..functions_file import FunctionsFile, WrittenFunction
+from ..votes import ABSTAIN
+from . import replies, showing
+
+if TYPE_CHECKING:
+    from .room import Page, Room
+
+
+class Conflict(EpoxyError):
+    """The file was changed since it was read; what it says now comes with the error."""
+
+    def __init__(self, message: str, file: FunctionsFile) -> None:
+        super().__init__(message)
+        self.theirs, self.hash = file.text, file.hash
+
+
+def described(room: Room, lines: Sequence[replies.SourceLine]) -> list[replies.SourceLine]:
+    """Lines of the table with what the file says of each source, what the doctor, and how it failed."""
+    home, known = room.session.folder, written(room)
+    failed = {each.name: str(each) for each in (() if home is None else home.failures)}
+    said = [each for each in room.findings[1] if each.kind != "not-heard"]  # `heard` of each
+    told = {each.source: each.text for each in reversed(said)}
+    found = []
+    for line in lines:
+        place = known.get(line.name)
+        of_file = {} if place is None else {"kind": place.kind, "line": place.line}
+        doubt = {"failure": failed.get(line.name), "finding": told.get(line.name)}
+        found.append(msgspec.structs.replace(line, **of_file, **doubt))
+    return found
+
+
+def detailed(room: Room, line: replies.SourceLine) -> replies.Source:
+    """A line with its definition, its code, its curve and its weight."""
+    session, place = room.session, written(room).get(line.name)
+    found = None if place is None else place.definition
+    vectors = session.state.workspace.near.spaces is not None
+    return replies.Source(
+        **msgspec.structs.asdict(line),
+        definition=None if found is None else found.form,
+        code=None if place is None else place.code,
+        curve=session.curve(line.name) if vectors else None,
+        adds=session.weight(line.name),
+    )
+
+
+def written(room: Room) -> dict[str, WrittenFunction]:
+    """The functions that can be read off lfs.py by name; none while it does not parse."""
+    if room.session.folder is None:
+        return {}
+    try:
+        file = _file(room)
+        if room.written[0] != file.hash:
+            room.written = (file.hash, {each.name: each for each in file.functions})
+    except EpoxyError:
+        return {}
+    return room.written[1]
+
+
+def _file(room: Room) -> FunctionsFile:
+    home = room.session.folder
+    if home is None:
+        raise ParameterError("this session has no lfs.py; open a project folder: Session.open(DIR)")
+    return FunctionsFile.read(home.functions)
+
+
+def _allowed(room: Room, page: Page, form: Form) -> dict[str, Any]:
+    """A definition that may be run; words are looked for in the text, where no column is named."""
+    if isinstance(form, Python) and not page.may_write:
+        raise ParameterError(
+            "this server only reads, and runs no Python of an agent's; try words, a pattern or "
+            "example rows, or ask the person to start it with: epoxy mcp DIR --write"
+        )
+    texts = room.session.texts
+    unnamed = isinstance(form, Keywords | Pattern) and form.column == "text"
+    if unnamed and texts is not None and texts.column and "text" not in texts.columns:
+        form = msgspec.structs.replace(form, column=texts.column)
+    made: dict[str, Any] = msgspec.to_builtins(form)
+    return made
+
+
+def draft(
+    room: Room, page: Page, form: Form, name: str | None, replaces: str | None, *, guess: bool
+) -> replies.Draft:
+    """What a function would do; the map shows it until it is dropped."""
+    session, made = room.session, _allowed(room, page, form)
+    found = session.draft(made, name or None, replaces or None)
+    if guess and found.ok:
+        label = _covered_class(room, found.votes)
+        if label not in (None, made.get("label")):
+            made["label"] = label
+            found = session.draft(made, name or None, replaces or None)
+    if found.error is not None and page.by_name is not None:
+        where = f" (line {found.error.line} of the code)" if found.error.line else ""
+        raise ParameterError(f"{found.error.message}{where}")
+    page.forget()
+    if found.trial is not None:
+        page.trial, page.flipped = found.trial.outcome, found.trial.change.flipped
+        page.draft = found.votes
+    room.show(page)
+    now = showing.comparison(session)
+    names = ("ok", "name", "code", "rows", "coverage", "extended", "conflicts", "overlaps")
+    return replies.Draft(
+        **{each: getattr(found, each) for each in (*names, "unheard", "flipped", "seconds")},
+        error=None if found.error is None else replies.CodeError(**asdict(found.error)),
+        label=made.get("label"),
+        right=showing.share(found.right),
+        flips=[
+            showing.mention(session, each.row, before=each.before, after=each.after)
+            for each in found.flips
+        ],
+        examples=[showing.mention(session, row, hand=hand) for row, _, hand in found.examples],
+        comparison=now if found.trial is None else showing.comparison(session, found.trial),
+        before=now,
+    )
+
+
+def _covered_class(room: Room, votes: Sequence[np.ndarray]) -> str | None:
+    """The class that most labelled rows have on which it votes; else that the model gives most."""
+    session = room.session
+    voted = np.concatenate(votes) != ABSTAIN
+    hand = np.concatenate(session.state.workspace.labels.y)
+    outcome = session.outcome
+    given = np.concatenate(outcome.decided) if outcome.labels else np.full(len(hand), ABSTAIN)
+    for known in (hand[voted], given[voted]):
+        if (known != ABSTAIN).any():
+            return session.classes[int(np.bincount(known[known != ABSTAIN]).argmax())]
+    return None
+
+
+def save(room: Room, page: Page, form: Form, name: str, replaces: str | None) -> replies.Saved:
+    """Write a function to lfs.py and vote with it."""
+    page.forget()
+    made = room.session.save_function(_allowed(room, page, form), name, replaces)
+    room.code_error = None
+    _tell(room)
+    return replies.Saved(name, _changed(room, page, made, name))
+
+
+def _changed(room: Room, page: Page, made: Any, name: str = "") -> replies.Change | None:
+    if made is None:
+        return None
+    failed = [each.message for each in showing.failures(room.session) if each.name == name]
+    return showing.change(made, page.by_name, failed)
+
+
+def told(room: Room) -> replies.File:
+    """The file as it is on disk."""
+    file = _file(room)
+    functions = [replies.InFile(each.name, each.line, each.kind) for each in written(room).values()]
+    return replies.File(file.text, file.hash, room.code_error, functions)
+
+
+def save_code(room: Room, page: Page, text: str, expecting: str) -> replies.SavedFile:
+    """Write the file; code that does not run is written too, and the last good state stays."""
+    made = None
+    page.forget()
+    try:
+        made = room.session.save_code(text, expecting)
+        room.code_error = None
+    except FileChanged as error:
+        raise Conflict(str(error), _file(room)) from None
+    except CodeError as error:
+        room.code_error = showing.code_error(error)
+    _tell(room)
+    return replies.SavedFile(_file(room).hash, room.code_error, _changed(room, page, made))
+
+
+def look(room: Room, *, record: bool = True) -> None:
+    """Take up what others decided, and run lfs.py again if it or what it imports was saved.
+
+    Where it does not run the last good state stays, and every page is told why.
+    """
+    session = room.session
+    session.catch_up()
+    if session.folder is None or not session.folder.runner.changed():
+        return
+    try:
+        room.under("lfs.py", lambda: session.reload(record=record))
+        room.code_error = None
+    except EpoxyError as error:
+        room.code_error = showing.code_error(error)
+    _tell(room)
+
+
+def _tell(room: Room) -> None:
+    room.tell("functions", error=room.code_error, failures=showing.failures(room.session))

@@ -1,0 +1,65 @@
+"""What belongs in each class, in a sentence: the `[classes]` of ask.toml, which `epoxy ask` sends."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import TYPE_CHECKING
+
+from ..errors import StoreError, UnknownName
+from ..files import write_whole
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+FILE = "ask.toml"
+
+
+def read(session: Session) -> dict[str, str]:
+    """The notes by class; those that nobody wrote are left out."""
+    if session.folder is None:
+        return {}
+    try:
+        told = tomllib.loads((session.folder.project.folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):  # `epoxy ask` says what is wrong with it
+        return {}
+    found = told.get("classes")
+    found = found if isinstance(found, dict) else {}
+    return {name: str(found[name]) for name in session.classes if found.get(name)}
+
+
+def write(session: Session, label: str, text: str) -> None:
+    """Put a note in its line, all else as it is; the file is begun where there is none."""
+    from ..asking.task import write_task
+
+    if label not in session.classes:
+        raise UnknownName.of("class", label, session.classes)
+    project = session.need_folder("a note on a class").project
+    path = project.folder / FILE
+    texts = session.texts
+    columns = [] if texts is None else [texts.column] if texts.column else list(texts.columns)
+    write_task(path, session.classes, columns)
+    key, told = json.dumps(label, ensure_ascii=False), json.dumps(text, ensure_ascii=False)
+    lines = path.read_text("utf-8").splitlines()
+    plain = re.escape(label) if re.fullmatch(r"[\w-]+", label) else "(?!)"
+    line = re.compile(
+        rf"\s*({re.escape(key)}|{plain})\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*')\s*(#.*)?"
+    )
+    at = next((at for at, each in enumerate(lines) if line.fullmatch(each)), None)
+    head = next(
+        (at for at, each in enumerate(lines) if each.split("#")[0].strip() == "[classes]"), None
+    )
+    if at is not None:
+        lines[at] = f"{key} = {told}"
+    elif head is not None:
+        lines.insert(head + 1, f"{key} = {told}")
+    else:
+        lines += ["", "[classes]", f"{key} = {told}"]
+    made = "\n".join(lines) + "\n"
+    try:
+        if tomllib.loads(made)["classes"][label] != text:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise StoreError(f"the note cannot be put into {path}; write it there yourself") from None
+    write_whole(path, made.encode())
