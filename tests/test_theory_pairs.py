@@ -17,7 +17,7 @@ from epoxy.errors import (
     UnknownName,
     VectorError,
 )
-from epoxy.theory import Scan, pairs
+from epoxy.theory import Scan
 from epoxy.theory.synthetics import checkerboard
 
 EUCLID = Scan(metric="euclidean")
@@ -34,8 +34,7 @@ def naive(points, labels, radii, metric="euclidean"):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("dimension", [2, 40])
-def test_blocks_count_what_all_pairs_at_once_count(monkeypatch, metric, dimension):
-    monkeypatch.setattr(pairs, "_BLOCK_CELLS", 500)  # several blocks of uneven size
+def test_blocks_count_what_all_pairs_at_once_count(metric, dimension):
     generator = np.random.default_rng(3)
     points = generator.normal(size=(73, dimension)).astype(np.float32)
     labels = generator.integers(0, 3, 73)
@@ -57,31 +56,6 @@ def test_smoothness_of_four_points_by_eye():
 
     # within 1: {01, 12}, one differs; within 2: {01, 12, 02}, two; within 10: all six, four
     np.testing.assert_allclose(curve.value, [1 / 2, 2 / 3, 4 / 6])
-
-
-def test_labels_at_random_are_no_smoother_than_chance():
-    generator = np.random.default_rng(0)
-    points, labels = generator.random((2000, 2)), generator.integers(0, 2, 2000)
-
-    curve = theory.smoothness(labels, points, [0.05, 0.1, 0.3], EUCLID)
-
-    # at r = 0.05 about 2000²·π·0.05²/2 ≈ 15,700 pairs, nearly independent: 4 s.e. = 4·0.5/√15700
-    assert np.abs(curve.value - 0.5).max() < 0.016
-
-
-def test_two_halves_of_a_line_differ_as_geometry_says():
-    """Y = [x > ½] on [0, 1]: Pr(Y ≠ Y' | |x − x'| ≤ r) = r² / (2r − r²)."""
-    x = np.random.default_rng(1).random((4000, 1))
-    r = np.array([0.05, 0.1, 0.2])
-
-    curve = theory.smoothness((x[:, 0] > 0.5).astype(int), x, r, EUCLID)
-
-    truth = r**2 / (2 * r - r**2)
-    # rows within r of ½ decide; their number is binomial with relative s.d. 1/√(4000·2r) ≤ 5 %,
-    # and enters both sides of the border: 4 s.d. of 2·5 %
-    np.testing.assert_allclose(curve.value, truth, rtol=0.4)
-    assert (curve.low <= truth).all()
-    assert (truth <= curve.high).all()
 
 
 def test_the_band_holds_the_truth_in_the_stated_share_of_draws():
@@ -119,15 +93,6 @@ def test_sampled_anchors_stay_within_their_stated_error_of_all_pairs():
 
     assert whole.sampling.max() == 0
     assert within >= 25  # 95 % stated; 25 of 30 with probability above 0.99
-
-
-def test_a_sample_is_the_same_for_the_same_seed():
-    points = np.random.default_rng(5).random((500, 2))
-    labels, scan = checkerboard(points, 4), Scan("euclidean", anchors=50, seed=7)
-
-    first, again = (theory.smoothness(labels, points, [0.1], scan) for _ in range(2))
-
-    assert first.value.tolist() == again.value.tolist()
 
 
 def test_no_near_pair_gives_no_number_and_an_honest_band():
@@ -200,15 +165,6 @@ def test_embeddings_are_ranked_by_how_well_they_keep_labels_together():
     assert abs(ranks[-1].explained) < 0.2
 
 
-def test_scale_does_not_change_an_embedding_s_rank():
-    generator = np.random.default_rng(1)
-    labels, points = np.repeat([0, 1], 50), generator.normal(size=(100, 2))
-
-    ranks = theory.compare_embeddings({"small": points, "large": 100 * points}, labels, scan=EUCLID)
-
-    assert ranks[0].roughness == ranks[1].roughness
-
-
 def test_a_simple_model_bounds_the_smoothness_of_labels():
     """Proposition 2, with a model's own smoothness and risk."""
     generator = np.random.default_rng(0)
@@ -225,7 +181,7 @@ def test_a_simple_model_bounds_the_smoothness_of_labels():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "error", "named"),
     [
         (lambda: theory.near_share([[0.0], [1.0]], [0.2, 0.1]), RadiusError, "radii must increase"),
         (lambda: theory.near_share([[0.0], [1.0]], [-1.0]), RadiusError, "at least 0"),
@@ -252,9 +208,11 @@ def test_a_simple_model_bounds_the_smoothness_of_labels():
         ),
     ],
 )
-def test_input_that_has_no_pairs_is_refused_with_a_cure(call, error, message):
-    with pytest.raises(error, match=message):
+def test_input_that_has_no_pairs_is_refused(call, error, named):
+    with pytest.raises(error) as caught:
         call()
+
+    assert named in str(caught.value)
 
 
 def test_a_curve_is_read_between_its_radii_and_not_beyond():

@@ -1,19 +1,21 @@
 """The paper's quantities, bounds and experiments as functions; the equation is in each docstring.
 
 Measured from pairs of rows: `smoothness` (M_Y), `neighbourhoods` (L), `near_share` (p_d).
-Decisions: `choose_radius`, `verdict`, `compare_embeddings`. The formulas are in `theory.bounds`
-(Propositions 1 and 2, Theorems 1 and 2, their lemmas) and `theory.lift`; the experiments in
-`theory.synthetics`, drawn by `theory.figures`.
+Decisions: `choose_radius`, `verdict`, `compare_embeddings`. The formulas (Propositions 1 and 2,
+Theorems 1 and 2, their lemmas) are in `theory.bounds`; the experiments in `theory.synthetics`, drawn
+by `theory.figures`.
 """
 
 from __future__ import annotations
 
-from . import bounds, lift
-from .pairs import Curve, Scan, near_share
-from .radius import choose_radius, surroundings
-from .smoothness import (
+from . import bounds
+from .agreement import choose_radius
+from .measure import (
+    Curve,
+    Scan,
     compare_embeddings,
     model_smoothness,
+    near_share,
     neighbourhoods,
     smoothness,
 )
@@ -26,11 +28,9 @@ __all__ = [
     "bounds",
     "choose_radius",
     "compare_embeddings",
-    "lift",
     "model_smoothness",
     "near_share",
     "neighbourhoods",
     "smoothness",
-    "surroundings",
     "verdict",
 ]

@@ -13,7 +13,7 @@ source's accuracy is learned anew and used on the newly covered rows (`relearn="
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -23,10 +23,8 @@ import numpy as np
 from ..errors import ParameterError
 from ..extension import Reach, reach
 from ..votes import ABSTAIN, Split, Votes
-from .lift import posterior
-from .pairs import Scan
-from .radius import Criterion, choose_radius, surroundings
-from .smoothness import smoothness
+from .bounds import posterior, single_lift
+from .measure import Neighbourhood, Scan, neighbourhoods, smoothness
 
 Relearn = Literal["extended", "all"]
 
@@ -59,8 +57,7 @@ class Setting:
     world: World
     radii: np.ndarray  # (n_radii,)
     lifts: np.ndarray  # (n_repeats, n_radii)
-    smoothness: np.ndarray  # (n_radii,) M_Y(r), averaged
-    chosen: Mapping[Criterion, np.ndarray]  # criterion -> (n_repeats,) chosen radius, NaN for none
+    chosen: np.ndarray  # (n_repeats,) radius chosen from smoothness, NaN for none
 
     @property
     def lift(self) -> np.ndarray:
@@ -83,17 +80,17 @@ class Setting:
         """The largest mean lift, 0 if none is positive."""
         return max(0.0, float(self.lift.max()))
 
-    def attained(self, criterion: Criterion) -> float:
-        """The share of the best mean lift that a criterion's radii gain, over all repetitions.
+    @property
+    def attained(self) -> float:
+        """The share of the best mean lift that the chosen radii gain, over all repetitions.
 
         Lift, not radius, is compared: around its peak the curve is flat, so radii that differ much
         may cost nothing. The yardstick is the best single radius for all repetitions, because the
         best of each one is partly luck.
         """
-        picks = self.chosen[criterion]
         got = [
             0.0 if np.isnan(radius) else float(np.interp(radius, self.radii, lift))
-            for radius, lift in zip(picks, self.lifts, strict=True)
+            for radius, lift in zip(self.chosen, self.lifts, strict=True)
         ]
         return float(np.mean(got) / self.best_lift) if self.best_lift > 0 else float("nan")
 
@@ -178,29 +175,51 @@ def _experiment(
 def _setting(
     name: str, world: World, radii: np.ndarray, relearn: Relearn, seeds: Sequence[int]
 ) -> Setting:
-    lifts, rough, chosen = [], [], []
+    lifts, chosen = [], []
     for seed in seeds:
         split = draw(world, seed)
         near = reach(split, metric="euclidean")
         before = _accuracies(split.votes)
         lifts.append([_lift(split, near, before, radius, relearn) for radius in radii])
-        curve = smoothness(split, radii=radii, scan=_SCAN)
-        rough.append(curve.value)
-        around = surroundings(split, curve, scan=_SCAN)
-        chosen.append({c: _pick(near, before, c, around) for c in _CRITERIA})
-    picks = {c: np.array([each[c] for each in chosen]) for c in _CRITERIA}
-    return Setting(name, world, radii, np.array(lifts), np.mean(rough, axis=0), picks)
+        chosen.append(smooth_radius(split, near, before, radii))
+    return Setting(name, world, radii, np.array(lifts), np.array(chosen))
 
 
-_CRITERIA: tuple[Criterion, ...] = ("smooth", "agreement", "tight", "theorem")
+def smooth_radius(split: Split, near: Reach, accuracies: np.ndarray, radii: np.ndarray) -> float:
+    """The radius of the first source with the largest expected lift, from M_Y; NaN for none.
+
+    Where a source votes is taken to be independent of where labels change (the paper's coverage
+    lemma assumes as much), so a lender at distance d disagrees with probability
+    m_Y(d) = Pr(Y ≠ Y' | distance d), read off M_Y at each row's own nearest distance.
+    """
+    votes, a = split.votes, float(accuracies[0])
+    rough = np.nan_to_num(smoothness(split, radii=radii, scan=_SCAN).value, nan=0.5)
+    place = neighbourhoods(split, radii, _SCAN)[votes.sources[0]]
+    distance = np.where(votes.cast[:, 0], np.inf, near.distance[:, 0])
+    new = _smooth_accuracy(a, rough, place, distance)
+    reached = (distance[:, None] <= radii).mean(axis=0)
+    extended = (place.support * a + reached * new) / np.maximum(place.support + reached, 1e-12)
+    p = posterior(votes.only(votes.sources[1:]), accuracies[1:])[:, 1]
+    lift = [
+        single_lift(p[distance <= radius], max(whole, 0.5), fresh).sum()
+        for radius, whole, fresh in zip(radii, extended, new, strict=True)
+    ]
+    best = int(np.argmax(lift))
+    return float(radii[best]) if lift[best] > 0 else float("nan")
 
 
-def _pick(near: Reach, accuracies: np.ndarray, criterion: Criterion, around: Any) -> float:
-    # the label-free criterion sees no pair statistics, which here come from the truth
-    given = None if criterion == "agreement" else around
-    choice = choose_radius(near, accuracies, criterion=criterion, around=given)
-    radius = choice.radius["extended"]
-    return np.nan if radius is None else radius
+def _smooth_accuracy(
+    accuracy: float, rough: np.ndarray, place: Neighbourhood, distance: np.ndarray
+) -> np.ndarray:
+    """ã(r) = mean over B_r of a − (2a − 1) m_Y(d), m_Y read from the rings between the radii."""
+    pairs = np.diff(place.near, prepend=0.0)
+    differ = np.diff(rough * place.near, prepend=0.0)
+    ring = np.where(pairs > 0, differ / np.maximum(pairs, 1e-300), rough)  # (n_radii,)
+    fresh = np.sort(distance[np.isfinite(distance)])
+    at = np.minimum(np.searchsorted(place.radii, fresh), len(ring) - 1)
+    total = np.concatenate([[0.0], np.cumsum(np.clip(ring, 0, 1)[at])])
+    upto = np.searchsorted(fresh, place.radii, side="right")
+    return accuracy - (2 * accuracy - 1) * total[upto] / np.maximum(upto, 1)
 
 
 def _accuracies(votes: Votes) -> np.ndarray:
@@ -247,7 +266,7 @@ def claims(accuracy: Experiment, smooth: Experiment) -> tuple[Claim, ...]:
     )
     hurts = all(end < best for best, end in last)
     found.append(Claim("over-extension gives up lift already gained", hurts, fell))
-    shares = {s.name: s.attained("smooth") for s in gaining}
+    shares = {s.name: s.attained for s in gaining}
     text = f"the radius chosen from smoothness gains at least {_NEAR:.0%} of the best lift"
     near = ", ".join(f"{name}: {share:.0%}" for name, share in shares.items())
     found.append(Claim(text, all(share >= _NEAR for share in shares.values()), near))
