@@ -30,7 +30,7 @@ import numpy as np
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.bench import open_task
 from epoxy.bench.task import Task
-from epoxy.definitions import Definition
+from epoxy.functions.kinds import Definition
 from epoxy.numerics import unit_rows
 from epoxy.session import FunctionSuggestion, evidence
 from epoxy.session.judging import CONFIDENCE

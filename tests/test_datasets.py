@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epoxy.datasets import Source, load, read_folder, read_wrench, synthetic
-from epoxy.declarative import keywords
 from epoxy.errors import ParameterError, StoreError, UnknownName
-from epoxy.lfs import labeling_function
+from epoxy.functions.declare import keywords
+from epoxy.functions.define import labeling_function
 
 # WRENCH
 

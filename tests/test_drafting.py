@@ -7,7 +7,7 @@ import pytest
 
 import epoxy
 from epoxy.errors import CodeError, FileChanged, ParameterError, UnknownName
-from epoxy.functions_file import FunctionsFile
+from epoxy.functions.lfs_file import FunctionsFile
 from epoxy.session import Session
 from epoxy.session.making import new_project
 

@@ -14,16 +14,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from epoxy.declarative import from_column, from_model, keywords, regex
+from epoxy.functions.declare import from_column, from_model, keywords, regex
+from epoxy.functions.define import labeling_function
 from epoxy.functions.fingerprint import fingerprint
-from epoxy.lfs import labeling_function
 
 BEFORE = """
 import math
 import re
 from collections import defaultdict
 from functools import lru_cache
-from epoxy.lfs import labeling_function
+from epoxy.functions.define import labeling_function
 
 WORDS = {"money", "gift", "free"}
 LINK = re.compile(r"https?://", re.I)

@@ -18,7 +18,6 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
-from epoxy.declarative import from_column, from_model, keywords, regex
 from epoxy.encoders import column_of
 from epoxy.errors import (
     AlignmentError,
@@ -27,7 +26,8 @@ from epoxy.errors import (
     UnknownName,
     VoteError,
 )
-from epoxy.lfs import LabelingFunction, as_labeling_function, labeling_function
+from epoxy.functions.declare import from_column, from_model, keywords, regex
+from epoxy.functions.define import LabelingFunction, as_labeling_function, labeling_function
 from epoxy.rows import Row, Rows
 
 COMMENTS = [

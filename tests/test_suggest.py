@@ -12,8 +12,8 @@ import pytest
 from epoxy import Session, Split, Votes
 from epoxy.agent.tools import Tools
 from epoxy.cli import main
-from epoxy.definitions import Definition
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName
+from epoxy.functions.kinds import Definition
 from epoxy.session.evidence import Evidence, gather
 from epoxy.session.finding import Finder, word_columns
 from epoxy.session.judging import Judge

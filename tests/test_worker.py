@@ -20,8 +20,8 @@ import pytest
 import epoxy
 from epoxy.datasets import digits_lfs, load
 from epoxy.errors import ParameterError, StoreError, UnknownName
+from epoxy.functions.define import LabelingFunction
 from epoxy.functions.fingerprint import fingerprint
-from epoxy.lfs import LabelingFunction
 from epoxy.running import Limits, Runner
 
 CLASSES = ["ham", "spam"]

@@ -19,17 +19,17 @@ _HOME = {
     "TaskGraph": "sequences",
     "Tasks": "sequences",
     "learn_dependencies": "sequences",
-    "LabelingWarning": "applying",
+    "LabelingWarning": "functions.apply",
     "Session": "session",
-    "apply": "applying",
+    "apply": "functions.apply",
     "ask": "asking",
-    "apply_report": "applying",
-    "from_column": "declarative",
-    "from_model": "declarative",
-    "keywords": "declarative",
-    "labeling_function": "lfs",
-    "like": "exemplars",
-    "regex": "declarative",
+    "apply_report": "functions.apply",
+    "from_column": "functions.declare",
+    "from_model": "functions.declare",
+    "keywords": "functions.declare",
+    "labeling_function": "functions.define",
+    "like": "functions.declare",
+    "regex": "functions.declare",
     "tune": "tuning",
     "DawidSkene": "label_models",
     "Epoxy": "model",
@@ -82,26 +82,26 @@ if TYPE_CHECKING:
     from . import studio as studio
     from . import theory as theory
     from . import weighting as weighting
-    from .applying import LabelingWarning as LabelingWarning
-    from .applying import apply as apply
-    from .applying import apply_report as apply_report
     from .asking import ask as ask
-    from .declarative import from_column as from_column
-    from .declarative import from_model as from_model
-    from .declarative import keywords as keywords
-    from .declarative import regex as regex
     from .diagnostics import Report as Report
     from .errors import EpoxyError as EpoxyError
     from .errors import NotIdentifiable as NotIdentifiable
-    from .exemplars import like as like
     from .extension import Reach as Reach
     from .extension import reach as reach
+    from .functions.apply import LabelingWarning as LabelingWarning
+    from .functions.apply import apply as apply
+    from .functions.apply import apply_report as apply_report
+    from .functions.declare import from_column as from_column
+    from .functions.declare import from_model as from_model
+    from .functions.declare import keywords as keywords
+    from .functions.declare import like as like
+    from .functions.declare import regex as regex
+    from .functions.define import labeling_function as labeling_function
     from .fusion import Fusion as Fusion
     from .label_models import DawidSkene as DawidSkene
     from .label_models import MajorityVote as MajorityVote
     from .label_models import Snorkel as Snorkel
     from .label_models import Triplet as Triplet
-    from .lfs import labeling_function as labeling_function
     from .model import Epoxy as Epoxy
     from .persistence import load as load
     from .sequences import Chain as Chain

@@ -148,7 +148,7 @@ def write_project(data: Any, folder: Path) -> Path:
 
 def _functions() -> list[Any]:
     from ..datasets import digits_lfs
-    from ..lfs import LabelingFunction
+    from ..functions.define import LabelingFunction
 
     return [each for each in vars(digits_lfs).values() if isinstance(each, LabelingFunction)]
 

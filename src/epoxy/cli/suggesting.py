@@ -77,7 +77,7 @@ def _numbered(found: Sequence[FunctionSuggestion], number: int) -> FunctionSugge
 
 
 def _tell(number: int, each: FunctionSuggestion) -> None:
-    from ..definitions import Definition, call_code
+    from ..functions.kinds import Definition, call_code
 
     code = call_code(Definition(each.definition), each.name, f"epoxy.{each.definition['kind']}")
     say(f"{number}  {code}")

@@ -119,7 +119,7 @@ class Dataset:
         return tuple(Split(v, x, split.y, split.ids) for split, v, x in parts)
 
     def _vote(self, lfs: Sequence[Any], table: Any) -> Votes:
-        from ..applying import apply
+        from ..functions.apply import apply
 
         return apply(lfs, table, classes=self.classes)
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ..applying import said
 from ..errors import CodeError, EpoxyError
+from ..functions.apply import said
+from ..functions.define import LabelingFunction, as_labeling_function
 from ..functions.fingerprint import is_installed
-from ..lfs import LabelingFunction, as_labeling_function
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -23,9 +23,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..applying import Failure, FailureKind
 from ..errors import CodeError, ParameterError, StoreError, UnknownName
-from ..exemplars import Like
+from ..functions.apply import Failure, FailureKind
+from ..functions.declare import Like
 from ..progress import Progress, silent
 from .loader import digest_of
 from .worker import LoadedFunction, main, row_in

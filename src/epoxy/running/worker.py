@@ -22,12 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from ..applying import Failure, ask, check_columns, said, whole
-from ..columns import as_text, check_declared, encode
 from ..errors import CodeError, EpoxyError, FrameError
-from ..exemplars import Like, like
+from ..functions.apply import (
+    Failure,
+    as_text,
+    ask,
+    check_columns,
+    check_declared,
+    encode,
+    said,
+    whole,
+)
+from ..functions.declare import Like, like
+from ..functions.define import LabelingFunction, RowFunction, SnorkelFunction
 from ..functions.fingerprint import fingerprint
-from ..lfs import LabelingFunction, RowFunction, SnorkelFunction
 from ..rows import Row, Rows
 from .loader import Loader
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..definitions import Definition, call_code
 from ..diagnostics import interval
 from ..errors import CodeError, EpoxyError, ParameterError, StoreError
-from ..functions_file import FunctionsFile
+from ..functions.kinds import Definition, call_code
+from ..functions.lfs_file import FunctionsFile
 from ..running import Limits, Runner
 from ..votes import ABSTAIN
 from ..workspace import TRAIN

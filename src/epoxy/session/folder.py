@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..applying import Failure
 from ..errors import EpoxyError, FileChanged, ParameterError
 from ..extension import AUTO
-from ..functions_file import FunctionsFile
+from ..functions.apply import Failure
+from ..functions.lfs_file import FunctionsFile
 from ..progress import Progress, silent
 from ..running import Loaded, Runner
 from ..votes import ABSTAIN

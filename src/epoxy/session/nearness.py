@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..columns import check_declared
 from ..errors import UnknownName, VectorError
-from ..exemplars import Like
-from ..lfs import as_labeling_function
+from ..functions.apply import check_declared
+from ..functions.declare import Like
+from ..functions.define import as_labeling_function
 from ..loans import Neighbourhood
 from ..neighbors import Space, nearest
 from ..votes import ABSTAIN

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..applying import Failure
 from ..engines import engine_of
 from ..errors import EpoxyError
 from ..files import private
+from ..functions.apply import Failure
 from ..loans import Neighbourhood
 from ..progress import Progress, bar
 from ..running import Limits, Loaded, Runner

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..declarative import slug
-from ..definitions import Definition
 from ..errors import EpoxyError, NotIdentifiable, ParameterError, UnknownName
+from ..functions.declare import slug
+from ..functions.kinds import Definition
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .browsing import in_conflict, nobody_votes, quarrels, row_mask

@@ -189,7 +189,7 @@ class SessionVerbs(SessionView):
     ) -> Draft:
         """What a function would do that nobody saved; nothing is kept.
 
-        `definition` is one as `epoxy.definitions` has them: words, a pattern, example rows or Python
+        `definition` is one as `epoxy.functions.kinds` has them: words, a pattern, example rows or Python
         code. `replaces` names the source it would take the place of. What is wrong with it, and on
         which of its lines, is in the draft's `error`.
         """

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..applying import Failure, apply
 from ..errors import EpoxyError, ParameterError
-from ..exemplars import Like
-from ..lfs import as_labeling_function
+from ..functions.apply import Failure, apply
+from ..functions.declare import Like
+from ..functions.define import as_labeling_function
 from ..loans import Neighbourhood
 from ..neighbors import store as arrays
 from ..progress import Progress, silent

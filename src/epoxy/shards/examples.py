@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from .. import neighbors
-from ..applying import Failure
-from ..columns import check_declared
 from ..errors import EpoxyError, UnknownName, VectorError
-from ..exemplars import Like
-from ..lfs import as_labeling_function
+from ..functions.apply import Failure, check_declared
+from ..functions.declare import Like
+from ..functions.define import as_labeling_function
 from ..votes import ABSTAIN
 from .lending import with_direction
 from .run import Run

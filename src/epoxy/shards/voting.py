@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..applying import Failure
 from ..errors import CodeError, EpoxyError
+from ..functions.apply import Failure
 from ..label_models.moments import Moments, moments
 from ..neighbors import store
 from ..running import Limits, Loaded, Runner

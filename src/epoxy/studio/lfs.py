@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from ..definitions import Form, Keywords, Pattern, Python
 from ..errors import CodeError, EpoxyError, FileChanged, ParameterError
-from ..functions_file import FunctionsFile, WrittenFunction
+from ..functions.kinds import Form, Keywords, Pattern, Python
+from ..functions.lfs_file import FunctionsFile, WrittenFunction
 from ..votes import ABSTAIN
 from . import replies, showing
 

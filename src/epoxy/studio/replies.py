@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ..definitions import Form
+from ..functions.kinds import Form
 from ..session import Curve, FunctionSuggestion
 
 Setting = float | Literal["auto"] | None

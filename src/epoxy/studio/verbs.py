@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from ..definitions import Form, Name, Text
 from ..errors import EpoxyError, ParameterError, UnknownName
+from ..functions.kinds import Form, Name, Text
 from ..session import Label as LabelEdit
 from ..session import Radii, RowQuery
 from ..session.edits import known, several

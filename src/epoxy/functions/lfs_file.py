@@ -16,21 +16,21 @@ import re
 import shutil
 import tokenize
 import unicodedata
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .definitions import Definition, call_code, definition_of
-from .errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
-from .files import read_whole, write_whole
-from .running.loader import digest
+from ..errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
+from ..files import read_whole, write_whole
+from ..running.loader import digest
+from .kinds import DECLARED, Definition, call_code, definition_of, parsed
 
 __all__ = ["FunctionsFile", "WrittenFunction"]
 
 MOST_BYTES = 16 << 20
-DECLARED = ("keywords", "regex", "like")
 
 
 @dataclass(frozen=True)
@@ -91,33 +91,26 @@ class FunctionsFile:
         return digest(self.content)
 
     @cached_property
-    def encoding(self) -> str:
-        """UTF-8 unless the file says otherwise; with its byte-order mark, if it has one."""
-        try:
-            return tokenize.detect_encoding(io.BytesIO(self.content).readline)[0]
-        except SyntaxError as error:
-            raise CodeError(f"{error}; save it as UTF-8", str(self.path), 1) from None
-
-    @cached_property
     def text(self) -> str:
         """What it says."""
         try:
-            return self.content.decode(self.encoding)
+            encoding = tokenize.detect_encoding(io.BytesIO(self.content).readline)[0]
+            if encoding in ("utf-8", "utf-8-sig"):
+                return self.content.decode(encoding)
+            line, reason = 1, f"it is written in {encoding}"
         except UnicodeDecodeError as error:
-            line = self.content[: error.start].count(b"\n") + 1
-            raise CodeError(
-                f"it is not {self.encoding}; save it as UTF-8", str(self.path), line
-            ) from None
+            line, reason = self.content[: error.start].count(b"\n") + 1, "it is not utf-8"
+        except SyntaxError as error:
+            line, reason = 1, str(error)
+        raise CodeError(f"{reason}; save it as UTF-8", str(self.path), line)
 
     def encoded(self, text: str) -> bytes:
-        """Another text as this file would hold it: its encoding, its line endings."""
-        plain = re.sub("\r\n?", "\n", text)
+        """Another text as this file would hold it: with its mark, and its line endings."""
         try:
-            return plain.replace("\n", self._newline).encode(self.encoding)
+            return self._start + re.sub("\r\n?|\n", self._newline, text).encode()
         except UnicodeEncodeError as error:
             raise StoreError(
-                f"{self.path} is written in {self.encoding}, which has no {error.object[error.start]!r}; "
-                "save it as UTF-8"
+                f"{error.object[error.start]!r} is no character that {self.path} can hold; take it out"
             ) from None
 
     @cached_property
@@ -142,10 +135,10 @@ class FunctionsFile:
     def name_of(self, definition: Definition) -> str:
         """What a function is called where nobody names it; of Python code, what its decorator says."""
         if definition.kind != "python":
-            return str(definition.function().name)
+            return definition.form.name()
         node = definition.last_def
-        text = self._imported(self.text, "python")[0].rstrip().encode()
-        whole = FunctionsFile(self.path, text + b"\n" + definition["code"].encode())
+        text = self._imported("python")[0].rstrip()
+        whole = FunctionsFile(self.path, text + b"\n" + self.encoded(definition["code"]))
         end = len(text.splitlines()) + (node.end_lineno or 0)
         found = [each for each in whole.functions if each.end == end]
         if not found:
@@ -162,27 +155,25 @@ class FunctionsFile:
             raise ParameterError(
                 f"{self.path.name} has a function {name!r} already; choose another name, or replace it"
             )
-        text = self._imported(self.text, made.kind)[0]
+        body = self._imported(made.kind)[0]
         variable, code = self.code_of(made, name)
         if any("lfs" in _bound(node) for node in self._tree.body):
             code += f"\nlfs = [*lfs, {variable}]"  # what is not in that list has no vote
-        start = text if not text or text.endswith(("\n", "\r")) else text + self._newline
-        code = f"{self._gap(made.kind)}{code}\n".replace("\n", self._newline)
-        return self._checked(start + code, made, name)
+        last = self._tree.body[-1] if self._tree.body else None
+        gap = "" if isinstance(last, ast.Assign) else "\n"
+        if made.kind == "python" or isinstance(last, ast.FunctionDef | ast.ClassDef):
+            gap = "\n\n"
+        if body and not body.endswith((b"\n", b"\r")):
+            gap = f"\n{gap}"
+        return self._checked(body + self._encoded(f"{gap}{code}\n"), made, name)
 
     def code_of(self, definition: Definition, name: str) -> tuple[str, str]:
         """The variable a new function would be kept in, and the code that makes it."""
         if definition.kind == "python":
             return definition.last_def.name, definition["code"].strip("\r\n")
         variable = self._variable(name)
-        callee = self._imported(self.text, definition.kind)[1]
+        callee = self._imported(definition.kind)[1]
         return variable, f"{variable} = {call_code(definition, name, callee)}"
-
-    def _gap(self, kind: str) -> str:
-        last = self._tree.body[-1] if self._tree.body else None
-        if kind == "python" or isinstance(last, ast.FunctionDef | ast.ClassDef):
-            return "\n\n"
-        return "" if isinstance(last, ast.Assign) else "\n"
 
     def with_changed(
         self, name: str, definition: Mapping[str, Any], new_name: str | None = None
@@ -191,21 +182,20 @@ class FunctionsFile:
         made, old = Definition(definition), self.function(name)
         called = name if new_name is None else new_name
         start, end = old._span
-        raw = self._utf8
-        if made.kind == "python" and old.kind == "python":
-            code, body = made["code"].strip("\r\n"), self.text
-        elif made.kind == "python" or old.kind == "python":
+        if (made.kind == "python") != (old.kind == "python"):
             raise ParameterError(
                 f"{name!r} is written as {old.kind} and cannot become {made.kind} in its place; "
                 "add a new function and take the old one out"
             )
+        if made.kind == "python":
+            code, body = made["code"].strip("\r\n"), self.content
         else:
-            same = raw[start:end].partition(b"(")[0].decode()
-            body, callee = self._imported(self.text, made.kind)
+            same = self.content[start:end].partition(b"(")[0].decode()
+            body, callee = self._imported(made.kind)
             code = call_code(made, called, same if old.kind == made.kind else callee)
-        shift = len(body.encode()) - len(raw)
-        spliced = body.encode()[: start + shift].decode() + code.replace("\n", self._newline)
-        return self._checked(spliced + body.encode()[end + shift :].decode(), made, called)
+        shift = len(body) - len(self.content)
+        spliced = body[: start + shift] + self._encoded(code) + body[end + shift :]
+        return self._checked(spliced, made, called)
 
     def write(self, content: bytes, expecting: str, *, checked: bool = True) -> FunctionsFile:
         """Write other content in its place, whole or not at all, and return it as read.
@@ -237,32 +227,27 @@ class FunctionsFile:
 
     # reading
 
-    @cached_property
+    @property
     def _newline(self) -> str:
         return "\r\n" if b"\r\n" in self.content else "\n"
 
-    @cached_property
-    def _utf8(self) -> bytes:
-        return self.text.encode()
+    @property
+    def _start(self) -> bytes:
+        """The byte-order mark, if it has one."""
+        return BOM_UTF8 if self.content.startswith(BOM_UTF8) else b""
+
+    def _encoded(self, code: str) -> bytes:
+        return self.encoded(code).removeprefix(BOM_UTF8)
 
     @cached_property
     def _tree(self) -> ast.Module:
-        try:
-            return ast.parse(self.text)
-        except SyntaxError as error:
-            raise CodeError(
-                f"{type(error).__name__}: {error.msg}; correct it and try again",
-                str(self.path),
-                error.lineno,
-            ) from None
-        except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting
-            raise CodeError(f"it cannot be parsed: {error}; correct it") from None
+        return parsed(self.text, str(self.path))
 
     @cached_property
     def _starts(self) -> list[int]:
         """Where each line begins, in bytes."""
-        starts = [0]
-        for line in self._utf8.splitlines(keepends=True):
+        starts = [len(self._start)]
+        for line in self.content.removeprefix(self._start).splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
         return starts
 
@@ -313,7 +298,7 @@ class FunctionsFile:
             start = self._starts[line - 1]
         last = node.end_lineno or line
         end = self._starts[last - 1] + (node.end_col_offset or 0)
-        code = re.sub("\r\n?", "\n", self._utf8[start:end].decode())
+        code = re.sub("\r\n?", "\n", self.content[start:end].decode())
         if kind == "python":
             definition = Definition({"kind": "python", "code": code})
         return WrittenFunction(name, kind, line, last, code, definition, (start, end))
@@ -334,29 +319,25 @@ class FunctionsFile:
             found, count = f"{plain}_{count}", count + 1
         return found
 
-    def _imported(self, text: str, kind: str) -> tuple[str, str]:
-        """The text with epoxy imported, if nothing of it that is needed is, and what to call."""
+    def _imported(self, kind: str) -> tuple[bytes, str]:
+        """The content with epoxy imported, if nothing of it that is needed is, and what to call."""
         wanted = "labeling_function" if kind == "python" else kind
         for name, meaning in self._names.items():
             if meaning in ("epoxy", wanted):
-                return text, f"{name}.{kind}" if meaning == "epoxy" else name
-        after = 0
+                return self.content, f"{name}.{kind}" if meaning == "epoxy" else name
+        after = len(self._start)
         for node in self._tree.body:
             doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             if not doc and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
                 break
             after = self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
-        raw, line = text.encode(), f"import epoxy{self._newline}".encode()
-        if after and not raw[:after].endswith((b"\n", b"\r")):
-            line = self._newline.encode() + line
-        return (raw[:after] + line + raw[after:]).decode(), f"epoxy.{kind}"
+        before, line = self.content[:after], "import epoxy\n"
+        if len(before) > len(self._start) and not before.endswith((b"\n", b"\r")):
+            line = f"\n{line}"
+        return before + self._encoded(line) + self.content[after:], f"epoxy.{kind}"
 
-    def _checked(self, text: str, definition: Definition, name: str) -> bytes:
-        """The bytes of a new text, after reading in it what was to be written."""
-        try:
-            content = text.encode(self.encoding)
-        except UnicodeEncodeError:
-            content = self.encoded(text)  # says what is wrong
+    def _checked(self, content: bytes, definition: Definition, name: str) -> bytes:
+        """The content, after reading in it what was to be written."""
         made = FunctionsFile(self.path, content)
         if definition.kind == "python" and name not in [each.name for each in made.functions]:
             raise ParameterError(

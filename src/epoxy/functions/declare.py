@@ -1,4 +1,4 @@
-"""Labeling functions written as data: words, a pattern, a trained model, a column of labels.
+"""Labeling functions written as data: words, a pattern, example rows, a trained model, a column.
 
 They run over whole columns. Patterns have two engines and one answer: Python's `re` defines what a
 pattern means, and Arrow's RE2, some twenty times as fast, answers for the rows and patterns on
@@ -7,6 +7,7 @@ which the two agree (`_odd` says which). The rest goes through `re`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ParameterError, UnknownName, VoteError
-from .rows import Row, Rows, as_mask
+from ..errors import ParameterError, RadiusError, UnknownName, VectorError, VoteError
+from ..rows import Row, Rows, as_mask
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,28 @@ class TextPattern:
 
     def _compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern, self.flags)  # re keeps compiled patterns itself
+
+
+@dataclass(frozen=True)
+class Like:
+    """Votes one label on rows near example rows; made by `like`."""
+
+    name: str
+    label: str
+    rows: tuple[str, ...]  # ids
+    radius: float
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The one label it gives."""
+        return (self.label,)
+
+    def vote(self, frame: Any) -> list[str | None]:
+        """Refuse: a frame has no vectors."""
+        raise VectorError(
+            f"labeling function {self.name!r} votes on rows near its examples, and rows alone have no "
+            "vectors; use it in a project's lfs.py or in session.add"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +221,44 @@ def regex(
         pattern = pattern.pattern
     found = slug("regex", [pattern]) if name is None else name
     return TextPattern(name=found, label=label, pattern=pattern, column=column, flags=int(flags))
+
+
+def like(label: str, *, rows: Sequence[str | int], radius: float, name: str | None = None) -> Like:
+    """Vote `label` on every row whose vector lies within `radius` of one of these rows.
+
+    Parameters
+    ----------
+    rows
+        Ids of the example rows (without an id column: their positions in the rows file). A row
+        votes for itself.
+    radius
+        A distance of the project's metric; a row at exactly this distance is voted on.
+
+    Examples
+    --------
+    >>> like("spam", rows=["m17", "m4"], radius=0.3)
+    Like(name='like_m17_m4', label='spam', rows=('m17', 'm4'), radius=0.3)
+    """
+    if isinstance(rows, str) or not isinstance(rows, Sequence) or not rows:
+        raise ParameterError(
+            f"like needs a list of at least one row id, got {rows!r:.60}; "
+            'write like("spam", rows=["17"], radius=0.3)'
+        )
+    for each in rows:
+        if isinstance(each, bool) or not isinstance(each, str | int):
+            raise ParameterError(
+                f"like names rows by id, got {each!r:.60}; give ids as text or whole numbers"
+            )
+    number = isinstance(radius, int | float) and not isinstance(radius, bool)
+    if not number or not math.isfinite(radius) or radius < 0:
+        raise RadiusError(
+            f"the radius of like is a distance of at least 0, got {radius!r:.60}; "
+            "give a number, such as 0.3"
+        )
+    ids = tuple(dict.fromkeys(map(str, rows)))
+    found = slug("like", ids) if name is None else name
+    check_label(label, found)
+    return Like(found, label, ids, float(radius))
 
 
 def from_model(

@@ -1,7 +1,7 @@
 """Labeling functions written as code: `@labeling_function`, over rows or over whole columns.
 
 A labeling function has a name and `vote(frame)`: one label or None per row, labels being the
-user's own strings. Everything `apply` takes is one of the kinds below or in `declarative`, or is
+user's own strings. Everything `apply` takes is one of the kinds below or in `declare`, or is
 made into one by `as_labeling_function`. A decorated function stays callable on a single row, so
 that it can be tested like any other function.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import Any, Protocol, overload, runtime_checkable
 
-from .errors import AlignmentError, ParameterError, VoteError
-from .rows import Row, Rows
+from ..errors import AlignmentError, ParameterError, VoteError
+from ..rows import Row, Rows
 
 
 @runtime_checkable
