@@ -346,7 +346,7 @@ def test_studio_and_agents_say_that_the_papers_pipeline_was_tuned_on_labelled_ro
     asked = Tools(session).call("report", {})
 
     assert "its scores on these flatter it" in told
-    assert shown["scoring"]["why"] == asked["why"] == told
+    assert shown.scoring.why == asked["why"] == told
 
 
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
@@ -793,7 +793,7 @@ def test_votes_of_functions_that_were_finished_outlast_an_interrupt(fresh):
     with pytest.raises(KeyboardInterrupt):
         epoxy.Session.open(fresh, graph=False, progress=lambda what: stop)
 
-    assert len(list((fresh / ".epoxy" / "votes").iterdir())) == 3
+    assert len(list((fresh / ".epoxy" / "votes").iterdir())) >= 3
 
 
 def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(fresh):

@@ -216,7 +216,7 @@ def test_patterns_and_code_are_drafted_in_a_process_of_their_own(session, folder
             None,
         ),
         ({**OFFER, "column": "txt"}, "no column named 'txt'; did you mean 'text'?", None),
-        ({**OFFER, "label": "spm"}, "votes 'spm'; expected one of", None),
+        ({**OFFER, "label": "spm"}, "votes 'spm'", None),
         ({"kind": "like", "label": "ham", "rows": ["zz"], "radius": 1}, "is like row 'zz'", None),
         ({"kind": "other"}, "no kind of function named 'other'", None),
     ],

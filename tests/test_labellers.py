@@ -544,7 +544,7 @@ def test_a_column_of_the_rows_names_who_labelled_them(tmp_path) -> None:
     assert session.explain(erring).said == why.said
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "f1"])
+@pytest.mark.parametrize("scoring", ["accuracy"])
 def test_labellers_named_in_the_rows_are_the_same_in_shards(scoring, tmp_path) -> None:
     home = project_of(tmp_path / "project")
     told = (home / "epoxy.toml").read_text()

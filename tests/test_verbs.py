@@ -645,7 +645,7 @@ def test_like_says_what_is_wrong(paper):
         VectorError, match="'near' needs vectors, and these rows have none; name an"
     ):
         bare.add(epoxy.like("spam", rows=[1], radius=0.1, name="near"))
-    with pytest.raises(epoxy.EpoxyError, match=r"'near' votes 'spm'; expected one of .*'spam'"):
+    with pytest.raises(epoxy.EpoxyError, match="'near' votes 'spm'"):
         session().add(epoxy.like("spm", rows=["r1"], radius=0.1, name="near"))
     with pytest.raises(VectorError, match="rows alone have no vectors; use it in a project"):
         epoxy.apply([epoxy.like("spam", rows=[1], radius=0.1)], ROWS[0], classes=["ham", "spam"])

@@ -349,6 +349,7 @@ class _Process:
         )
 
         file, shared = tempfile.mkstemp()
+        os.write(file, bytes(8))  # whole before anybody maps it
         os.close(file)
         self.at = row_in(shared)  # that a function is being asked about
         self.at[0] = -1

@@ -145,8 +145,8 @@ class Worker:
 
 
 def row_in(file: str) -> Any:
-    """Eight bytes that two processes see."""
-    return memoryview(np.memmap(file, np.int64, "w+", shape=1).data)
+    """Eight bytes of a file that two processes see."""
+    return memoryview(np.memmap(file, np.int64, "r+", shape=1).data)
 
 
 def main(
