@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := all
-.PHONY: all setup web no-npm test-web demo test test-slow lint format types docs bench wheels clean
+.PHONY: all setup web no-npm test-web demo test test-slow lint format types docs site bench wheels clean
 
 all:
 	@$(MAKE) --no-print-directory -j2 lint types web
@@ -62,6 +62,10 @@ types: setup
 docs: setup
 	$(BIN)/python docs/generate.py
 
+# the documentation as pages, in site/; a link that leads nowhere is an error
+site: setup
+	$(BIN)/zensical build --clean --strict -f mkdocs.yml
+
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/speed.py --quick
@@ -75,4 +79,4 @@ wheels: setup
 	$(BIN)/python tests/wheels.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
