@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,6 +127,29 @@ def test_a_damaged_file_is_refused_and_made_again(tmp_path, damage):
     assert not table.has("x")
     with pytest.raises(epoxy.EpoxyError, match=r"00000\.x\.npy"):
         table.joined("x")
+
+
+def long(table, *, least):
+    return table.filter(pc.greater_equal(table["n"], least)), np.asarray(table["n"]) + 1
+
+
+def test_a_table_goes_where_an_array_does(tmp_path):
+    rows = pa.table({"text": ["a", "b", None, "d"], "n": [1, 2, 3, 4]})
+    held = Blocks.of({"rows": rows}, (3, 1))
+    kept = Blocks.in_folder(tmp_path, (3, 1))
+    kept.put("rows", rows)
+
+    for table in (held, kept):
+        table.each(long, "rows", into=("same", "more"), least=0)
+
+        assert table.joined("same").equals(rows)
+        assert table.joined("more").tolist() == [2, 3, 4, 5]
+        assert table.rows("rows", np.array([0, 3]))["text"].to_pylist() == ["a", "d"]
+        assert table.has("same")
+        with pytest.raises(epoxy.errors.AlignmentError, match="'few'"):
+            table.each(long, "rows", into=("few", "more"), least=2)
+    flipped(tmp_path / "00000.rows.npy", -20)
+    assert not kept.has("rows")
 
 
 @pytest.mark.parametrize(

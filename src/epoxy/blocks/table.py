@@ -3,7 +3,8 @@
 What is learned from rows is a sum over blocks and a small solve. A table in memory is one block, a disk
 is many, and a cluster is another `map`: the function of a block is the same. So a function is written at
 the top of its module (it travels by its name), takes arrays of one block first and everything else by
-keyword, and gives back arrays with one entry per row, or a small sum.
+keyword, and gives back arrays with one entry per row, or a small sum. A pyarrow table of as many rows
+goes wherever an array does.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class Blocks:
         self.starts = tuple(accumulate(self.sizes[:-1], initial=0))
         self.run = run
         self.folder = None if folder is None else Path(folder)
-        self._held: dict[str, list[np.ndarray]] = {}
+        self._held: dict[str, list[Any]] = {}
 
     @classmethod
     def of(
-        cls, arrays: Mapping[str, np.ndarray], sizes: Sequence[int] | None = None, run: Run = map
+        cls, arrays: Mapping[str, Any], sizes: Sequence[int] | None = None, run: Run = map
     ) -> Blocks:
         """Cut arrays into blocks in memory: one block, where no sizes are given."""
         if sizes is None:
@@ -93,7 +94,7 @@ class Blocks:
         """
         kept = (into,) if isinstance(into, str) else tuple(into)
         work = _Work(function, names, small, start, kept, self.folder)
-        made = [[] for _ in kept] if self.folder is None else []  # type: list[list[np.ndarray]]
+        made = [[] for _ in kept] if self.folder is None else []  # type: list[list[Any]]
         for found in self.run(work, self._parts(names)):
             for block, array in zip(made, found):
                 block.append(array)
@@ -114,16 +115,15 @@ class Blocks:
         """
         return reduce(added, self._results(function, names, start, small))
 
-    def joined(self, name: str) -> np.ndarray:
+    def joined(self, name: str) -> Any:
         """An array of all rows."""
-        parts = [self.load(at, name) for at in range(len(self.sizes))]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _together([self.load(at, name) for at in range(len(self.sizes))])
 
-    def rows(self, name: str, places: np.ndarray) -> np.ndarray:
+    def rows(self, name: str, places: np.ndarray) -> Any:
         """Some rows of an array, by their ascending numbers among all rows."""
-        return np.concatenate(self.list(_rows, name, start=True, places=np.asarray(places)))
+        return _together(self.list(_rows, name, start=True, places=np.asarray(places)))
 
-    def load(self, block: int, name: str) -> np.ndarray:
+    def load(self, block: int, name: str) -> Any:
         """The array of one block."""
         if self.folder is None:
             if name not in self._held:
@@ -131,7 +131,7 @@ class Blocks:
             return self._held[name][block]
         return files.read(_place(self.folder, block, name), n_rows=self.sizes[block])
 
-    def put(self, name: str, array: np.ndarray) -> None:
+    def put(self, name: str, array: Any) -> None:
         """Cut an array of all rows into blocks, and keep it."""
         if len(array) != self.n_rows:
             raise AlignmentError(
@@ -194,7 +194,7 @@ class _Part(NamedTuple):
     number: int
     start: int
     n_rows: int
-    arrays: tuple[np.ndarray, ...] | Path | None
+    arrays: tuple[Any, ...] | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ class _Work:
     def __call__(self, part: _Part) -> Any:
         small = {**self.small, "start": part.start} if self.start else self.small
         if isinstance(part.arrays, tuple):
-            arrays: Iterable[np.ndarray] = part.arrays
+            arrays: Iterable[Any] = part.arrays
         else:
             home = Path(part.arrays)  # type: ignore[arg-type]
             places = (_place(home, part.number, name) for name in self.names)
@@ -221,7 +221,7 @@ class _Work:
             return found
         return self._kept(part, found if len(self.into) > 1 else (found,))
 
-    def _kept(self, part: _Part, found: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    def _kept(self, part: _Part, found: Sequence[Any]) -> Sequence[Any]:
         for name, array in zip(self.into, found, strict=True):
             if len(array) != part.n_rows:
                 raise AlignmentError(
@@ -247,10 +247,20 @@ def added(a: Any, b: Any) -> Any:
     return None if a is None else a + b
 
 
-def _rows(array: np.ndarray, *, places: np.ndarray, start: int) -> np.ndarray:
+def _rows(array: Any, *, places: np.ndarray, start: int) -> Any:
     first, last = np.searchsorted(places, [start, start + len(array)])
-    found: np.ndarray = array[places[first:last] - start]
-    return found
+    mine = places[first:last] - start
+    return array[mine] if isinstance(array, np.ndarray) else array.take(mine)
+
+
+def _together(parts: builtins.list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import pyarrow as pa
+
+    return pa.concat_tables(parts)
 
 
 def _place(folder: Path, number: int, name: str) -> Path:
