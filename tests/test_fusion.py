@@ -1120,6 +1120,7 @@ def test_voices_and_experts_add_up_to_the_log_odds(
     for row in range(0, 500, 25):
         said = model.explain(test, row)
         total = said.start + sum(voice.weight for voice in said.voices)
+        assert total == pytest.approx(said.start + sum(said.parts.values()))
         assert total == pytest.approx(said.log_odds, abs=1e-8)
         assert said.start + sum(said.experts.values()) == pytest.approx(said.log_odds)
         odds = np.log(said.probabilities[said.label] / said.probabilities[said.against])

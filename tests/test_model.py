@@ -164,6 +164,7 @@ def test_an_explanation_adds_up_and_names_the_lenders(model, train, test_split):
         at = int(voice.lender.removeprefix("row-"))
         assert train.classes[train.votes.column(voice.source)[at]] == voice.vote
         assert voice.distance <= 0.1
+        assert voice.rows == (voice.lender,)
     assert why.truth == test_split.classes[test_split.y[row]]
 
 

@@ -70,7 +70,9 @@ def _voices(
         distance = None if own else float(traced.distance[at, index])
         origin = "own" if own else "lent"
         name = split.classes[vote]
-        found.append(Voice(source, name, origin, lender, distance, float(weights[index])))
+        behind = () if own else (lender,)
+        weight = float(weights[index])
+        found.append(Voice(source, name, origin, lender, distance, weight, rows=behind))
     return sorted(found, key=lambda voice: (voice.vote is None, -abs(voice.weight)))
 
 

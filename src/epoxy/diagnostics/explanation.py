@@ -29,6 +29,11 @@ class Voice:
     weight: float = 0.0
     """What it adds to the log-odds of the label against the runner-up."""
     detail: str = ""
+    part: str = "votes"
+    """The part of the model it belongs to: `votes`, `vectors`, `neighbours` or `labels`; other models
+    may have others."""
+    rows: tuple[Any, ...] = ()
+    """Ids of the rows behind it, the weightiest first: who lent the vote, or was near, or was labelled."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,16 @@ class Explanation:
     """Labels by labellers who may err, in words."""
     starts: str = "class balance"
     """What `start` holds, in words."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of the row, in sentences."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What each part of the model adds to the log-odds, the weightiest first."""
+        found: dict[str, float] = {}
+        for voice in self.voices:
+            found[voice.part] = found.get(voice.part, 0.0) + voice.weight
+        return dict(sorted(found.items(), key=lambda each: -abs(each[1])))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""

@@ -24,6 +24,13 @@ _REST = {
     "echo": "what votes and vectors together say of rows like it",
     "hand labels": "all the other hand-labelled rows",
 }
+_PARTS = {
+    "pupil": "vectors",
+    "regions": "neighbours",
+    "echo": "neighbours",
+    "neighbours": "labels",
+    "hand labels": "labels",
+}
 _TOGETHER = "what these say together, beyond each alone"
 _EVERYWHERE = "what they add to every row, whatever it says"
 _KEPT = "so that all rows together have it, where sources lean to one class"
@@ -104,11 +111,17 @@ def explain_one(
         # log π0, and rounding of about 1e-7: products of one row and of many differ in the last bits
         start=log_odds - sum(parts.values()),
         log_odds=log_odds,
-        voices=tuple(sorted(voices, key=lambda voice: -abs(voice.weight))),
+        voices=tuple(sorted(map(_placed, voices), key=lambda voice: -abs(voice.weight))),
         truth=None if truth == ABSTAIN else names[truth],
         experts=parts,
         known=any(bool((np.abs(each) > 1e-9).any()) for each in said.values()),
     )
+
+
+def _placed(voice: Voice) -> Voice:
+    """With its part of the model, and the row behind it."""
+    behind = () if voice.lender is None else (voice.lender,)
+    return replace(voice, part=_PARTS.get(voice.source, "votes"), rows=behind)
 
 
 def _by_experts(

@@ -152,7 +152,14 @@ def with_sequence(
     start = int(layout.starts[sequence])
     sides = (range(row - 1, start - 1, -1), range(row + 1, start + int(layout.lengths[sequence])))
     voices = [
-        Voice("sequence", None, "sequence", weight=part, detail=_side(word, rows, split, given))
+        Voice(
+            "sequence",
+            None,
+            "sequence",
+            weight=part,
+            detail=_side(word, rows, split, given),
+            part="sequence",
+        )
         for word, rows, part in zip(("before", "after"), sides, parts)
         if len(rows)
     ]
