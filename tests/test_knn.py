@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epoxy.neighbors.ivf import Cells, nearest
 from epoxy.neighbors.knn import merge_nearest, nearest_of_each, nearest_rows
 
 
@@ -112,3 +113,84 @@ def test_each_set_of_candidates_is_searched_for_itself(metric):
         np.testing.assert_allclose(found, distance[at], atol=2e-6)
     assert (place[2] == -1).all()
     assert np.isinf(distance[2]).all()
+
+
+def clustered(seed: int, count: int, groups: int = 40) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    middle = rng.normal(size=(groups, 24))
+    rows = middle[rng.integers(0, groups, count)] + 0.4 * rng.normal(size=(count, 24))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    metric=st.sampled_from(["cosine", "euclidean"]),
+    k=st.integers(1, 60),
+    copies=st.integers(0, 30),
+    same=st.booleans(),
+)
+def test_rows_that_stand_several_times_are_neighbours_each(seed, metric, k, copies, same):
+    train = rows_of(seed, 30, metric)
+    train = np.vstack([train, train[np.random.default_rng(seed).integers(0, 30, copies)]])
+    queries = train if same else rows_of(seed + 1, 20, metric)
+
+    rows, distance = nearest(queries, train, k, same=same, metric=metric)
+
+    every = oracle(queries, train, metric)
+    if same:
+        np.fill_diagonal(every, np.inf)
+        assert (rows != np.arange(len(train))[:, None]).all()
+    assert all(len(set(each)) == rows.shape[1] == min(k, len(train) - same) for each in rows)
+    np.testing.assert_allclose(distance, np.sort(every, axis=1)[:, : rows.shape[1]], atol=2e-6)
+    np.testing.assert_allclose(distance, np.take_along_axis(every, rows, axis=1), atol=2e-6)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_of_many_rows_the_share_that_is_asked_for_is_found(metric):
+    train = clustered(0, 24_000)
+    some = np.arange(0, len(train), 40)
+    true = nearest_rows(train[some], train, 11, metric=metric)[0][:, 1:]
+
+    rows, distance = nearest(train, train, 10, same=True, metric=metric)
+
+    found = [len(np.intersect1d(*each)) for each in zip(rows[some], true)]
+    assert np.mean(found) / 10 > 0.88
+    exact = oracle(train[some[:50]], train, metric)
+    np.testing.assert_allclose(
+        distance[some[:50]], np.take_along_axis(exact, rows[some[:50]], axis=1), atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_cells_that_are_all_asked_give_what_comparing_everything_gives(metric):
+    train, queries = clustered(0, 1500), clustered(1, 70)
+    cells = Cells.of(train, metric)
+
+    rows, distance = cells.nearest(queries, 12, len(cells.centre))
+
+    expected = nearest_rows(queries, train, 12, metric=metric)
+    np.testing.assert_allclose(distance, expected[1], atol=1e-6)
+    assert (rows == expected[0]).mean() > 0.999
+
+
+def test_a_query_whose_cells_hold_too_few_rows_asks_everywhere():
+    train = clustered(0, 600)
+    cells = Cells.of(train, "cosine")
+
+    rows, _ = cells.nearest(train, 400, 1, same=True)
+
+    expected = nearest_rows(train, train, 400, same=True)[0]
+    assert (np.sort(rows, axis=1) == np.sort(expected, axis=1)).mean() > 0.999
+
+
+def test_the_threads_that_search_change_nothing(monkeypatch):
+    train = clustered(0, 24_000)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = nearest(train, train, 5, same=True)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+
+    together = nearest(train, train, 5, same=True)
+
+    assert (alone[0] == together[0]).all()
+    assert (alone[1] == together[1]).all()

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import compiled, reordered
+from ..compiling import U, compiled, reordered
 from ..progress import Progress, silent
 from .workers import spread
 
 BLOCK = 1024
+CHUNK = 64  # entries of a tile that are looked over at a time
 GRID = 2.0**22  # steps of a score between 0 and 1
 NOBODY = -1
 Nearest = tuple[np.ndarray, np.ndarray]
@@ -55,7 +56,7 @@ def nearest_rows(
     >>> nearest_rows(rows, rows, 1, same=True)[0].tolist()
     [[1], [0], [0]]
     """
-    left, right = _operands(queries, train, metric)
+    left, right = operands(queries, train, metric)
     keys = np.zeros((len(queries), max(0, min(k, len(train) - same))), np.uint64)
     if not keys.size:
         return np.zeros(keys.shape, np.int32), np.zeros(keys.shape, np.float32)
@@ -75,14 +76,11 @@ def nearest_rows(
             with locks[columns.start // BLOCK]:
                 _offer_across(tile, rows.start, keys[columns], floor[columns])
 
-    def finish(rows: slice) -> None:
-        found = (np.uint64(0xFFFFFFFF) - (keys[rows] & np.uint64(0xFFFFFFFF))).astype(np.int64)
-        far = distances(queries[rows], train, found, metric)
-        keys[rows] = np.sort(_packed(found, far), axis=1)
-
     spread(offer, pairs, progress)
-    spread(finish, blocks(len(queries), BLOCK // 4))
-    return _unpacked(keys)
+    spread(
+        lambda rows: measure(queries, train, keys, rows, metric), blocks(len(queries), BLOCK // 4)
+    )
+    return unpacked(keys)
 
 
 def merge_nearest(one: Nearest, other: Nearest, k: int) -> Nearest:
@@ -97,9 +95,9 @@ def merge_nearest(one: Nearest, other: Nearest, k: int) -> Nearest:
     >>> merge_nearest(one, other, 3)[0].tolist()
     [[4, 2, 7]]
     """
-    keys = np.hstack([_packed(*one), _packed(*other)])
+    keys = np.hstack([packed(*one), packed(*other)])
     keys.sort(axis=1)
-    return _unpacked(np.ascontiguousarray(keys[:, :k]))
+    return unpacked(np.ascontiguousarray(keys[:, :k]))
 
 
 def nearest_of_each(
@@ -118,7 +116,7 @@ def nearest_of_each(
     union = candidates[0] if len(candidates) == 1 else np.unique(np.concatenate([*candidates, []]))
     union = union.astype(np.int64)
     chosen = train[union]
-    left, right = _operands(queries, chosen, metric)
+    left, right = operands(queries, chosen, metric)
     order = np.argsort(union)
     places = [order[np.searchsorted(union, each, sorter=order)] for each in candidates]
     best = np.full((len(candidates), len(queries)), np.finfo(np.float32).min, np.float32)
@@ -149,12 +147,24 @@ def distances(
     return np.sqrt(squares) if metric == "euclidean" else squares / np.float32(2)
 
 
+def measure(
+    queries: np.ndarray, train: np.ndarray, keys: np.ndarray, rows: slice, metric: str
+) -> None:
+    """Turn heaps of scores into lists of (distance, row), in order; nobody comes last."""
+    found = (np.uint64(0xFFFFFFFF) - (keys[rows] & np.uint64(0xFFFFFFFF))).astype(np.int64)
+    nobody = keys[rows] == 0
+    found[nobody] = 0
+    far = distances(queries[rows], train, found, metric)
+    found[nobody], far[nobody] = NOBODY, np.inf
+    keys[rows] = np.sort(packed(found, far), axis=1)
+
+
 def blocks(count: int, size: int = BLOCK) -> list[slice]:
     """Slices of so many, one after the other."""
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _operands(queries: np.ndarray, train: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
+def operands(queries: np.ndarray, train: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Two matrices whose products are scores of at most one."""
     if metric == "cosine":
         return queries, train
@@ -166,13 +176,14 @@ def _operands(queries: np.ndarray, train: np.ndarray, metric: str) -> tuple[np.n
     return left, np.hstack([train / scale, halves[1], ones[1]])
 
 
-def _packed(rows: np.ndarray, distance: np.ndarray) -> np.ndarray:
+def packed(rows: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """Numbers in the order of (distance, row); floats that are not negative rank as their bits do."""
     bits = distance.view(np.uint32).astype(np.uint64) << np.uint64(32)
     return np.asarray(bits | rows.astype(np.uint32))
 
 
-def _unpacked(keys: np.ndarray) -> Nearest:
+def unpacked(keys: np.ndarray) -> Nearest:
+    """Rows and distances from the numbers that `packed` made."""
     distance = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
     return keys.astype(np.uint32).view(np.int32), distance
 
@@ -182,9 +193,19 @@ def _offer(tile: Any, start: int, keys: Any, floor: Any) -> None:
     """Let each row of a tile keep its best; its columns are rows `start`, `start` + 1, … of train."""
     for row in range(tile.shape[0]):
         low = floor[row]
-        for column in range(tile.shape[1]):
-            if tile[row, column] >= low:
-                low = _keep(keys[row], tile[row, column], start + column)
+        for begin in range(0, tile.shape[1], CHUNK):
+            end = min(begin + CHUNK, tile.shape[1])
+            if (
+                end - begin == CHUNK
+            ):  # a constant number of turns is what a compiler makes vectors of
+                above = np.int32(0)
+                for at in range(CHUNK):
+                    above += np.int32(1) if tile[U(row), U(begin) + U(at)] >= low else np.int32(0)
+                if above == 0:
+                    continue
+            for column in range(begin, end):
+                if tile[row, column] >= low:
+                    low = keep(keys[row], tile[row, column], start + column)
         floor[row] = low
 
 
@@ -192,13 +213,22 @@ def _offer(tile: Any, start: int, keys: Any, floor: Any) -> None:
 def _offer_across(tile: Any, start: int, keys: Any, floor: Any) -> None:
     """The same for the columns of a tile, read row by row."""
     for row in range(tile.shape[0]):
-        for column in range(tile.shape[1]):
-            if tile[row, column] >= floor[column]:
-                floor[column] = _keep(keys[column], tile[row, column], start + row)
+        for begin in range(0, tile.shape[1], CHUNK):
+            end = min(begin + CHUNK, tile.shape[1])
+            if end - begin == CHUNK:
+                above = np.int32(0)
+                for at in range(CHUNK):
+                    here = U(begin) + U(at)
+                    above += np.int32(1) if tile[U(row), here] >= floor[here] else np.int32(0)
+                if above == 0:
+                    continue
+            for column in range(begin, end):
+                if tile[row, column] >= floor[column]:
+                    floor[column] = keep(keys[column], tile[row, column], start + row)
 
 
 @compiled
-def _keep(heap: Any, score: float, name: int) -> Any:
+def keep(heap: Any, score: float, name: int) -> Any:
     """Offer one row to a heap, the worst on top; returns the score below which nothing is kept."""
     step = np.int64(np.floor(np.float32(score) * np.float32(GRID) + np.float32(0.5)))
     key = (np.uint64(step + (1 << 31)) << np.uint64(32)) | np.uint64(0xFFFFFFFF - name)

@@ -1,0 +1,226 @@
+"""Most of the nearest rows of many: those in the cells nearest to each query (an inverted file).
+
+Train rows belong to the nearest of 2·√n centres, learned from a sample by k-means, and a query is compared
+with the members of the few cells nearest to it. How many cells are asked is measured: the true neighbours
+of a sample of rows are found by `nearest_rows`, and since a true neighbour is found if and only if its cell
+is asked, the places of their cells say how many reach a recall. Where that would ask most cells, as among
+vectors without any structure, everything is compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..compiling import compiled
+from ..progress import Progress, silent
+from .knn import NOBODY, Nearest, blocks, keep, measure, nearest_rows, operands, unpacked
+from .space import group_equal_rows, row_hashes
+from .workers import spread
+
+LARGE = 20_000
+"""Distinct train rows from which asking cells is faster than comparing everything."""
+PER_CELL = 32  # rows per cell from which centres are learned
+PASSES = 6
+SAMPLE = 400  # rows whose true neighbours tell how many cells to ask
+WORTH = 0.15  # share of the cells beyond which comparing everything is as fast
+QUERIES = 1 << 14  # that ask at a time
+
+
+def nearest(
+    queries: np.ndarray,
+    train: np.ndarray,
+    k: int,
+    *,
+    same: bool = False,
+    metric: str = "cosine",
+    recall: float = 0.9,
+    progress: Progress = silent,
+) -> Nearest:
+    """Find the k nearest rows of `train` for each query: all of them, or most where there are many.
+
+    Up to 20,000 distinct rows of `train` the answer is that of `nearest_rows`. Of more a share of `recall`
+    is found, within a hundredth (measured on 32,701 sentences, 384 numbers each, k = 30: .888 where .9 is
+    asked in 1.9 CPU seconds, .945 where .95 is in 2.5, all of them in 4.2). It is the same at every call,
+    and its distances are exact. Rows with equal vectors are searched once; of equally far vectors the one
+    that comes first stands first.
+
+    Parameters
+    ----------
+    queries, train, same, metric
+        As `nearest_rows` takes them.
+    recall
+        1.0 compares everything.
+
+    Examples
+    --------
+    >>> rows = np.eye(3, dtype="float32")[[0, 1, 1, 2]]
+    >>> nearest(rows, rows, 2, same=True)[0].tolist()
+    [[1, 2], [2, 0], [1, 0], [0, 1]]
+    """
+    node, first = group_equal_rows(train, row_hashes(train))
+    whole = len(first) == len(train)
+    points = train if whole else train[first]
+    asking = points if same else queries
+    width = min(k + (same and not whole), len(first) - (same and whole))
+    alone = same and whole  # a point that stands for several rows is a neighbour of each of them
+    found = _nearest_points(asking, points, width, alone, metric, recall, progress)
+    if whole:
+        return found
+    order = np.argsort(node, kind="stable").astype(np.int32)
+    start = np.searchsorted(node[order], np.arange(len(first) + 1)).astype(np.int64)
+    asks = node if same else np.arange(len(queries), dtype=np.int32)
+    shape = len(asks), max(0, min(k, len(train) - same))
+    rows, far = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    _spelled_out(*found, asks, order, start, same, rows, far)
+    return rows, far
+
+
+def _nearest_points(
+    queries: np.ndarray,
+    points: np.ndarray,
+    k: int,
+    same: bool,
+    metric: str,
+    recall: float,
+    progress: Progress,
+) -> Nearest:
+    if len(points) >= LARGE and k > 0 and recall < 1:
+        cells = Cells.of(points, metric)
+        probes = cells.probes_for(k, recall)
+        if probes <= WORTH * len(cells.centre):
+            return cells.nearest(queries, k, probes, same=same, progress=progress)
+    return nearest_rows(queries, points, k, same=same, metric=metric, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Train rows, each in the cell of the centre nearest to it."""
+
+    train: np.ndarray
+    metric: str
+    centre: np.ndarray  # (n_cells, dimension) float32
+    cell: np.ndarray  # (n_train,) int32
+
+    @classmethod
+    def of(cls, train: np.ndarray, metric: str, seed: int = 0) -> Cells:
+        """Learn centres and assign every row."""
+        count = max(1, round(2 * len(train) ** 0.5))
+        sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
+        centre = _learned(train[np.sort(sample)], count, seed)
+        return cls(train, metric, centre, _nearest_centres(train, centre, 1)[:, 0])
+
+    def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
+        """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
+        chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
+        sample = self.train[np.sort(chosen)]
+        true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
+        order = _nearest_centres(sample, self.centre, len(self.centre))
+        place = np.argsort(order, axis=1)
+        needed = np.sort(np.take_along_axis(place, self.cell[true], axis=1), axis=None)
+        return int(needed[int(np.ceil(recall * len(needed))) - 1]) + 1
+
+    def nearest(
+        self,
+        queries: np.ndarray,
+        k: int,
+        probes: int,
+        *,
+        same: bool = False,
+        progress: Progress = silent,
+    ) -> Nearest:
+        """The k nearest members of the cells nearest to each query, of all cells where those hold fewer."""
+        left, right = operands(queries, self.train, self.metric)
+        order = np.argsort(self.cell, kind="stable").astype(np.int32)
+        start = np.searchsorted(self.cell[order], np.arange(len(self.centre) + 1))
+        members = right[order]
+        keys = np.zeros((len(queries), k), np.uint64)
+
+        def search(part: slice) -> None:
+            asked = _nearest_centres(queries[part], self.centre, probes).ravel()
+            by_cell = np.argsort(asked, kind="stable")
+            ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
+            floor = np.full(part.stop - part.start, np.finfo(np.float32).min)
+            mine, heaps = left[part], keys[part]
+            itself = part.start if same else len(self.train)
+            for cell in range(len(self.centre)):
+                who = by_cell[ends[cell] : ends[cell + 1]] // probes
+                inside = slice(start[cell], start[cell + 1])
+                for some in blocks(len(who)):
+                    tile = mine[who[some]] @ members[inside].T
+                    _offer_members(tile, order[inside], who[some], itself, heaps, floor)
+            measure(queries, self.train, keys, part, self.metric)
+
+        spread(search, blocks(len(queries), QUERIES), progress)
+        rows, far = unpacked(keys)
+        short = np.flatnonzero(rows[:, -1] == NOBODY)  # its cells hold fewer than k
+        if len(short):
+            rows[short], far[short] = self._everywhere(queries, short, k, same)
+        return rows, far
+
+    def _everywhere(self, queries: np.ndarray, some: np.ndarray, k: int, same: bool) -> Nearest:
+        """The k nearest of some queries, by comparing everything."""
+        rows, far = nearest_rows(queries[some], self.train, k + same, metric=self.metric)
+        itself = rows == some[:, None] if same else np.zeros(rows.shape, bool)
+        itself[:, -1] |= same & ~itself.any(axis=1)
+        return rows[~itself].reshape(-1, k), far[~itself].reshape(-1, k)
+
+
+def _learned(sample: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """k-means from some of the rows; a centre that nobody is nearest to stays."""
+    centre = sample[np.random.default_rng(seed).permutation(len(sample))[:count]]
+    for _ in range(PASSES):
+        mine = _nearest_centres(sample, centre, 1)[:, 0]
+        order = np.argsort(mine, kind="stable")
+        present, first = np.unique(mine[order], return_index=True)
+        size = np.diff([*first, len(order)])
+        centre[present] = np.add.reduceat(sample[order], first) / size[:, None]
+    return centre
+
+
+def _nearest_centres(rows: np.ndarray, centre: np.ndarray, count: int) -> np.ndarray:
+    """The nearest `count` centres of each row, in order where they are all; (n_rows, count) int32."""
+    found = np.empty((len(rows), count), np.int32)
+    half = np.einsum("ij,ij->i", centre, centre) / 2
+
+    def look(part: slice) -> None:
+        behind = half - rows[part] @ centre.T
+        if count == 1:
+            found[part] = behind.argmin(axis=1)[:, None]
+        elif count == len(centre):
+            found[part] = behind.argsort(axis=1)
+        else:
+            found[part] = behind.argpartition(count - 1, axis=1)[:, :count]
+
+    spread(look, blocks(len(rows)))
+    return found
+
+
+@compiled
+def _offer_members(tile: Any, members: Any, rows: Any, itself: int, keys: Any, floor: Any) -> None:
+    """Let queries keep the best of a cell; query `q` is row `itself` + q of train."""
+    for at in range(tile.shape[0]):
+        row = rows[at]
+        low = floor[row]
+        for column in range(tile.shape[1]):
+            if tile[at, column] >= low and members[column] != itself + row:
+                low = keep(keys[row], tile[at, column], members[column])
+        floor[row] = low
+
+
+@compiled
+def _spelled_out(
+    near: Any, far: Any, asks: Any, order: Any, start: Any, same: bool, rows: Any, distance: Any
+) -> None:
+    """Lists of distinct vectors as lists of rows: all that are equal to each, but for the row itself."""
+    for row in range(rows.shape[0]):
+        filled = 0
+        for place in range(near.shape[1]):
+            node = near[asks[row], place]
+            for at in range(start[node], start[node + 1]):
+                if filled < rows.shape[1] and not (same and order[at] == row):
+                    rows[row, filled] = order[at]
+                    distance[row, filled] = far[asks[row], place]
+                    filled += 1
