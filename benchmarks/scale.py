@@ -169,7 +169,7 @@ def memory() -> int:
 
 def run(folder: Path, size: str, model: str | None) -> dict[str, Any]:
     """Label a project in shards, or go on where a killed run stopped."""
-    from epoxy.session.project import Project
+    from epoxy.project.settings import Project
     from epoxy.shards import label
 
     watch, start = Watch(), time.perf_counter()

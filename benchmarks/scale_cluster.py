@@ -28,7 +28,7 @@ WAYS = ("memory", "shards", "cluster")
 def once(way: str, folder: Path, workers: int, size: str, model: str | None) -> dict[str, Any]:
     """Label a project one way; the labels go to a file of that name."""
     from epoxy import Session, cluster, shards
-    from epoxy.session.project import Project
+    from epoxy.project.settings import Project
     from scale import Watch
 
     made = None if model is None else Project.read(folder).make_model(model)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
 from speed_data import SHARED, mixture, rules
 
 

@@ -32,8 +32,9 @@ from epoxy.bench import open_task
 from epoxy.bench.task import Task
 from epoxy.functions.kinds import Definition
 from epoxy.numerics import unit_rows
-from epoxy.session import FunctionSuggestion, evidence
-from epoxy.session.judging import CONFIDENCE
+from epoxy.suggest import FunctionSuggestion
+from epoxy.suggest import mine as evidence
+from epoxy.suggest.precision import CONFIDENCE
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")

@@ -11,7 +11,7 @@ import httpx
 from websockets.sync.client import connect
 
 import epoxy
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
 from epoxy.studio.frames import unpacked
 from epoxy.studio.serving import Studio
 from test_one_room import LFS, write_messages

@@ -18,7 +18,7 @@ import epoxy
 from epoxy.cli import main
 from epoxy.cli.annotating import annotate, class_keys
 from epoxy.errors import ParameterError
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
 from test_cli import LFS, write_plain_project, write_rows
 from test_terminal import Watched
 from test_verbs import in_groups

@@ -14,7 +14,7 @@ from epoxy.errors import ParameterError, StoreError, UnknownName, VectorError
 from epoxy.neighbors import Column, Graph, Space, approximate, lists_folder, probing
 from epoxy.neighbors.approximate import Settings, approximate_lists
 from epoxy.neighbors.points import Points
-from epoxy.session.project import Project
+from epoxy.project.settings import Project
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 ALL = 10**6

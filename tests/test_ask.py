@@ -25,8 +25,8 @@ from epoxy.asking import Budget, Example, Server, Task, ask
 from epoxy.asking.cache import Cache, Kept
 from epoxy.cli import main
 from epoxy.errors import EndpointError, EpoxyError, ParameterError, StoreError, UnknownName
-from epoxy.session.browsing import RowQuery
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
+from epoxy.suggest.search import RowQuery
 from test_cli import LFS
 from test_terminal import Terminal
 

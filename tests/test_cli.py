@@ -23,8 +23,8 @@ from epoxy.cli import main
 from epoxy.cli.main import make_parser
 from epoxy.cli.watching import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
+from epoxy.project.create import new_project
 from epoxy.session import Radii, Switch
-from epoxy.session.making import new_project
 from epoxy.studio import showing
 from epoxy.studio.frames import as_json
 from epoxy.studio.room import Room

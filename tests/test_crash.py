@@ -32,7 +32,7 @@ def project(tmp_path) -> Path:
         label = ("ham", "spam")[y] if at % 8 == 0 else ""
         lines.append(f"{at},x {' '.join(words)} {rng.integers(0, 50)},{label}")
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    from epoxy.session.making import new_project
+    from epoxy.project.create import new_project
 
     new_project(tmp_path / "p", tmp_path / "rows.csv", classes=["ham", "spam"], lfs=LFS)
     return tmp_path / "p"

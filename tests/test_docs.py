@@ -25,7 +25,7 @@ import pytest
 import epoxy
 from epoxy.cli import main
 from epoxy.cli.main import make_parser
-from epoxy.session.project import KEYS, LABEL_MODELS, MODELS, Project
+from epoxy.project.settings import KEYS, LABEL_MODELS, MODELS, Project
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -8,8 +8,8 @@ import pytest
 import epoxy
 from epoxy.errors import CodeError, FileChanged, ParameterError, UnknownName
 from epoxy.functions.lfs_file import FunctionsFile
+from epoxy.project.create import new_project
 from epoxy.session import Session
-from epoxy.session.making import new_project
 
 LFS = """\
 import epoxy
@@ -234,7 +234,7 @@ def test_a_draft_that_does_not_vote_says_why_and_on_which_of_its_lines(
 
 
 def test_a_draft_that_never_ends_is_ended(session, monkeypatch):
-    monkeypatch.setattr("epoxy.session.drafting.SECONDS", 0.5)
+    monkeypatch.setattr("epoxy.suggest.drafts.SECONDS", 0.5)
 
     draft = session.draft(code("while True: pass"))
 

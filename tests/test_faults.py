@@ -21,8 +21,8 @@ import epoxy
 from attacks import interrupts
 from attacks.tally import within
 from epoxy.errors import AlignmentError, ParameterError, StoreError
-from epoxy.session import store as stores
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
+from epoxy.session import log as stores
 from test_one_room import LFS, write_messages
 
 

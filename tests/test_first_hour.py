@@ -18,8 +18,8 @@ from epoxy.cli import main
 from epoxy.cli.output import harmless
 from epoxy.errors import EpoxyError
 from epoxy.progress import bar
-from epoxy.session.making import new_project
-from epoxy.session.rows_files import read_rows
+from epoxy.project.create import new_project
+from epoxy.project.tables import read_rows
 from test_cli import LFS, fails, write_rows
 
 

@@ -19,7 +19,7 @@ from epoxy.fusion.calibration import SCALES
 from epoxy.fusion.decision import HALF, n_heard
 from epoxy.fusion.fallible import confused, evenly, ridges
 from epoxy.session import Label, Several
-from epoxy.session.records import UNTOLD
+from epoxy.session.labels import UNTOLD
 from epoxy.shards import label
 from shard_projects import agree
 

@@ -57,9 +57,11 @@ def reached(start: str) -> set[str]:
 @pytest.mark.parametrize(
     ("lower", "upper"),
     [
-        ("diagnostics", ("model", "fusion", "engines", "session", "cli")),
-        ("engines", ("session", "cli")),
+        ("diagnostics", ("model", "fusion", "engines", "session", "project", "suggest", "cli")),
+        ("engines", ("session", "project", "suggest", "cli")),
         ("session", ("studio", "agent", "cli")),
+        ("project", ("studio", "agent", "cli")),
+        ("suggest", ("studio", "agent", "cli")),
         ("studio", ("agent", "cli")),
         ("agent", ("cli",)),
     ],

@@ -22,8 +22,8 @@ import pytest
 import epoxy
 from epoxy.cli.demo import write_project
 from epoxy.errors import AlignmentError
+from epoxy.project.create import new_project
 from epoxy.session.export import label_table
-from epoxy.session.making import new_project
 
 WORDS = {
     "ham": ["home", "dinner", "tomorrow", "love", "meeting", "sorry", "later", "class", "friend"],
@@ -296,7 +296,7 @@ def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_
     session.append(epoxy.Split(train.votes.rows([0, 1, 2]), train.vectors[:3], ids=new))
 
     written = pq.read_table(session.export(tmp_path / "after.parquet")).column("id").to_pylist()
-    found = session.browse(epoxy.session.RowQuery(sort="file")).rows.tolist()
+    found = session.browse(epoxy.suggest.RowQuery(sort="file")).rows.tolist()
     assert in_file == [f"m{at}" for at in range(160)]
     assert written == [*in_file, *new]
     assert [session.state.names.name(session.place(row))[1] for row in found] == written

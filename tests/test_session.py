@@ -922,7 +922,7 @@ def test_edits_of_several_threads_are_put_in_order(session):
 
 
 def test_the_way_back_is_bounded_by_memory(session, monkeypatch):
-    monkeypatch.setattr("epoxy.session.history.MOST_BYTES", 1000)
+    monkeypatch.setattr("epoxy.session.state.MOST_BYTES", 1000)
     for at in range(20):
         session.set_votes("s0", np.roll(TRAIN.votes.column("s0"), at))
 

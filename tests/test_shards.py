@@ -32,7 +32,7 @@ from epoxy.fusion import features
 from epoxy.fusion.choice import _independence, _ks
 from epoxy.fusion.decision import RankedRows
 from epoxy.label_models.moments import moments
-from epoxy.session.project import Project
+from epoxy.project.settings import Project
 from epoxy.shards import Run, Serial, label
 from epoxy.shards.budget import bytes_of
 from epoxy.shards.parts import parts_of, table_of

@@ -26,9 +26,9 @@ from playwright.sync_api import sync_playwright
 
 import epoxy
 from epoxy.cli import main
-from epoxy.session.browsing import RowQuery
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
 from epoxy.studio.app import is_built
+from epoxy.suggest.search import RowQuery
 from studio_client import serving
 from test_one_room import WORDS, write_messages
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import epoxy
-from epoxy.session.texts import RowTexts
 from epoxy.studio import picture, projecting, widget
 from epoxy.studio.notebook import Host
 from epoxy.studio.picture import Pictures
+from epoxy.suggest.search import RowTexts
 
 
 def blobs(n_rows=200, seed=0) -> epoxy.Split:

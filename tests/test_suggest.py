@@ -14,11 +14,9 @@ from epoxy.agent.tools import Tools
 from epoxy.cli import main
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName
 from epoxy.functions.kinds import Definition
-from epoxy.session.evidence import Evidence, gather
-from epoxy.session.finding import Finder, word_columns
-from epoxy.session.judging import Judge
-from epoxy.session.making import new_project
-from epoxy.session.wording import read_wording
+from epoxy.project.create import new_project
+from epoxy.suggest.mine import Evidence, Finder, gather, read_wording, word_columns
+from epoxy.suggest.precision import Judge
 
 LFS = """\
 import epoxy
@@ -371,7 +369,7 @@ def test_missing_and_endless_texts_are_read():
 
 
 def test_of_too_many_rows_some_are_read(monkeypatch):
-    monkeypatch.setattr("epoxy.session.wording.MOST_ROWS", 10)
+    monkeypatch.setattr("epoxy.suggest.mine.MOST_ROWS", 10)
 
     wording = read_wording(epoxy_texts(["one word"] * 5 + ["two"] * 15), [20], -np.arange(20))
 
@@ -379,7 +377,7 @@ def test_of_too_many_rows_some_are_read(monkeypatch):
 
 
 def epoxy_texts(texts):
-    from epoxy.session.texts import RowTexts
+    from epoxy.suggest.search import RowTexts
 
     return RowTexts(texts)
 

@@ -16,7 +16,7 @@ import pytest
 
 import epoxy
 from epoxy.progress import bar, waiting
-from epoxy.session.making import new_project
+from epoxy.project.create import new_project
 from test_cli import LFS, write_rows
 
 

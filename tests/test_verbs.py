@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import epoxy
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName, VectorError
-from epoxy.session import Radii, RowQuery, SetVotes, Switch
-from epoxy.session.drawing import drawing_order, with_drawn
+from epoxy.session import Radii, SetVotes, Switch
+from epoxy.session.labels import drawing_order, with_drawn
+from epoxy.suggest import RowQuery
 from epoxy.workspace import HandLabels
 
 WORDS = ["money", "Prize", "dinner", "home", "ÄPFEL", "free money"]

@@ -20,8 +20,8 @@ import numpy as np
 import epoxy
 from attacks.models import flip, fresh_copy, rows
 from attacks.tally import Tally
-from epoxy.session.making import new_project
-from epoxy.session.project import Project
+from epoxy.project.create import new_project
+from epoxy.project.settings import Project
 
 LFS = """
 import epoxy

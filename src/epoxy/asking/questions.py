@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..session.browsing import RowQuery
-from ..session.records import Place
+from ..session.labels import Place
+from ..suggest.search import RowQuery
 from ..votes import ABSTAIN, RANDOM
 from .cache import About, Cache
 

@@ -18,7 +18,7 @@ from .project import folder_argument, model_argument, open_project, say_notes
 
 if TYPE_CHECKING:
     from ..session import Session
-    from ..session.choosing import Suggestion
+    from ..suggest.next_rows import Suggestion
 
 SKIP, WHY, UNDO, QUIT = "s", "w", "u", "q"
 CLASS_KEYS = "123456789" + "".join(sorted(set("abcdefghijklmnoprtvxyz") - {SKIP, WHY, UNDO, QUIT}))

@@ -116,7 +116,7 @@ def _agreed(plan: Plan, options: argparse.Namespace) -> bool:
 
 
 def _rows(options: argparse.Namespace) -> Any:
-    from ..session.browsing import RowQuery
+    from ..suggest.search import RowQuery
 
     if options.again:
         return "again"

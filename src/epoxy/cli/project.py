@@ -14,9 +14,9 @@ from . import clustering
 from .output import say, write_json
 
 if TYPE_CHECKING:
+    from ..project.project import Folder
     from ..session import Session
-    from ..session.folder import Folder
-    from ..session.labelled import Labelled
+    from ..session.export import Labelled
     from ..shards import Runner
 
 
@@ -56,7 +56,7 @@ def new_arguments(parser: argparse.ArgumentParser) -> None:
 def new(options: argparse.Namespace) -> None:
     """Make a project folder."""
     from ..encoders import choose
-    from ..session.making import new_project
+    from ..project.create import new_project
 
     classes = None if options.classes is None else _listed(options.classes)
     names = ("id", "label", "dev", "sequence", "position", "encoder", "positive")
@@ -115,7 +115,7 @@ def label(options: argparse.Namespace) -> None:
 
 
 def _label_in_memory(options: argparse.Namespace) -> None:
-    from ..session.labelled import Labelled
+    from ..session.export import Labelled
 
     start = time.perf_counter()
     session = open_project(options)
@@ -140,8 +140,8 @@ def _say_labelled(found: Labelled, seconds: float, how: str, options: argparse.N
 def label_in_shards(options: argparse.Namespace, runner: Runner | None = None) -> None:
     """Label a project past memory, or other rows by its model; `runner` works on the shards."""
     from ..progress import bar
-    from ..session.opening import PATIENCE
-    from ..session.project import Project
+    from ..project.project import PATIENCE
+    from ..project.settings import Project
     from ..shards.labelling import label as label_project
 
     start = time.perf_counter()
@@ -220,9 +220,8 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def export(options: argparse.Namespace) -> None:
     """Write labels in another format."""
+    from ..session.export import Labelled, format_of
     from ..session.export import export as write
-    from ..session.export import format_of
-    from ..session.labelled import Labelled
 
     kind = format_of(options.to, options.format)
     session = open_project(options)

@@ -12,7 +12,8 @@ from .output import say, write_json
 from .project import folder_argument, model_argument, open_project, say_notes
 
 if TYPE_CHECKING:
-    from ..session import FunctionSuggestion, Session
+    from ..session import Session
+    from ..suggest import FunctionSuggestion
 
 WIDTH = 100
 

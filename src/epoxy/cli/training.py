@@ -177,7 +177,7 @@ def _dev_texts(session: Session, dev: Any) -> tuple[list[Any], np.ndarray] | Non
 def _new_rows(session: Session, file: Path) -> Any:
     """Rows to label; what they lack is said now, not after training."""
     from ..encoders import column_of
-    from ..session.rows_files import read_rows
+    from ..project.tables import read_rows
 
     table = read_rows(file)
     if folder_of(session).project.column is not None:

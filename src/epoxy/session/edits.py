@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
+from itertools import count, groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..engines import Engine
-from ..errors import AlignmentError, ParameterError, UnknownName, VoteError
+from ..errors import AlignmentError, ParameterError, UnknownName, VectorError, VoteError
 from ..extension import AUTO, Setting, as_setting
+from ..functions.apply import apply, check_declared
+from ..functions.declare import Like
+from ..functions.define import as_labeling_function
+from ..loans import Neighbourhood
+from ..neighbors import Space, nearest
 from ..shares import checked_shares
-from ..votes import ABSTAIN, Votes
-from ..workspace import Source, Workspace
-from .records import Place, Record
-from .state import State
+from ..votes import ABSTAIN, Split, Votes
+from ..workspace import SPLITS, TRAIN, Source, Workspace, column_of
+from .labels import Place, Record
+from .state import RowNames, State
 
 Key = tuple[str, ...]
 """What an edit decides: a later edit with the same key overrides it."""
@@ -371,3 +377,214 @@ def checked_column(source: str, column: Any, n_rows: int, classes: tuple[str, ..
 def several(edits: Sequence[Edit], words: str) -> Edit:
     """One edit as it is, more than one as one step."""
     return edits[0] if len(edits) == 1 else Several(tuple(edits), words)
+
+
+@dataclass(frozen=True, eq=False)
+class Append(Edit):
+    """Add train rows, with a vote of every source (switched off ones too) and a vector each."""
+
+    rows: Split
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds."""
+        vectors = self.rows.vectors
+        return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Grow train, the neighbourhood and every column."""
+        workspace = state.workspace
+        before = workspace.split(TRAIN, every=True)
+        if self.rows.votes.sources != before.votes.sources:
+            raise AlignmentError(
+                f"appended rows need votes of the sources {list(before.votes.sources)[:8]}, "
+                f"got {list(self.rows.votes.sources)[:8]}"
+            )
+        rows = with_own_names(state, self.rows)
+        grown = before.followed_by(replace_labels(rows))
+        near = workspace.near.append(rows, grown, apart=engine.apart)
+        sources = tuple(
+            replace(
+                source, loans=near.lend_more((column_of(grown, at), *source.own[1:]), source.loans)
+            )
+            for at, source in enumerate(workspace.sources)
+        )
+        records = state.records.resized(grown.n_rows)
+        splits = (grown, *workspace.splits[1:])
+        made = replace(workspace, splits=splits, sources=sources, labels=records.labels, near=near)
+        names = RowNames.of(splits, state.names.files)
+        return State.of(made, records, names), _Back(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """How many rows; the rows themselves are in a file."""
+        return {"kind": "append", "rows": self.rows.n_rows}
+
+
+@dataclass(frozen=True, eq=False)
+class _Back(Edit):
+    """Other rows again, with the votes they had then, and all that was decided since."""
+
+    state: State
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Memory it holds; the lists of neighbours are those of the state that follows."""
+        return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About("rows taken off again", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
+        now, then = state.workspace, self.state.workspace
+        sources = []
+        for each in now.sources:
+            far = engine.certain(each.tuned, then.near)
+            loans = then.near.reaching(known(then, each.name).loans, far)
+            sources.append(replace(each, loans=loans))
+        records = state.records.resized(self.state.n_train)
+        made = replace(then, sources=tuple(sources), balance=now.balance)
+        return State.of(made, records, self.state.names), _Back(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """That rows were taken off."""
+        return {"kind": "rows", "rows": self.state.n_train}
+
+
+def replace_labels(split: Split) -> Split:
+    """The same rows without their true labels: those of train rows are never read."""
+    return Split.of_checked(split.votes, split.vectors, None, split.ids)
+
+
+def with_own_names(state: State, rows: Split) -> Split:
+    """The rows under ids that no row has yet; those that only count from 0 count on where they must.
+
+    Whether somebody wrote such numbers or a `Split` did for want of ids cannot be told, and is all one:
+    they say where a row stands among those given with it.
+    """
+    names = _names_of(rows)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise AlignmentError(
+            f"{len(twice)} ids name two of the {rows.n_rows} appended rows or more: {twice[:5]}; "
+            "give every row an id of its own"
+        )
+    splits = state.workspace.splits
+    every = [_names_of(split) for split in splits]
+    for at in range(len(splits)):
+        if at != TRAIN and _are_numbered_apart(state, every, at):
+            every[at] = []
+    new = set(names)
+    both = [[name for name in each if name in new] for each in every]
+    if any(both) and _only_counts(rows):
+        taken = {name for each in every for name in each}
+        free = (each for each in count(splits[TRAIN].n_rows) if str(each) not in taken)
+        ids = np.array(list(islice(free, rows.n_rows)))
+        return Split.of_checked(rows.votes, rows.vectors, rows.y, ids, rows.chosen)
+    for at, found in enumerate(both):
+        if found:
+            raise AlignmentError(
+                f"{len(found)} of the {rows.n_rows} appended rows have the id of a {SPLITS[at]} row: "
+                f"{found[:5]}; leave out rows that are there, and give others an id of their own"
+            )
+    return rows
+
+
+def _names_of(split: Split) -> list[str]:
+    return list(map(str, np.asarray(split.ids).tolist()))
+
+
+def _only_counts(split: Split) -> bool:
+    """Whether ids are the positions of rows, as they are where none were given."""
+    return np.array_equal(np.asarray(split.ids), np.arange(split.n_rows))
+
+
+def _are_numbered_apart(state: State, names: list[list[str]], at: int) -> bool:
+    """Whether a split of another file names its rows without regard to train: an id may be in both."""
+    if state.names.files[at] == state.names.files[TRAIN]:
+        return False
+    return _only_counts(state.workspace.splits[at]) or not set(names[at]).isdisjoint(names[TRAIN])
+
+
+def like_votes(
+    like: Like, names: RowNames, near: Neighbourhood, classes: tuple[str, ...]
+) -> tuple[np.ndarray, ...]:
+    """A column of class indices for every split: the label within the radius of an example, else −1."""
+    check_declared([as_labeling_function(like)], classes)
+    places = places_of(like, names)
+    far = nearest_of(near, places, f"labeling function {like.name!r}")
+    vote = classes.index(like.label)
+    columns = [np.where(each <= like.radius, vote, ABSTAIN).astype(np.int8) for each in far]
+    if len(classes) > 127:
+        columns = [each.astype(np.int16) for each in columns]
+    for at, row in places:  # a row is like itself, with or without a direction
+        columns[at][row] = vote
+    return tuple(columns)
+
+
+def places_of(like: Like, names: RowNames) -> list[Place]:
+    """Where the example rows are, in whichever file."""
+    found = []
+    for row in like.rows:
+        places = (names.find(file, row) for file in dict.fromkeys(names.files))
+        place = next((each for each in places if each is not None), None)
+        if place is None:
+            raise UnknownName(
+                f"labeling function {like.name!r} is like row {row!r}, and no row has that id; "
+                "give ids of rows that are in the rows file"
+            )
+        found.append(place)
+    return found
+
+
+def nearest_of(near: Neighbourhood, places: Sequence[Place], who: str) -> list[np.ndarray]:
+    """How far every row of every split is from the nearest of some rows."""
+    vectors = vectors_at(near, places, who)
+    far = [np.full(size, np.inf) for size in near.sizes]
+    if not len(vectors):
+        return far
+    examples = Space(vectors, near.metric)
+    assert near.spaces is not None
+    for at, space in enumerate(near.spaces):
+        found = nearest(examples, np.ones((len(examples), 1), dtype=bool), space).distance[:, 0]
+        rows = near.places[at]
+        far[at][slice(None) if rows is None else rows] = found
+    return far
+
+
+def vectors_at(near: Neighbourhood, places: Sequence[Place], who: str) -> np.ndarray:
+    """The vectors of some rows; those without a direction are left out."""
+    if near.spaces is None:
+        raise VectorError(
+            f"{who} needs vectors, and these rows have none; name an encoder under [vectors], "
+            "or give the splits vectors"
+        )
+    found = []
+    for at, row in places:
+        kept = near.places[at]
+        inside = row if kept is None else int(np.searchsorted(kept, row))
+        if kept is None or (inside < len(kept) and kept[inside] == row):
+            found.append(near.spaces[at].vectors[inside])
+    return np.array(found, dtype=np.float32)
+
+
+def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
+    """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
+    classes = state.workspace.classes
+    if isinstance(lf, Like):
+        return SetVotes(lf.name, like_votes(lf, state.names, state.workspace.near, classes))
+    if rows is None:
+        raise ParameterError(
+            "add votes on rows, and this session was given none; "
+            "give them: Session(train, dev, rows=(train_frame, dev_frame)), or add(lf, rows=…)"
+        )
+    frames = rows if isinstance(rows, tuple) else (rows,)
+    columns = tuple(apply([lf], each, classes=classes).matrix[:, 0] for each in frames)
+    return SetVotes(as_labeling_function(lf).name, columns)

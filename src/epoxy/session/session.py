@@ -25,19 +25,15 @@ from ..loans import Neighbourhood, Neighbours
 from ..progress import Progress, silent, waiting
 from ..votes import Split
 from ..workspace import SPLITS, Workspace
-from .edits import Edit, Label, Radii, Remove, SetVotes, Switch
-from .growing import Append
-from .history import History, Moment, Step, Written
-from .records import check_words
-from .scoring import change_between
-from .state import Change, State
-from .store import Behind
-from .trials import Trial
+from .edits import Append, Edit, Label, Radii, Remove, SetVotes, Switch
+from .labels import check_words
+from .log import Behind
+from .state import Change, History, Moment, State, Step, Trial, Written, change_between
 from .verbs import SessionVerbs
 
 if TYPE_CHECKING:
-    from .folder import Folder
-    from .tuning import Tuned
+    from ..project.project import Folder
+    from .tune import Tuned
 
 
 class Session(SessionVerbs):
@@ -166,7 +162,7 @@ class Session(SessionVerbs):
 
         `model`: "fusion" or "epoxy" as the project sets them, or one of yours; `empty`: no functions yet.
         """
-        from .opening import open_session
+        from ..project.project import open_session
 
         return open_session(cls, folder, model=model, graph=graph, empty=empty, progress=progress)
 
@@ -234,7 +230,7 @@ class Session(SessionVerbs):
 
     def add(self, lf: Any, rows: Any = None) -> Change:
         """Vote with a labeling function on the session's rows (or on those given), and add its votes."""
-        from .voting import votes_of
+        from .edits import votes_of
 
         return self.apply(votes_of(lf, self._rows if rows is None else rows, self._now.state))
 
@@ -254,7 +250,7 @@ class Session(SessionVerbs):
 
     def tune(self, scoring: str | None = None, **options: Any) -> Tuned:
         """Choose on the hand labels what the model leaves open: radii and balance of `Epoxy`."""
-        from .tuning import tune_session
+        from .tune import tune_session
 
         return tune_session(self, scoring, **options)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engines import Comparison, Outcome, Scores, majority_scores, scores_of
 from ..engines.scores import shown
-from ..errors import AlignmentError
-from ..votes import Split
+from ..errors import AlignmentError, ParameterError
+from ..votes import ABSTAIN, Split
 from ..workspace import SPLITS, TRAIN, Workspace
-from .drawing import drawing_order, with_drawn
-from .records import Place, Records
+from .labels import Place, Records, drawing_order, with_drawn
+
+if TYPE_CHECKING:
+    from .edits import Edit
 
 
 class RowNames:
@@ -165,3 +169,162 @@ class Change:
 
 def _few(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The state, the labels and the scores an edit would lead to; the session keeps nothing of it."""
+
+    change: Change
+    """The difference it would make."""
+    outcome: Outcome
+    """All that would follow."""
+    state: State
+    """All that would be decided."""
+    scores: Scores
+
+    def __repr__(self) -> str:
+        return f"Trial({self.change})"
+
+
+MOST_BYTES = 32 << 20
+MOST_STEPS = 10_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """What lfs.py held before and after this session wrote it."""
+
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One edit and the way back from it."""
+
+    edit: Edit
+    inverse: Edit
+    what: str
+    number: int  # in the log, or counted by the session
+    written: Written | None = None  # where the edit follows from lfs.py, and this session wrote it
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds."""
+        file = self.written
+        held = 0 if file is None else len(file.before) + len(file.after)
+        return self.edit.nbytes + self.inverse.nbytes + held
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Steps back and forth, a value as a state is; the oldest are forgotten first."""
+
+    past: tuple[Step, ...] = ()
+    future: tuple[Step, ...] = ()
+    nbytes: int = 0  # of the past
+
+    def done(self, step: Step) -> History:
+        """With an edit; what was undone before it cannot be redone any more."""
+        past, held = (*self.past, step), self.nbytes + step.nbytes
+        while len(past) > 1 and (held > MOST_BYTES or len(past) > MOST_STEPS):
+            held -= past[0].nbytes
+            past = past[1:]
+        return History(past, (), held)
+
+    def last(self) -> Step:
+        """The step that undo takes back."""
+        if not self.past:
+            raise ParameterError(
+                "there is no edit to undo in this session; what earlier ones decided stays until it is "
+                "decided anew"
+            )
+        return self.past[-1]
+
+    def next(self) -> Step:
+        """The step that redo does again."""
+        if not self.future:
+            raise ParameterError("there is no edit to redo; undo one first")
+        return self.future[-1]
+
+    def undone(self) -> History:
+        """With the last step taken back."""
+        step = self.last()
+        return History(self.past[:-1], (*self.future, step), self.nbytes - step.nbytes)
+
+    def redone(self, number: int) -> History:
+        """With the next step done again, under another number."""
+        made = self.done(replace(self.next(), number=number))
+        return replace(made, future=self.future[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """All a session shows, replaced as a whole: whatever interrupts an edit, it is this one or the next."""
+
+    state: State
+    outcome: Outcome
+    scores: Scores
+    version: int = 0  # edits seen
+    number: int = 0  # the record of the log it goes up to; without a log as `version`
+    history: History = History()
+
+
+def compared(
+    name: str, outcome: Outcome, beside: Outcome, own: Scores, positive: str | None
+) -> Comparison:
+    """Majority vote, the paper's pipeline (`beside`) and a model, scored on the same rows."""
+    found = {"majority": majority_scores(outcome, positive)}
+    if name != "epoxy":
+        held = beside.held_out
+        if held is not None and outcome.held_out is not None:
+            missing = np.isnan(outcome.held_out).any(axis=1)
+            beside = replace(beside, held_out=np.where(missing[:, None], np.nan, held))
+        found["epoxy"] = scores_of(beside, positive)
+    return Comparison(found | {name: own})
+
+
+def change_between(old: Moment, new: Moment, edit: Edit, what: str, start: float) -> Change:
+    """What an edit begun at `start` (by `time.perf_counter`) made different."""
+    source = edit.about.source
+    before, now = old.outcome, new.outcome
+    edited = None if source is None else now.workspace.source(source)
+    return Change(
+        version=new.version,
+        what=what,
+        source=source,
+        flipped=_flipped(before, now),
+        before=old.scores,
+        after=new.scores,
+        coverage=None if source is None else (_coverage(before, source), _coverage(now, source)),
+        searched=0.0 if edited is None else edited.loans[TRAIN].searched,
+        problem=now.problem,
+        edit=edit.to_json(),
+        unheard=tuple(each for each in now.unheard if each == source or each not in before.unheard),
+        heard=tuple(
+            each
+            for each in before.unheard
+            if each in now.workspace.names and each not in now.unheard
+        ),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _flipped(before: Outcome, now: Outcome) -> np.ndarray:
+    """Train rows whose label differs."""
+    if not before.labels or not now.labels:
+        rows = now.workspace.splits[TRAIN].n_rows if before.labels or now.labels else 0
+        return np.arange(rows)
+    old, new = before.decided[TRAIN], now.decided[TRAIN]
+    shared = min(len(old), len(new))
+    return np.flatnonzero(old[:shared] != new[:shared])
+
+
+def _coverage(outcome: Outcome, source: str) -> float:
+    """Share of train rows an active source votes on after extension."""
+    names = outcome.workspace.names
+    if source not in names:
+        return 0.0
+    column: Any = outcome.extended[TRAIN].columns[names.index(source)]
+    return float(np.count_nonzero(column != ABSTAIN) / max(1, len(column)))

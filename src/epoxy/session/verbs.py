@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import ParameterError
+from ..suggest.search import RowTexts, need_texts
 from .edits import known
-from .records import Place
-from .texts import RowTexts, need_texts
+from .labels import Place
 from .view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .browsing import Found, RowQuery
-    from .choosing import Suggestion
+    from ..suggest.drafts import Draft
+    from ..suggest.new_functions import FunctionSuggestion, Material
+    from ..suggest.next_rows import Suggestion
+    from ..suggest.search import Found, RowQuery
     from .curves import Curve
-    from .drafting import Draft
     from .session import Session
     from .state import Change
-    from .suggesting import FunctionSuggestion, Material
 
 
 class SessionVerbs(SessionView):
@@ -97,7 +97,7 @@ class SessionVerbs(SessionView):
 
     def browse(self, query: RowQuery) -> Found:
         """The numbers of the rows that match a question, in its order, and how many each filter keeps."""
-        from .browsing import browse
+        from ..suggest.search import browse
 
         return browse(self, query)
 
@@ -127,7 +127,7 @@ class SessionVerbs(SessionView):
         without
             Numbers of rows that shall not come: those somebody skipped.
         """
-        from .choosing import suggest
+        from ..suggest.next_rows import suggest
 
         with self.lock:
             return suggest(self, n, purpose, seed, among, without)
@@ -135,7 +135,7 @@ class SessionVerbs(SessionView):
     @property
     def material(self) -> Material:
         """The words and halves of the rows, made when functions are first suggested."""
-        from .suggesting import Material
+        from ..suggest.new_functions import Material
 
         if self._material is None or not self._material.fits(self._now.state.workspace):
             self._material = Material(self)
@@ -168,7 +168,7 @@ class SessionVerbs(SessionView):
         kinds
             Of `keywords`, `regex` and `like` those that are wanted.
         """
-        from .suggesting import suggest_functions
+        from ..suggest.new_functions import suggest_functions
 
         with self.lock:
             return suggest_functions(
@@ -177,7 +177,7 @@ class SessionVerbs(SessionView):
 
     def suggest_radius(self, rows: Sequence[int]) -> float:
         """A radius to begin with for `like` these rows, given by number."""
-        from .nearness import suggest_radius
+        from ..suggest.search import suggest_radius
 
         if not len(rows):
             raise ParameterError("a radius is suggested for rows, and none was given; give some")
@@ -193,7 +193,7 @@ class SessionVerbs(SessionView):
         code. `replaces` names the source it would take the place of. What is wrong with it, and on
         which of its lines, is in the draft's `error`.
         """
-        from .drafting import draft
+        from ..suggest.drafts import draft
 
         with self.lock:
             return draft(cast("Session", self), definition, name, replaces)
@@ -206,7 +206,7 @@ class SessionVerbs(SessionView):
         Undo takes the function out of the file again, as long as nobody has changed the file since.
         None where it changes no vote.
         """
-        from .drafting import save
+        from ..suggest.drafts import save
 
         with self.lock:
             return save(cast("Session", self), definition, name, replaces)
@@ -217,7 +217,7 @@ class SessionVerbs(SessionView):
         Code that does not run is written all the same, as by any editor: a `CodeError` says where it
         fails, and the labels stay those of the last one that ran.
         """
-        from .drafting import save_code
+        from ..suggest.drafts import save_code
 
         with self.lock:
             return save_code(cast("Session", self), text, expecting)

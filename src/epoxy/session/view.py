@@ -14,15 +14,13 @@ from ..vote_matrix import sources_in_html
 from ..votes import ABSTAIN, Split, Votes
 from ..weighting import Nearest
 from ..workspace import DEV, SPLITS, TRAIN
-from . import scoring
-from .labelled import notes_of
-from .labellers import with_answers, with_labellers
-from .state import State
+from .export import notes_of
+from .labels import with_answers, with_labellers
+from .state import State, compared
 
 if TYPE_CHECKING:
-    from .folder import Folder
-    from .history import History, Moment
-    from .trials import Trial
+    from ..project.project import Folder
+    from .state import History, Moment, Trial
 
 
 class SessionView:
@@ -199,7 +197,7 @@ class SessionView:
         """
         at = self._now.outcome if trial is None else trial.outcome
         own = self._now.scores if trial is None else trial.scores
-        return scoring.comparison(self._engine.name, at, self.beside(at), own, self.positive)
+        return compared(self._engine.name, at, self.beside(at), own, self.positive)
 
     def weight(self, source: str) -> float | None:
         """What an own vote of a source adds to the log-odds of its class, under Fusion; None elsewhere."""

@@ -6,7 +6,7 @@ that people labelled, never all rows. Where shards are worked on is a `Runner`'s
 
 from __future__ import annotations
 
-from ..session.labelled import Labelled
+from ..session.export import Labelled
 from .labelling import label
 from .run import Run, Stage
 from .runner import Runner, Serial, Summary

@@ -13,9 +13,8 @@ from typing import Any
 
 from ..errors import StoreError
 from ..files import write_whole
-from ..session.by_id import vectors_in
-from ..session.project import Project
-from ..session.rows_files import read_rows
+from ..project.settings import Project
+from ..project.tables import read_rows, vectors_in
 from .parts import Parts, is_parquet, parts_of
 from .shard import cannot_write
 

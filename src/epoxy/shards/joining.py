@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, UnknownName
-from ..session.by_id import check_named, nameless
+from ..project.tables import check_named, nameless
 from .parts import Parts, read_shard, table_of
 from .run import Run
 from .runner import Summary

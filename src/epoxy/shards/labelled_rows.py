@@ -11,15 +11,13 @@ import numpy as np
 from ..engines import Engine
 from ..errors import ParameterError
 from ..loans import Neighbourhood
-from ..session.drawing import drawing_digest
+from ..project.project import Folder, simple_edits
+from ..project.settings import Project
+from ..project.tables import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..session.edits import Label, edit_from_json
-from ..session.folder import Folder, simple_edits
-from ..session.project import Project
-from ..session.reading import DEV_FILE, ROWS_FILE, ProjectRows, named_rows
-from ..session.records import Records
+from ..session.labels import Records, drawing_digest
+from ..session.log import Store
 from ..session.state import RowNames, State
-from ..session.store import Store
-from ..session.truth import labels_in
 from ..votes import Split, Votes
 from ..workspace import Workspace
 from . import scanning, voting

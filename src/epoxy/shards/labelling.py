@@ -14,9 +14,8 @@ from ..errors import NotIdentifiable, ParameterError
 from ..files import write_whole
 from ..fusion.engine import FusionEngine
 from ..progress import Progress, silent
-from ..session.export import format_of, label_columns, written_ids
-from ..session.labelled import Labelled, notes_of
-from ..session.project import Project
+from ..project.settings import Project
+from ..session.export import Labelled, format_of, label_columns, notes_of, written_ids
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting

@@ -14,10 +14,9 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..inputs import as_float32
 from ..loans import Loans
-from ..session.by_id import ids_in, list_column, vectors_in, votes_in
+from ..project.settings import Project
+from ..project.tables import ids_in, list_column, read_rows, vectors_in, votes_in
 from ..session.export import format_of, label_columns, write_table, written_ids
-from ..session.project import Project
-from ..session.rows_files import read_rows
 from ..votes import ABSTAIN
 from .lending import lend_to_few
 from .opening import World

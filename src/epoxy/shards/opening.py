@@ -22,18 +22,19 @@ from ..inputs import as_float32
 from ..loans import Loans
 from ..neighbors.approximate import Recall
 from ..progress import Progress, silent
-from ..running import Limits, Loaded
-from ..running import Runner as FunctionRunner
-from ..session.by_id import list_column, vote_columns
-from ..session.folder import Folder
-from ..session.project import Project
-from ..session.reading import (
+from ..project.project import Folder
+from ..project.settings import Project
+from ..project.tables import (
     ProjectRows,
     check_columns,
+    list_column,
+    read_rows,
     read_vectors,
+    vote_columns,
 )
-from ..session.rows_files import read_rows
-from ..session.store import Store
+from ..running import Limits, Loaded
+from ..running import Runner as FunctionRunner
+from ..session.log import Store
 from ..workspace import Workspace
 from . import budget, scanning, vectors, voting
 from .copying import copied_parts

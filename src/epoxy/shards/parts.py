@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FrameError, StoreError
-from ..session.rows_files import check_schema, parquet_files
+from ..project.tables import check_schema, parquet_files
 from .shard import Piece, Shard
 
 BATCH = 8192

@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, EpoxyError
-from ..session.by_id import check_named, nameless
-from ..session.drawing import drawing_digest
-from ..session.project import Project
-from ..session.reading import OWN_IDS, ROWS_FILE, ProjectRows, in_both_files
-from ..session.truth import checked_labels
+from ..project.settings import Project
+from ..project.tables import (
+    OWN_IDS,
+    ROWS_FILE,
+    ProjectRows,
+    check_named,
+    checked_labels,
+    in_both_files,
+    nameless,
+)
+from ..session.labels import drawing_digest
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary

@@ -12,7 +12,7 @@ import numpy as np
 from ..encoders import column_of
 from ..errors import AlignmentError, StoreError, VectorError
 from ..inputs import as_float32
-from ..session.by_id import ids_for, vectors_for, vectors_in
+from ..project.tables import ids_for, vectors_for, vectors_in
 from .joining import Joined, joined, partners
 from .parts import read_shard, table_of
 from .run import Run

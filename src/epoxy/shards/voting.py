@@ -17,9 +17,9 @@ from ..errors import CodeError, EpoxyError
 from ..functions.apply import Failure
 from ..label_models.moments import Moments, moments
 from ..neighbors import store
+from ..project.settings import Project
+from ..project.tables import votes_in
 from ..running import Limits, Loaded, Runner
-from ..session.by_id import votes_in
-from ..session.project import Project
 from ..votes import ABSTAIN, Votes
 from .examples import Likes
 from .joining import Joined, joined

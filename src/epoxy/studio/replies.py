@@ -7,7 +7,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ..functions.kinds import Form
-from ..session import Curve, FunctionSuggestion
+from ..session import Curve
+from ..suggest import FunctionSuggestion
 
 Setting = float | Literal["auto"] | None
 """A radius; None lends nothing, "auto" leaves it to the model."""

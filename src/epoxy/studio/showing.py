@@ -18,7 +18,7 @@ from . import images, notes, replies
 if TYPE_CHECKING:
     from ..engines import Outcome
     from ..session import Change, Session
-    from ..session.trials import Trial
+    from ..session.state import Trial
     from .room import Room
 
 TITLES = {"majority": "majority vote", "epoxy": "Epoxy (the paper)", "fusion": "Fusion"}

@@ -22,8 +22,9 @@ from msgspec import Meta
 from ..errors import EpoxyError, ParameterError, UnknownName
 from ..functions.kinds import Form, Name, Text
 from ..session import Label as LabelEdit
-from ..session import Radii, RowQuery
+from ..session import Radii
 from ..session.edits import known, several
+from ..suggest import RowQuery
 from . import images, lfs, notes, replies, showing
 from .frames import as_json, message, parsed
 from .room import Busy, Page, Room, Superseded

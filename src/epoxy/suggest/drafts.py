@@ -21,19 +21,16 @@ from ..errors import CodeError, EpoxyError, ParameterError, StoreError
 from ..functions.kinds import Definition, call_code
 from ..functions.lfs_file import FunctionsFile
 from ..running import Limits, Runner
+from ..session.edits import Edit, Remove, SetVotes, known, places_of, several, votes_of
+from ..session.state import Trial, Written
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
-from .browsing import in_conflict, nobody_votes
-from .edits import Edit, Remove, SetVotes, known, several
-from .history import Written
-from .nearness import places_of
-from .trials import Trial
-from .voting import votes_of
+from .search import in_conflict, nobody_votes
 
 if TYPE_CHECKING:
-    from .folder import Folder
-    from .session import Session
-    from .state import Change
+    from ..project.project import Folder
+    from ..session.session import Session
+    from ..session.state import Change
 
 SECONDS = 5.0
 """A draft's share of the time a function has, for every 10,000 rows."""

@@ -11,18 +11,25 @@ import numpy as np
 from ..errors import EpoxyError, NotIdentifiable, ParameterError, UnknownName
 from ..functions.declare import slug
 from ..functions.kinds import Definition
+from ..session.edits import known, votes_of
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
-from .browsing import in_conflict, nobody_votes, quarrels, row_mask
-from .edits import known
-from .evidence import digests_of, gather
-from .finding import Bundle, Columns, Finder, example_columns, word_columns
-from .judging import Judge, Precision
-from .voting import votes_of
-from .wording import Wording, read_wording
+from .mine import (
+    Bundle,
+    Columns,
+    Finder,
+    Wording,
+    digests_of,
+    example_columns,
+    gather,
+    read_wording,
+    word_columns,
+)
+from .precision import Judge, Precision
+from .search import in_conflict, nobody_votes, quarrels, row_mask
 
 if TYPE_CHECKING:
-    from .verbs import SessionVerbs
+    from ..session.verbs import SessionVerbs
 
 SHOWN, IN_QUESTION = 3, 200
 """Examples of each kind, and candidates on which the model's word is checked."""

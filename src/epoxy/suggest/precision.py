@@ -19,7 +19,7 @@ import numpy as np
 
 from ..numerics import log_odds
 from ..votes import ABSTAIN
-from .evidence import Evidence
+from .mine import Evidence
 
 CONFIDENCE = 0.9
 SHIFTS = np.linspace(-2.5, 1.5, 17)

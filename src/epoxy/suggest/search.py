@@ -6,6 +6,7 @@ train rows first, then dev rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engines import Outcome
-from ..errors import ParameterError, UnknownName
+from ..errors import FrameError, ParameterError, UnknownName
+from ..loans import Neighbourhood
+from ..neighbors import Space
+from ..rows import TEXT, Rows
+from ..session.edits import known, nearest_of, vectors_at
+from ..session.labels import Place
 from ..votes import ABSTAIN
 from ..workspace import Source, Workspace
-from .edits import known
-from .nearness import distances_to
-from .texts import need_texts
 
 if TYPE_CHECKING:
-    from .verbs import SessionVerbs
+    from ..session.verbs import SessionVerbs
 
 UNSURE = 0.8
 """A row is uncertain whose most probable class has less."""
@@ -237,3 +240,136 @@ def row_mask(rows: Any, total: int) -> np.ndarray:
     mask = np.zeros(total, dtype=bool)
     mask[given.astype(np.intp).ravel()] = True
     return mask
+
+
+_WORDS = re.compile(r'"([^"]+)"|(\S+)')
+
+
+class RowTexts:
+    """The cells behind the splits; lower-cased texts are kept, so that every search after one is quick."""
+
+    def __init__(self, frames: Any, column: str | None = None) -> None:
+        given = frames if isinstance(frames, tuple) else (frames,)
+        self._parts = [Rows.of(each) for each in given]
+        self._lower: list[list[Any]] | None = None
+        named = (column, TEXT) if column is not None else (TEXT,)
+        known = self._parts[0].names
+        self.column = next((name for name in named if name in known), None)
+        """The column that holds the text of a row; None where there is none of that kind."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self._parts[0].names
+
+    def cells(self, at: int, row: int) -> dict[str, str]:
+        """Every cell of a row as text; empty where it is missing or the row came without cells."""
+        if at >= len(self._parts) or row >= self._parts[at].n_rows:
+            return {}
+        frame = self._parts[at].frame
+        return dict(zip(frame.columns, map(_shown, frame.row(row))))
+
+    def text(self, at: int, row: int) -> str:
+        """The text of a row: the text column, or else all cells by name."""
+        cells = self.cells(at, row)
+        if self.column is not None:
+            return cells.get(self.column, "")
+        return ", ".join(f"{name} {value}" for name, value in cells.items() if value)
+
+    def texts(self, at: int) -> list[str]:
+        """The text column of every row that came with cells, read at once."""
+        if self.column is None or at >= len(self._parts):
+            return []
+        return [_shown(each) for each in self._parts[at].series(self.column).to_list()]
+
+    def found(self, words: str, sizes: Sequence[int]) -> np.ndarray:
+        """Rows that hold every word, in any case; "quoted words" are one; (sum of sizes,) bool."""
+        import pyarrow.compute as pc
+
+        wanted = [(phrase or word).lower() for phrase, word in _WORDS.findall(words)]
+        found = []
+        for texts, size in zip(self._lowered(), sizes):
+            mask = np.ones(size, dtype=bool)
+            for word in wanted:
+                hits = np.zeros(size, dtype=bool)
+                for each in texts:
+                    match = pc.match_substring(each, word).fill_null(False)
+                    hits[: len(match)] |= match.to_numpy(zero_copy_only=False)
+                mask &= hits
+            found.append(mask)
+        return np.concatenate(found)
+
+    def column_texts(self) -> list[list[str]] | None:
+        """The text column of each split, "" where a text is missing; None where there is no such column."""
+        if self.column is None:
+            return None
+        return [[each or "" for each in p.texts(self.column).to_pylist()] for p in self._parts]
+
+    def _lowered(self) -> list[list[Any]]:
+        """The texts of each split in lower case: of the text column, or of every column of texts."""
+        import pyarrow.compute as pc
+
+        if self._lower is None:
+            names = self.columns if self.column is None else (self.column,)
+            self._lower = []
+            for part in self._parts:
+                texts = []
+                for name in names:
+                    try:
+                        texts.append(pc.utf8_lower(part.texts(name)))
+                    except FrameError:  # not a column of texts
+                        continue
+                self._lower.append(texts)
+        return self._lower
+
+
+def need_texts(texts: RowTexts | None) -> RowTexts:
+    """The rows, or what to do where a session was given none."""
+    if texts is None:
+        raise ParameterError(
+            "rows are read and searched by their cells, and this session was given none; "
+            "give them: Session(train, dev, rows=(train_frame, dev_frame))"
+        )
+    return texts
+
+
+def _shown(value: Any) -> str:
+    if value is None or value != value or isinstance(value, bytes):
+        return ""
+    return str(value)
+
+
+FEW = 10
+"""A radius suggested for one row reaches about so many others."""
+MOST_ASKED = 200
+
+
+def distances_to(near: Neighbourhood, place: Place) -> list[np.ndarray]:
+    """The distance of every row of every split from one row; inf for rows without a direction."""
+    return nearest_of(near, [place], "likeness")
+
+
+def suggest_radius(near: Neighbourhood, places: Sequence[Place]) -> float:
+    """A radius to begin with for "more like these".
+
+    The median distance from one of the rows to the next of them, and no more than reaches some ten
+    rows around each.
+    """
+    asked = [places[at] for at in np.linspace(0, len(places) - 1, MOST_ASKED).astype(int)]
+    vectors = vectors_at(near, list(dict.fromkeys(asked)), "a radius")
+    mine = Space(vectors, near.metric)
+    assert near.spaces is not None
+    around = []
+    for row in range(min(len(mine), FEW)):
+        far = mine.distances(
+            np.full(len(near.spaces[0]), row), near.spaces[0], np.arange(len(near.spaces[0]))
+        )
+        around.append(np.partition(far, min(FEW, len(far) - 1))[min(FEW, len(far) - 1)])
+    reach = float(np.median(around))
+    if len(mine) < 2:
+        return reach
+    every = np.arange(len(mine))
+    between = [mine.distances(np.full(len(mine), row), mine, every) for row in every]
+    table = np.array(between)
+    np.fill_diagonal(table, np.inf)
+    return min(reach, float(np.median(table.min(axis=1))))

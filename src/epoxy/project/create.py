@@ -14,9 +14,8 @@ import numpy as np
 from ..encoders import are_images, choose
 from ..errors import FrameError, LabelError, StoreError, UnknownName
 from ..files import write_whole
-from .project import FILE, Project
-from .reading import ProjectRows, read_project
-from .rows_files import label_of, read_rows
+from .settings import FILE, Project
+from .tables import ProjectRows, label_of, read_project, read_rows
 
 TEMPLATE = """\
 # What to label, and how. Everything here is yours to edit.

@@ -19,14 +19,13 @@ import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..neighbors import Graph
+from ..session.labels import Place, suspects
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN, Source
-from .browsing import UNSURE, best, nobody_votes
-from .labellers import suspects
-from .records import Place
+from .search import UNSURE, best, nobody_votes
 
 if TYPE_CHECKING:
-    from .verbs import SessionVerbs
+    from ..session.verbs import SessionVerbs
 
 AROUND = 16
 """Neighbours whose worth a row gains, itself among them."""

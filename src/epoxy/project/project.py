@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..engines import engine_of
 from ..errors import EpoxyError, FileChanged, ParameterError
 from ..extension import AUTO
+from ..files import private
 from ..functions.apply import Failure
 from ..functions.lfs_file import FunctionsFile
-from ..progress import Progress, silent
-from ..running import Loaded, Runner
-from ..votes import ABSTAIN
-from ..workspace import Source, Workspace
-from .edits import (
+from ..loans import Neighbourhood
+from ..neighbors import store as arrays
+from ..progress import Progress, bar, silent
+from ..running import Limits, Loaded, Runner
+from ..session.edits import (
     Balance,
     Edit,
     Label,
@@ -27,19 +31,21 @@ from .edits import (
     Several,
     Switch,
     edit_from_json,
+    like_votes,
     settings_of,
     several,
 )
-from .history import History, Step, Written
-from .project import Project
-from .reading import ProjectRows
-from .records import Place
-from .store import LogRecord, Store
-from .voting import vote, voting
+from ..session.labels import Place
+from ..session.log import LogRecord, Store
+from ..session.state import History, RowNames, State, Step, Written
+from ..votes import ABSTAIN, Split, Votes
+from ..workspace import Source, Workspace
+from .settings import Project
+from .tables import ProjectRows, read_project, read_vectors, ready_made, twice
 
 if TYPE_CHECKING:
-    from .session import Session
-    from .state import Change, State
+    from ..session.session import Session
+    from ..session.state import Change, State
 
 
 @dataclass(eq=False)
@@ -298,3 +304,167 @@ def simple_edits(edit: Edit | None) -> list[Edit]:
     if isinstance(edit, Radii):
         return [replace(edit, radii={name: radius}) for name, radius in edit.radii.items()]
     return [edit]
+
+
+def voting(runner: Runner, rows: ProjectRows) -> str:
+    """What voting is called while it goes on, with the seconds after which a function is ended."""
+    most = runner.limits.seconds_for(max(table.num_rows for table in rows.tables))
+    return f"voting, each function {most:g} s at most"
+
+
+def vote(
+    project: Project,
+    rows: ProjectRows,
+    runner: Runner,
+    loaded: Loaded,
+    names: Sequence[str],
+    near: Callable[[], Neighbourhood],
+    progress: Progress = silent,
+) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
+    """Columns of functions on every split; those whose function is unchanged are read back.
+
+    A function that failed whole on any split has no columns. Functions of example rows are answered
+    here, where the vectors are, at every opening: it takes milliseconds, and another encoder gives
+    other votes.
+    """
+    likes = {name: each for name, each in loaded.likes.items() if name in names}
+    asked = [name for name in names if name not in likes]
+    voted, failures = _run(project, rows, runner, loaded, asked, progress)
+    for name, like in likes.items():
+        try:
+            where = RowNames(rows.files, rows.ids)
+            voted[name] = like_votes(like, where, near(), project.classes)
+        except EpoxyError as error:
+            failures.append(Failure(name, (), str(error), kind="wrong"))
+    return {name: voted[name] for name in names if name in voted}, failures
+
+
+def _run(
+    project: Project,
+    rows: ProjectRows,
+    runner: Runner,
+    loaded: Loaded,
+    names: Sequence[str],
+    progress: Progress,
+) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
+    found: dict[str, list[np.ndarray | None]] = {name: [] for name in names}
+    failures: dict[str, Failure] = {}
+    for table, key, ids in zip(rows.tables, rows.keys, rows.ids):
+        places = {name: _place(project, loaded.fingerprints[name], key) for name in names}
+        kept = {name: _kept(place, table.num_rows) for name, place in places.items()}
+        lost = {name for name, columns in found.items() if any(c is None for c in columns)}
+        missing = [name for name in names if kept[name] is None and name not in lost]
+        if missing:
+            done = runner.vote(missing, table, project.classes, progress, partial(_keep, places))
+            for failure in done.failures:
+                told = failure.named(None if project.id is None else ids)
+                failures.setdefault(failure.name, told)
+            kept |= done.columns
+        for name in names:
+            found[name].append(kept[name])
+    whole = {
+        name: tuple(each for each in columns if each is not None)
+        for name, columns in found.items()
+        if all(each is not None for each in columns)
+    }
+    return whole, list(failures.values())
+
+
+def _place(project: Project, meaning: str | None, key: str) -> Path | None:
+    """Where a column is kept; None for a function whose meaning cannot be hashed."""
+    if meaning is None:
+        return None
+    parts = "\n".join([meaning, key, *project.classes])
+    name = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+    return project.cache / "votes" / f"{name}.npz"
+
+
+def _keep(places: Mapping[str, Path | None], name: str, column: np.ndarray) -> None:
+    """Write one function's votes at once: what was interrupted goes on after it."""
+    place = places[name]
+    if place is not None:
+        arrays.save(place, {"votes": column})
+
+
+def _kept(place: Path | None, n_rows: int) -> np.ndarray | None:
+    found = None if place is None else arrays.load(place, ("votes",))
+    if found is None or found["votes"].shape != (n_rows,):
+        return None
+    return found["votes"]
+
+
+S = TypeVar("S", bound="Session")
+PATIENCE = 2.0
+"""Seconds of work after which a line tells of it where there is no terminal to draw on."""
+
+
+def open_session(
+    kind: type[S],
+    folder: str | Path,
+    *,
+    model: Any = None,
+    graph: bool = True,
+    empty: bool = False,
+    progress: Callable[[str], Progress] | None = None,
+) -> S:
+    """Open a project folder as a session; `progress` makes a callback from what is being done."""
+    project = Project.read(folder)
+    model = project.make_model(model) if model is None or isinstance(model, str) else model
+    rows = read_project(project)
+    n_rows = sum(table.num_rows for table in rows.tables)
+    report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
+    private(project.cache)
+    store = Store(project.cache / "state.sqlite")
+    runner = Runner(project.folder, Limits(project.seconds, project.memory))
+    loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})
+    read = cache(lambda: read_vectors(project, rows, report("embedding")))
+    near = cache(lambda: _near(engine_of(model).metric, rows, read()))
+    told = report(voting(runner, rows))
+    failures: list[Failure] = []
+    if project.votes is not None:
+        columns = ready_made(project, rows.ids)
+    else:
+        columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
+    if not columns and not empty:
+        shown = "; ".join(map(str, failures[:3]))
+        raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
+    vectors = read()
+    splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
+    home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
+    home.notes.extend(twice(project, rows))
+    if loaded.undecorated:
+        home.notes.append(
+            f"lfs.py: {', '.join(loaded.undecorated)} without @epoxy.labeling_function do not vote; "
+            "decorate them, or take them out"
+        )
+    return kind(
+        splits[0],
+        splits[1] if len(splits) > 1 else None,
+        model,
+        positive=project.positive,
+        rows=rows.tables,
+        graph=graph,
+        cache=project.cache / "neighbours",
+        neighbours=project.neighbours,
+        progress=report("finding neighbours"),
+        folder=home,
+        labels=splits[0] if project.sequence is not None else None,
+    )
+
+
+def _near(metric: str, rows: ProjectRows, vectors: list[np.ndarray | None]) -> Neighbourhood:
+    """What functions of example rows vote by."""
+    return Neighbourhood.of_vectors(tuple(map(len, rows.ids)), vectors, metric, apart=True)
+
+
+def _split(
+    project: Project,
+    rows: ProjectRows,
+    columns: dict[str, tuple[np.ndarray, ...]],
+    at: int,
+    vectors: np.ndarray | None,
+) -> Split:
+    nobody = np.empty((rows.tables[at].num_rows, 0), dtype=np.int8)
+    matrix = np.column_stack([nobody, *(each[at] for each in columns.values())])
+    votes = Votes(matrix, list(columns), project.classes, sequences=rows.sequences[at])
+    return Split(votes, vectors, rows.y[at], rows.ids[at], rows.chosen[at])

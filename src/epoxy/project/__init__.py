@@ -1,0 +1,1 @@
+"""A project folder on disk: its settings, its rows, its functions and its log."""
