@@ -8,14 +8,18 @@ from .edits import Append, Edit, Label, Radii, Remove, SetVotes, Several, Switch
 from .session import Session
 from .state import Change, Trial
 
+from ..suggest.search import Found, RowQuery  # isort: skip  (what `browse` takes and gives; it needs the above)
+
 __all__ = [
     "Append",
     "Change",
     "Curve",
     "Edit",
+    "Found",
     "Label",
     "Radii",
     "Remove",
+    "RowQuery",
     "Scores",
     "Session",
     "SetVotes",
