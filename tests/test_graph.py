@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import AlignmentError, ParameterError, RadiusError, VectorError
-from epoxy.files import beside
 from epoxy.neighbors import (
     Column,
     Graph,
@@ -29,6 +28,7 @@ from epoxy.neighbors import (
 from epoxy.neighbors import column as column_module
 from epoxy.neighbors import graph as graph_module
 from epoxy.neighbors.workers import Work
+from epoxy.storage import beside
 from test_neighbors import all_distances
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -356,7 +356,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from epoxy import files
+from epoxy import storage
 from epoxy.neighbors import Graph, Space, build, cells, store
 
 build.TILE = 16
@@ -369,7 +369,7 @@ def save_and_die(path, arrays):
     save(path, arrays)
     kept += 1
     if kept == 5:
-        files.beside(path, process=999999999).write_bytes(b"half a checkpoint")
+        storage.beside(path, process=999999999).write_bytes(b"half a checkpoint")
         os.kill(os.getpid(), signal.SIGKILL)
 
 store.save = save_and_die

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 
-from epoxy.arrays import pack, unpack
+from epoxy.neighbors import store
 from epoxy.room import followed, roomy
 
 
@@ -52,11 +50,11 @@ def test_a_part_of_an_array_is_not_taken_for_all_of_it():
     assert whole[2].tolist() == [4, 5]
 
 
-def test_tables_are_read_with_room_where_they_are_to_grow():
-    file = io.BytesIO()
-    pack({"table": np.arange(6, dtype=np.int16).reshape(3, 2), "row": np.arange(3)}, file)
+def test_tables_are_read_with_room_where_they_are_to_grow(tmp_path):
+    path = tmp_path / "graph.npz"
+    store.save(path, {"table": np.arange(6, dtype=np.int16).reshape(3, 2), "row": np.arange(3)})
 
-    found = unpack(file, None, room=True)
+    found = store.load(path, None, room=True)
 
     assert found["table"].tolist() == [[0, 1], [2, 3], [4, 5]]
     assert found["row"].tolist() == [0, 1, 2]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy import persistence
+from epoxy import storage
 from epoxy.errors import (
     AlignmentError,
     LabelError,
@@ -339,7 +339,7 @@ def test_a_saved_chain_answers_as_before(tmp_path, model):
     votes, _ = film(300, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
     model.fit(votes)
 
-    again = persistence.load(persistence.save(model, tmp_path / "chain"))
+    again = storage.load(storage.save(model, tmp_path / "chain"))
 
     assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
     assert (again.predict_joint(votes) == model.predict_joint(votes)).all()
@@ -351,7 +351,7 @@ def test_what_was_counted_on_a_split_is_saved_as_shares(tmp_path):
     votes, label = film(300)
     model = Chain(3, class_balance=Split(votes, y=label)).fit(votes)
 
-    again = persistence.load(persistence.save(model, tmp_path / "chain"))
+    again = storage.load(storage.save(model, tmp_path / "chain"))
 
     assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
     assert (again.transitions_ == model.transitions_).all()
@@ -490,7 +490,7 @@ def squid(**options):
         (lambda: Chain(3).predict_proba(FILM), NotFitted, "Chain"),
         (lambda: Chain(3).to_state(), NotFitted, "Chain"),
         (
-            lambda: Chain.from_state(persistence.State(fitted().to_state().values, {})),
+            lambda: Chain.from_state(storage.State(fitted().to_state().values, {})),
             StoreError,
             "",
         ),

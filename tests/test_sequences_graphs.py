@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy import persistence
+from epoxy import storage
 from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
 from epoxy.label_models import LabelModel
 from epoxy.sequences import Chain, TaskGraph, Tasks
@@ -265,7 +265,7 @@ def test_a_saved_model_answers_as_before(tmp_path, options):
     votes, _ = items(rng, random_joint(rng, TaskGraph(4, CYCLE), 2), 200)
     model = Tasks(**options).fit(votes)
 
-    again = persistence.load(persistence.save(model, tmp_path / "tasks"))
+    again = storage.load(storage.save(model, tmp_path / "tasks"))
 
     assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
     assert (again.predict_joint(votes) == model.predict_joint(votes)).all()

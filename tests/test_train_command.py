@@ -36,13 +36,13 @@ def test_a_saved_model_labels_new_rows_without_training_again(kind, project, new
     out = [tmp_path / f"{name}.parquet" for name in ("now", "later")]
     predict = ["--predict", str(new), "--to"]
     assert main(["train", str(project), "--model", kind, *predict, str(out[0])]) == 0
-    before = (project / "model" / "arrays.npz").read_bytes()
+    before = (project / "model" / "model.npz").read_bytes()
 
     assert main(["train", str(project), "--saved", *predict, str(out[1])]) == 0
 
     assert labels(out[0]) == ["spam", "ham"]
     assert parquet.read_table(out[0]).equals(parquet.read_table(out[1]))
-    assert (project / "model" / "arrays.npz").read_bytes() == before
+    assert (project / "model" / "model.npz").read_bytes() == before
 
 
 def test_a_saved_model_is_refused_where_the_vectors_have_changed(project, new, capsys, tmp_path):
@@ -59,7 +59,7 @@ def test_a_saved_model_is_refused_where_the_vectors_have_changed(project, new, c
 def test_nothing_saved_gets_a_sentence(project, new, capsys, tmp_path):
     predict = ["--predict", str(new), "--to", str(tmp_path / "out.csv")]
 
-    assert "no model.json in it" in fails(capsys, "train", str(project), "--saved", *predict)
+    assert "no model.npz in it" in fails(capsys, "train", str(project), "--saved", *predict)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

@@ -42,7 +42,7 @@ _HOME = {
     "Split": "votes",
     "Triplet": "label_models",
     "Votes": "votes",
-    "load": "persistence",
+    "load": "storage",
     "reach": "extension",
 }
 
@@ -103,12 +103,12 @@ if TYPE_CHECKING:
     from .label_models import Snorkel as Snorkel
     from .label_models import Triplet as Triplet
     from .model import Epoxy as Epoxy
-    from .persistence import load as load
     from .sequences import Chain as Chain
     from .sequences import TaskGraph as TaskGraph
     from .sequences import Tasks as Tasks
     from .sequences import learn_dependencies as learn_dependencies
     from .session import Session as Session
+    from .storage import load as load
     from .tuning import tune as tune
     from .vote_matrix import ABSTAIN as ABSTAIN
     from .votes import Split as Split

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from . import persistence
+from . import storage
 from .diagnostics import (
     SOURCE_COLUMNS,
     Case,
@@ -37,9 +37,8 @@ from .extension import (
 from .label_models import LabelModel, MajorityVote, Triplet, balance_of
 from .label_models.base import SavedModel, balance_used, learned_accuracy
 from .neighbors import Space
-from .persistence import Savable, State, nest, unnest
-from .schema import Array
 from .scoring import positive_index
+from .storage import Array, Savable, State, nest, unnest
 from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
 
@@ -261,10 +260,10 @@ class Epoxy(Estimator, Updatable):
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder of JSON and arrays; see `epoxy.load`."""
-        return persistence.save(self, folder)
+        return storage.save(self, folder)
 
     def to_state(self) -> State:
-        """Describe the fitted model for `epoxy.persistence`."""
+        """Describe the fitted model for `epoxy.storage`."""
         train = self._fitted()
         model = self.label_model_
         if not isinstance(model, Savable):

@@ -15,7 +15,7 @@ import numpy as np
 
 import epoxy
 from attacks.tally import Tally
-from epoxy import persistence
+from epoxy import storage
 from epoxy.heads import LinearHead, NearestNeighbors
 from epoxy.sequences import Chain, TaskGraph, Tasks
 
@@ -66,9 +66,7 @@ def saved(home: Path) -> dict[str, tuple[Path, Ask]]:
             lambda m: m.predict_proba(dev.vectors),
         ),
     }
-    return {
-        name: (persistence.save(model, home / name), ask) for name, (model, ask) in made.items()
-    }
+    return {name: (storage.save(model, home / name), ask) for name, (model, ask) in made.items()}
 
 
 def is_distribution(proba: np.ndarray) -> bool:
@@ -142,9 +140,7 @@ WRONG = (
 
 def forge(folder: Path, rng: np.random.Generator) -> str:
     """Change one value or one array of a model, with every checksum in order; says what."""
-    about = json.loads((folder / "model.json").read_text())
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = {name: stored[f"a{at}"] for at, name in enumerate(about["arrays"])}
+    about, arrays = read(folder)
     if rng.random() < 0.5 and arrays:
         name = str(rng.choice(list(arrays)))
         said = forge_array(arrays, name, rng)
@@ -170,6 +166,9 @@ def forge_array(arrays: dict[str, np.ndarray], name: str, rng: np.random.Generat
         "text": lambda: np.full(array.shape, "x"),
         "complex": lambda: np.full(array.shape, 1j),
         "whole": lambda: np.zeros(array.shape, dtype=np.int64),
+        "half floats": lambda: np.zeros(array.shape, np.half),
+        "long floats": lambda: np.zeros(array.shape, np.longdouble),
+        "the other way round": lambda: array.astype(array.dtype.newbyteorder()),
         "zeros": lambda: np.zeros_like(array),
         "noise": lambda: rng.normal(size=array.shape),
     }
@@ -208,77 +207,74 @@ def forge_value(about: dict[str, Any], rng: np.random.Generator) -> str:
     return "nothing"
 
 
-def write(folder: Path, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a saved model says it is, and its arrays."""
+    with np.load(folder / "model.npz", allow_pickle=False) as stored:
+        parts = {name: stored[name] for name in stored.files}
+    return json.loads(parts.pop("model.json")), parts
+
+
+def write(folder: Path, about: Any, arrays: dict[str, np.ndarray]) -> None:
     """Write a model with every checksum in order."""
-    if about.get("arrays") and isinstance(about["arrays"], list):
-        about["arrays"] = list(arrays) if None not in about["arrays"] else about["arrays"]
-    buffer = io.BytesIO()
-    np.savez(buffer, **{f"a{at}": array for at, array in enumerate(arrays.values())})
-    (folder / "arrays.npz").write_bytes(buffer.getvalue())
-    reseal(folder, about)
-
-
-def reseal(folder: Path, about: dict[str, Any]) -> None:
-    if isinstance(about.get("files"), dict):
-        data = (folder / "arrays.npz").read_bytes()
-        about["files"]["arrays.npz"] = persistence._described(data)
-    (folder / "model.json").write_bytes(persistence.seal(about))
+    with (folder / "model.npz").open("wb") as file:
+        storage.pack(file, arrays, {"model.json": json.dumps(about).encode()})
 
 
 def odd_files(folder: Path, kind: str) -> None:
     """Put something in the place of a model's file that is not a file, or not that file."""
-    arrays, about = folder / "arrays.npz", folder / "model.json"
-    target = about if kind.endswith("json") else arrays
+    target = folder / "model.npz"
     if kind.startswith("bomb"):
-        bomb(folder, kind)
+        bomb(target, kind)
         return
+    arrays = read(folder)[1]
     target.unlink()
-    if kind.startswith("pipe"):
+    if kind == "pipe":
         os.mkfifo(target)
-    elif kind.startswith("endless"):
+    elif kind == "endless":
         target.symlink_to("/dev/zero")
-    elif kind.startswith("loop"):
+    elif kind == "loop":
         target.symlink_to(target)
-    elif kind.startswith("folder"):
+    elif kind == "folder":
         target.mkdir()
-    elif kind.startswith("empty"):
+    elif kind == "empty":
         target.touch()
-    elif kind == "deep json":
-        about.write_text("[" * 200_000)
-    elif kind == "long number json":
-        about.write_text('{"format": ' + "9" * 10_000 + "}")
-    elif kind == "list json":
-        about.write_text("[1, 2]")
-    elif kind == "not text json":
-        about.write_bytes(b"\xff\xfe\x00")
+    elif kind.endswith("json"):
+        with target.open("wb") as file:
+            storage.pack(file, arrays, {"model.json": ODD_JSON[kind]})
 
 
+ODD_JSON = {
+    "deep json": b"[" * 200_000,
+    "long number json": b'{"format": ' + b"9" * 10_000 + b"}",
+    "list json": b"[1, 2]",
+    "not text json": b"\xff\xfe\x00",
+    "empty json": b"",
+}
 ODD = (
-    *("pipe", "pipe json", "endless", "endless json", "loop", "loop json", "folder", "folder json"),
-    *("empty", "empty json", "gone", "gone json", "deep json", "long number json", "list json"),
-    *("not text json", "bomb", "bomb of overlaps", "bomb of a header"),
+    *("pipe", "endless", "loop", "folder", "empty", "gone", *ODD_JSON),
+    *("bomb", "bomb of overlaps", "bomb of a header"),
 )
 
 
-def bomb(folder: Path, kind: str) -> None:
+def bomb(place: Path, kind: str) -> None:
     """Arrays that say they are, or would become, a thousand times as large as their file."""
-    about = json.loads((folder / "model.json").read_text())
+    about, arrays = read(place.parent)
     header = io.BytesIO()
     claimed = (10**8,) if kind == "bomb of a header" else (12_500_000,)
     about_array = {"descr": "<f8", "fortran_order": False, "shape": claimed}
     np.lib.format.write_array_header_1_0(header, about_array)
     how = zipfile.ZIP_DEFLATED if kind == "bomb" else zipfile.ZIP_STORED
     times = 50 if kind == "bomb" else 1
-    with zipfile.ZipFile(folder / "arrays.npz", "w", how) as archive:
-        for at in range(len(about["arrays"])):
+    with zipfile.ZipFile(place, "w", how) as archive:
+        archive.writestr("model.json", json.dumps(about))
+        for at, name in enumerate(arrays):
             if at == 0 or kind != "bomb":
-                with archive.open(f"a{at}.npy", "w", force_zip64=True) as member:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     member.write(header.getvalue())
                     for _ in range(times):
                         member.write(bytes(2_000_000))
             if kind == "bomb of overlaps" and at:
-                archive.filelist[at].header_offset = archive.filelist[0].header_offset
-    reseal(folder, about)
+                archive.filelist[-1].header_offset = archive.filelist[1].header_offset
 
 
 def hostile_models(home: Path, count: int, seed: int = 0) -> Tally:

@@ -206,7 +206,7 @@ def _model_writer(home: Path) -> tuple[Callable[..., None], Callable[..., Any]]:
 
     def write(at: int, say: Callable[[str], Any]) -> None:
         for step in range(10_000):
-            epoxy.persistence.save(models[step % 2], home / "model")
+            epoxy.storage.save(models[step % 2], home / "model")
             say("saved")
 
     def look(at: int, known: list[str]) -> tuple[list[str], list[str]]:

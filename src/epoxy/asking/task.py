@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
-from ..files import write_whole
+from ..storage import write_whole
 
 FILE = "ask.toml"
 UNSURE = "unsure"

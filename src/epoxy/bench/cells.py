@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..files import write_whole
+from ..storage import write_whole
 from .context import Column, Settings
 from .task import Task
 

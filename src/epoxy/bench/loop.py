@@ -15,10 +15,9 @@ import numpy as np
 
 from .. import neighbors
 from ..errors import EpoxyError, ParameterError
-from ..files import write_whole
 from ..label_models import kernels
-from ..persistence import make_folder, plain
 from ..progress import Progress, silent
+from ..storage import make_folder, plain, write_whole
 from . import environment
 from .cells import Cell, Cells
 from .columns import columns

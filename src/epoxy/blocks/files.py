@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import StoreError
-from ..files import open_regular, write_whole
+from ..storage import open_regular, write_whole
 
 _CHECK = 4  # bytes of the checksum
 _TABLE = np.dtype("V1")  # of the bytes of a table

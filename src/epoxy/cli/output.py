@@ -66,7 +66,7 @@ def write_json(data: Any, target: str | None) -> None:
     """Write JSON to a file, or to standard output for `-`; nothing if not asked for."""
     if target is None:
         return
-    from ..persistence import plain
+    from ..storage import plain
 
     # a terminal obeys characters beyond ASCII too, so they are escaped there
     text = json.dumps(plain(data), indent=1, ensure_ascii=target == "-") + "\n"

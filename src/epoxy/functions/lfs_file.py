@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
-from ..files import read_whole, write_whole
 from ..running.loader import digest
+from ..storage import read_whole, write_whole
 from .kinds import DECLARED, Definition, call_code, definition_of, parsed
 
 __all__ = ["FunctionsFile", "WrittenFunction"]

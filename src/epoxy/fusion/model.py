@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import persistence
+from .. import storage
 from ..diagnostics import Report
 from ..engines import Engine, Updatable
 from ..errors import NotFitted, ParameterError, UnknownName, VectorError
@@ -17,10 +17,10 @@ from ..estimators import Estimator
 from ..extension import AUTO, Radius, as_setting
 from ..loans import Neighbourhood
 from ..neighbors.metrics import metric_named
-from ..persistence import State
 from ..scoring import positive_index
 from ..sequences.layout import layout_of
 from ..shares import checked_shares
+from ..storage import State
 from ..votes import ABSTAIN, Split, Votes, check_alike
 from ..workspace import DEV, TRAIN, Workspace
 from .decision import DEGENERATE, OF_POSITIVE, SCORINGS
@@ -271,10 +271,10 @@ class Fusion(Estimator, Updatable):
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder of JSON and arrays; see `epoxy.load`."""
-        return persistence.save(self, folder)
+        return storage.save(self, folder)
 
     def to_state(self) -> State:
-        """Describe the fitted model for `epoxy.persistence`."""
+        """Describe the fitted model for `epoxy.storage`."""
         from .store import to_state
 
         self._train()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..errors import StoreError
-from ..persistence import State
-from ..schema import Array
+from ..storage import Array, State
 from ..votes import Split, Votes
 from .balance import Balance
 from .calibration import HIGHEST, LOWEST, SCALES

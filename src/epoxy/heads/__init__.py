@@ -8,7 +8,7 @@ images and trains the network itself. `load` (`epoxy.load`) opens a saved one, w
 
 from __future__ import annotations
 
-from ..persistence import load
+from ..storage import load
 from .base import Head
 from .finetuned import FineTuned, Training
 from .linear import LinearHead

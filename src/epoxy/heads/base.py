@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import AlignmentError, LabelError, NotFitted, VectorError
 from ..inputs import as_table, check_finite
-from ..persistence import State, save
+from ..storage import State, save
 
 if TYPE_CHECKING:  # a base that a type checker knows nothing of would make a head pass for any type
     from ..estimators import Estimator as BaseEstimator
@@ -43,7 +43,7 @@ class Head(ABC, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def to_state(self) -> State:
-        """Describe the fitted head for `epoxy.persistence`."""
+        """Describe the fitted head for `epoxy.storage`."""
 
     @classmethod
     @abstractmethod

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..encoders.weights import need
 from ..errors import AlignmentError, ParameterError, StoreError
-from ..persistence import State
 from ..progress import Progress, silent
+from ..storage import State
 from .base import Head, Targets
 from .linear import LinearHead
 
@@ -160,40 +161,48 @@ class FineTuned(Head):
             "training": asdict(self.training or Training()),
             "history": self.history_,
         }
-        return State(record, files=self._write_files)
+        return State(record, files=self._files())
 
-    def _write_files(self, folder: Path) -> None:
-        from safetensors.torch import save_file
+    def _files(self) -> dict[str, bytes]:
+        from safetensors.torch import save
 
         # shared storages (tied weights) are refused by safetensors; a contiguous clone is its own
         weights = {
             name: value.detach().cpu().clone().contiguous()
             for name, value in self._network.state_dict().items()
         }
-        self._network.save(folder)
-        save_file(weights, str(folder / _WEIGHTS))
+        with TemporaryDirectory() as folder:
+            self._network.save(Path(folder))
+            written = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
+        return {**written, _WEIGHTS: save(weights)}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Make the same fitted head again, from the files in the state's folder."""
+        """Make the same fitted head again, from the state's files."""
         _need_torch()
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        from safetensors.torch import load
 
         from .networks import own_randomness, reopen
 
-        record, home = state.read_values(_VALUES), state.folder
+        record, files = state.read_values(_VALUES), state.files
         state.read_arrays({})
-        if home is None or not (home / _WEIGHTS).is_file():
-            raise StoreError(f"the head in {str(home)!r} has no {_WEIGHTS}; save it again")
+        if _WEIGHTS not in files or any(Path(name).name != name for name in files):
+            raise StoreError(f"{state.where} has no {_WEIGHTS}; save the head again")
         names = ("network", "classes", "max_length", "seed")
         head = cls(training=Training(**record["training"]), **{key: record[key] for key in names})
         head.classes_, head.history_ = np.asarray(record["classes"]), record["history"]
         try:
-            weights = load_file(str(home / _WEIGHTS))
+            weights = load(files[_WEIGHTS])
         except SafetensorError as error:
-            raise StoreError(f"{home}/{_WEIGHTS} cannot be read ({error}); save it again") from None
-        with own_randomness(0):  # layers are drawn at random before the weights replace them
+            raise StoreError(
+                f"{state.where}: {_WEIGHTS} cannot be read ({error}); save the head again"
+            ) from None
+        # layers are drawn at random before the weights replace them
+        with own_randomness(0), TemporaryDirectory() as folder:
+            home = Path(folder)
+            for name, content in files.items():
+                (home / name).write_bytes(content)
             head._network = reopen(record["rows"], home, record["network"], record["max_length"])
             head._network.add_head(len(head.classes_))
         head._network.load_state_dict(weights)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import ParameterError, StoreError
 from ..neighbors.workers import single_threaded_blas
-from ..persistence import State
-from ..schema import Array
+from ..storage import Array, State
 from .base import Head, Targets, as_inputs
 
 
@@ -94,7 +93,7 @@ class LinearHead(Head):
         return answer
 
     def to_state(self) -> State:
-        """Describe the fitted head for `epoxy.persistence`."""
+        """Describe the fitted head for `epoxy.storage`."""
         self._check_fitted()
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "present": self.present_}
         return State({"classes": self.classes_.tolist(), "C": self.C_}, arrays)
@@ -115,7 +114,8 @@ class LinearHead(Head):
             found[name] for name in ("coef", "intercept", "present")
         )
         n_present = len(np.unique(head.present_))
-        if len(head.present_) != n_present or len(head.coef_) != (n_present, 1)[n_present == 2]:
+        whole = len(head.present_) == n_present > 1
+        if not whole or len(head.coef_) != (n_present, 1)[n_present == 2]:
             raise StoreError(
                 f"its {len(head.coef_)} rows of weights do not fit {n_present} classes; "
                 "fit and save the head again"

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..inputs import LARGEST
-from ..persistence import State
-from ..schema import Array
+from ..storage import Array, State
 from .base import Head, Targets, as_inputs
 
 _STORED = {
@@ -72,7 +71,7 @@ class NearestNeighbors(Head):
         return np.asarray(self.targets_[self._others(k)].mean(axis=1))
 
     def to_state(self) -> State:
-        """Describe the fitted head for `epoxy.persistence`."""
+        """Describe the fitted head for `epoxy.storage`."""
         self._check_fitted()
         arrays = {"vectors": self.vectors_, "targets": self.targets_}
         return State({"classes": self.classes_.tolist(), "k": self.k_}, arrays)

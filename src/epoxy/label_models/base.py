@@ -16,9 +16,8 @@ from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, Par
 from ..estimators import Estimator
 from ..inputs import class_names, source_names
 from ..numerics import softmax
-from ..persistence import State
-from ..schema import Array
 from ..shares import checked_shares, counted_shares
+from ..storage import Array, State
 from ..votes import ABSTAIN, Split, Votes
 from .kernels import from_log_odds, sum_by_vote
 
@@ -62,7 +61,7 @@ class SavedModel(BalancedModel):
     }
 
     def to_state(self) -> State:
-        """Describe the fitted model for `epoxy.persistence`."""
+        """Describe the fitted model for `epoxy.storage`."""
         if not all(hasattr(self, name) for name in self._stored):
             raise NotFitted.of(self)
         values = {

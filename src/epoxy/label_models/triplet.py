@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
-from ..schema import Array
+from ..storage import Array
 from ..votes import Votes
 from . import detectors, flyingsquid
 from .balance import Triples, learn_balance, sum_of_triples

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import StoreError, VectorError
-from ..files import write_whole
 from ..inputs import as_table, check_finite
+from ..storage import write_whole
 from . import kernels
 from .metrics import Metric, metric_named
 from .space import Space, group_equal_rows, row_hashes

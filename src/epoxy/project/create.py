@@ -13,7 +13,7 @@ import numpy as np
 
 from ..encoders import are_images, choose
 from ..errors import FrameError, LabelError, StoreError, UnknownName
-from ..files import write_whole
+from ..storage import write_whole
 from .settings import FILE, Project
 from .tables import ProjectRows, label_of, read_project, read_rows
 

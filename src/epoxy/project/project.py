@@ -14,7 +14,6 @@ import numpy as np
 from ..engines import engine_of
 from ..errors import EpoxyError, FileChanged, ParameterError
 from ..extension import AUTO
-from ..files import private
 from ..functions.apply import Failure
 from ..functions.lfs_file import FunctionsFile
 from ..loans import Neighbourhood
@@ -38,6 +37,7 @@ from ..session.edits import (
 from ..session.labels import Place
 from ..session.log import LogRecord, Store
 from ..session.state import History, RowNames, State, Step, Written
+from ..storage import private
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
 from .settings import Project

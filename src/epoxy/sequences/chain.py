@@ -8,8 +8,7 @@ import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..label_models.base import known_labels
-from ..persistence import State
-from ..schema import Array
+from ..storage import Array, State
 from ..votes import ABSTAIN, Split, Votes
 from .accuracy import SOLVE, Meetings, estimate_tables, one_hot, shares_said, vote_counts
 from .dependencies import Linked

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..errors import ParameterError, UnknownName
 from ..label_models.base import AdditiveModel, as_votes, check_speaks, restored, votes_for
-from ..persistence import State, plain
-from ..schema import Array
 from ..shares import normalised
+from ..storage import Array, State, plain
 from ..votes import Split, Votes
 from .accuracy import SOLVE, accuracies
 from .dependencies import Linked, barred_pairs, learn_dependencies

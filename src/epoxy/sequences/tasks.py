@@ -13,10 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AlignmentError, LabelError, ParameterError, VoteError
-from ..persistence import State
-from ..schema import Array, check_values
+from ..errors import AlignmentError, LabelError, ParameterError, StoreError, VoteError
 from ..shares import counted_shares
+from ..storage import Array, State, check_values
 from ..votes import ABSTAIN, Split, Votes
 from .accuracy import Meetings, estimate_tables, shares_said, vote_counts
 from .dependencies import forest
@@ -277,6 +276,11 @@ class Tasks(ElementModel):
         model = cls._restored(state, graph, values={"graph": dict}, arrays=arrays)
         tables = tuple(state.arrays[f"table/{index}"] for index in range(graph.n_tasks))
         singles, pairs = state.arrays["singles"], state.arrays["pairs"]
+        if len(model.by_place_) not in (1, graph.n_tasks):
+            raise StoreError(
+                f"{state.where} has {len(model.by_place_)} tables of votes for {graph.n_tasks} tasks; "
+                "fit and save the model again"
+            )
         model.prior_ = TaskPrior(graph.elimination, tables, singles, pairs)
         return model
 

@@ -13,11 +13,11 @@ import numpy as np
 from ..diagnostics import not_heard
 from ..engines import Outcome, Scores
 from ..errors import MissingExtra, NotIdentifiable, ParameterError, StoreError, UnknownName
-from ..files import write_whole
 from ..model import Epoxy
 from ..neighbors import Recall
 from ..sequences.element_model import ElementModel
 from ..sequences.layout import layout_of
+from ..storage import write_whole
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..files import write_whole
 from ..project.settings import Project
 from ..project.tables import read_rows, vectors_in
+from ..storage import write_whole
 from .parts import Parts, is_parquet, parts_of
 from .shard import cannot_write
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..engines import Outcome, PaperEngine, scores_of
 from ..errors import NotIdentifiable, ParameterError
-from ..files import write_whole
 from ..fusion.engine import FusionEngine
 from ..progress import Progress, silent
 from ..project.settings import Project
 from ..session.export import Labelled, format_of, label_columns, notes_of, written_ids
+from ..storage import write_whole
 from ..votes import ABSTAIN
 from ..workspace import DEV, TRAIN
 from . import fusion, paper, voting
@@ -244,7 +244,7 @@ def label_shard(
     table = pa.table(label_columns(classes, ids, proba, label, (votes[0], votes[1]), given, truth))
     place = kept.place(shard, PART)
     try:
-        write_whole(place, lambda path: pq.write_table(table, path), durable=False)
+        write_whole(place, lambda path: pq.write_table(table, path))
     except OSError as error:
         raise cannot_write(place, error) from error
     own, both = votes[0][train] > 0, votes.sum(axis=0)[train] > 0

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled
-from ..files import write_whole
 from ..loans import EXACT_UP_TO, Neighbours
 from ..neighbors import store
 from ..neighbors.approximate import ROOM, NeighbourLists, Recall, Settings, asked_by, build
 from ..neighbors.points import Points
+from ..storage import write_whole
 from ..votes import ABSTAIN
 from .lending import Answers, Lending
 from .run import Run
@@ -149,7 +149,7 @@ def _mapped(run: Run, vectors: ShardVectors) -> np.ndarray:
             made.flush()
 
     try:
-        write_whole(place, fill, durable=False)
+        write_whole(place, fill)
     except OSError as error:
         raise cannot_write(place, error) from error
     return np.asarray(np.load(place, mmap_mode="r"))
@@ -157,7 +157,7 @@ def _mapped(run: Run, vectors: ShardVectors) -> np.ndarray:
 
 def _save(path: Path, array: np.ndarray) -> None:
     try:
-        write_whole(path, lambda place: _fill(place, array), durable=False)
+        write_whole(path, lambda place: _fill(place, array))
     except OSError as error:
         raise cannot_write(path, error) from error
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..files import write_whole
 from ..neighbors.approximate import BLOCK, Search, search_block
 from ..neighbors.lists_folder import Blocks, parts
 from ..neighbors.metrics import metric_named
@@ -21,6 +20,7 @@ from ..neighbors.points import Points
 from ..neighbors.probing import Members, Partition
 from ..neighbors.workers import Work
 from ..progress import Progress
+from ..storage import write_whole
 from .run import Run
 from .runner import Summary
 from .shard import Kept, Shard, cannot_write
@@ -122,6 +122,6 @@ def _save(path: Path, array: np.ndarray) -> None:
             np.lib.format.write_array(file, array, allow_pickle=False)
 
     try:
-        write_whole(path, fill, durable=False)
+        write_whole(path, fill)
     except OSError as error:
         raise cannot_write(path, error) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import StoreError
-from ..files import write_whole
+from ..storage import write_whole
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Kept:
         for name, array in arrays.items():
             place = self.place(shard, f"{name}.npy")
             try:
-                write_whole(place, partial(_save, array), durable=False)
+                write_whole(place, partial(_save, array))
             except OSError as error:
                 raise cannot_write(place, error) from error
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..errors import EpoxyError, MissingExtra, ParameterError
-from ..files import read_whole
+from ..storage import read_whole
 
 if TYPE_CHECKING:
     from ..session import Session

@@ -8,7 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError, UnknownName
-from ..files import write_whole
+from ..storage import write_whole
 
 if TYPE_CHECKING:
     from ..session import Session

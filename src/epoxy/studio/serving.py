@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra, StoreError
-from ..files import private
+from ..storage import private
 from ..workspace import TRAIN
 from . import lfs, showing
 from .picture import Pictures
