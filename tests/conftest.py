@@ -60,7 +60,7 @@ def voted(
             made[make] = make(tmp_path_factory.mktemp("voted"))
             session = epoxy.Session.open(made[make], graph=False)
             session.folder.runner.close()
-            session.folder.store.close()
+            session.folder.log.close()
             for each in (made[make] / ".epoxy").glob("state.sqlite*"):
                 each.unlink()
         shutil.copytree(made[make].parent, folder, dirs_exist_ok=True)

@@ -84,7 +84,7 @@ def test_next_prints_the_rows_that_a_session_suggests_with_reasons(
         assert f"{each['id']} {each['purpose']}: {each['reason']}" in said
         assert each["text"] in said
     assert wanted or f"no row is left to ask for {purpose!r}; try another --purpose" in said
-    assert session.folder.store.records() == []  # as they are on disk, whoever wrote them
+    assert session.folder.log.records() == []  # as they are on disk, whoever wrote them
 
 
 def test_next_refuses_what_is_no_number_of_rows(project, capsys):

@@ -305,7 +305,7 @@ def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
     again = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
 
     assert again.radii == radii
-    assert again.folder.store.records()[-1].what == "tune"
+    assert again.folder.log.records()[-1].what == "tune"
 
 
 def test_radii_tuned_for_the_papers_pipeline_do_not_bind_fusion(project, capsys):
@@ -699,7 +699,7 @@ def test_a_source_set_at_the_terminal_is_as_if_a_session_had_set_it(project, cap
 def test_what_cannot_be_set_is_said_and_nothing_is_kept(project, capsys, words, message):
     assert message in fails(capsys, "set", str(project), *words)
 
-    assert epoxy.Session.open(project).folder.store.records() == []
+    assert epoxy.Session.open(project).folder.log.records() == []
 
 
 def test_a_radius_needs_vectors_and_a_switch_does_not(project, capsys):

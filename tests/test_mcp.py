@@ -124,7 +124,7 @@ def test_reading_is_free_and_without_write_nothing_is_kept(project):
     asyncio.run(read())
 
     assert (project / "lfs.py").read_text() == LFS
-    assert epoxy.Session.open(project).folder.store.records() == []
+    assert epoxy.Session.open(project).folder.log.records() == []
 
 
 def test_wrong_arguments_are_refused_in_words_and_the_server_goes_on(project):

@@ -422,7 +422,7 @@ def test_an_accepted_suggestion_is_in_the_file_and_undo_takes_it_out_byte_for_by
     added = ast.unparse(ast.parse(after[len(before) :]))
     assert "epoxy.keywords('spam'" in added
     assert first.name not in {each.name for each in session.suggest(5)}
-    record = session.folder.store.records()[-1]
+    record = session.folder.log.records()[-1]
     assert record.who
     assert first.name in record.what
     session.undo()

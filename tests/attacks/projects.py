@@ -252,7 +252,7 @@ def flip_projects(home: Path, count: int, seed: int = 0) -> Tally:
     for row in labelable(80)[:20]:
         session.label(row, "spam")
     session.set_radius("a", 0.3)
-    session.folder.store.close()
+    session.folder.log.close()
     session.folder.runner.close()
     files = sorted(each for each in project.parent.rglob("*") if each.is_file())
     expected, told = None, given(session)
@@ -264,7 +264,7 @@ def flip_projects(home: Path, count: int, seed: int = 0) -> Tally:
 
         def ask() -> tuple[np.ndarray, dict[str, str]]:
             opened = epoxy.Session.open(copy / "p")  # noqa: B023
-            opened.folder.store.close()
+            opened.folder.log.close()
             opened.folder.runner.close()
             return opened.probabilities, given(opened)
 

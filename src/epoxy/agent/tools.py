@@ -35,13 +35,13 @@ class Tools:
         self.home = session.need_folder("an agent's door")
         self.room = Room(session)
         self.page = Page(by_name="agent", may_write=write)
-        self._process = self.home.store.who
+        self._process = self.home.log.who
 
     def named(self, client: str) -> None:
         """Say who asks: it stands in the log, and is the labeller of labels given."""
         name = " ".join("".join(c for c in client if c.isprintable()).split())[:60]
         self.page.by_name = f"agent {name}".strip()
-        self.home.store.who = f"{self.page.by_name} {self._process}"
+        self.home.log.who = f"{self.page.by_name} {self._process}"
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Do one, at the state all others left."""

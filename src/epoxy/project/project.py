@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from ..engines import engine_of
 from ..errors import EpoxyError, FileChanged, ParameterError
@@ -33,9 +34,10 @@ from ..session.edits import (
     like_votes,
     settings_of,
     several,
+    simple_edits,
 )
 from ..session.labels import Place
-from ..session.log import LogRecord, Store
+from ..session.log import Log, LogRecord
 from ..session.state import History, RowNames, State, Step, Written
 from ..storage import private
 from ..votes import ABSTAIN, Split, Votes
@@ -55,7 +57,7 @@ class Folder:
     project: Project
     rows: ProjectRows
     runner: Runner
-    store: Store
+    log: Log
     loaded: Loaded
     failures: tuple[Failure, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ class Folder:
         """What brings a fresh state to where the log ends, and the number of its last record."""
         latest: dict[tuple[str, ...], Edit] = {}
         number = 0
-        for record in self.store.records():
+        for record in self.log.records():
             number = record.number
             for edit in simple_edits(edit_from_json(record.edit)):
                 for key in edit.about.touches:
@@ -95,14 +97,14 @@ class Folder:
         """
         edits, words = [], []
         number, history = session.last_edit, session.history
-        for record in self.store.records(number):
+        for record in self.log.records(number):
             number = record.number
             words.append(record.what)
             edit = edit_from_json(record.edit)
-            if record.who == self.store.who:
+            if record.who == self.log.who:
                 history = _with_own(history, record, edit)
             for each in simple_edits(edit):
-                if record.who != self.store.who:
+                if record.who != self.log.who:
                     self.touched |= dict.fromkeys(each.about.touches, number)
                 if (usable := self._usable(each, session.state)) is not None:
                     edits.append(usable)
@@ -115,7 +117,7 @@ class Folder:
         self, edit: Edit, inverse: Edit, what: str, undoes: int | None, *, after: int
     ) -> None:
         """Write an edit down as the record after one; raises `Behind` where others wrote unseen."""
-        self.store.append(edit.to_json(), inverse.to_json(), what, undoes, after=after)
+        self.log.append(edit.to_json(), inverse.to_json(), what, undoes, after=after)
 
     def check_undo(self, number: int, edit: Edit) -> None:
         """Refuse to take back what somebody else has decided anew since."""
@@ -141,7 +143,7 @@ class Folder:
             return edit if edit.name in known else None
         if isinstance(edit, Radii):
             kept = {name: radius for name, radius in edit.radii.items() if name in known}
-            return replace(edit, radii=kept) if kept else None
+            return structs.replace(edit, radii=kept) if kept else None
         return None
 
     def _labelled(self, edit: Label, state: State) -> Edit | None:
@@ -162,7 +164,7 @@ class Folder:
             return None
         self._followed.add(place)
         file, row = names.name(place)
-        return replace(edit, file=file, row=row)
+        return structs.replace(edit, file=file, row=row)
 
     def _note(self, why: str, row: str) -> None:
         """Say of all rows with the same fate that their labels are kept."""
@@ -177,7 +179,7 @@ class Folder:
 
     def changed(self) -> bool:
         """Whether lfs.py, or what it imports of its folder, or the log is another than at the last look."""
-        return self.store.changed() or self.runner.changed()
+        return self.log.changed() or self.runner.changed()
 
     @property
     def functions(self) -> Path:
@@ -295,17 +297,6 @@ def _alike(source: Source, columns: Sequence[np.ndarray]) -> bool:
     )
 
 
-def simple_edits(edit: Edit | None) -> list[Edit]:
-    """The edits an edit is made of, each about one thing."""
-    if edit is None:
-        return []
-    if isinstance(edit, Several):
-        return [simple for each in edit.edits for simple in simple_edits(each)]
-    if isinstance(edit, Radii):
-        return [replace(edit, radii={name: radius}) for name, radius in edit.radii.items()]
-    return [edit]
-
-
 def voting(runner: Runner, rows: ProjectRows) -> str:
     """What voting is called while it goes on, with the seconds after which a function is ended."""
     most = runner.limits.seconds_for(max(table.num_rows for table in rows.tables))
@@ -414,7 +405,7 @@ def open_session(
     n_rows = sum(table.num_rows for table in rows.tables)
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     private(project.cache)
-    store = Store(project.cache / "state.sqlite")
+    log = Log(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})
     read = cache(lambda: read_vectors(project, rows, report("embedding")))
@@ -430,7 +421,7 @@ def open_session(
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     vectors = read()
     splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
-    home = Folder(project, rows, runner, store, loaded, tuple(failures), store.notes, report)
+    home = Folder(project, rows, runner, log, loaded, tuple(failures), log.notes, report)
     home.notes.extend(twice(project, rows))
     if loaded.undecorated:
         home.notes.append(

@@ -9,13 +9,13 @@ labels, radii and switches are decisions, and are replayed when a project is ope
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from itertools import count, groupby, islice
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..engines import Engine
@@ -44,28 +44,21 @@ class About(NamedTuple):
     source: str | None = None  # the one source it is about, if it is about one
 
 
-class Edit(ABC):
+class _Edit(msgspec.Struct, frozen=True, tag_field="kind"):
     """One decision."""
 
-    nbytes: int = 256
-    """Memory it holds."""
-
     @property
-    @abstractmethod
-    def about(self) -> About:
-        """What it is about."""
+    def nbytes(self) -> int:
+        """Memory it holds."""
+        return 256
 
-    @abstractmethod
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """The next state, and the edit that takes it back."""
-
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """The edit as the log keeps it."""
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return made
 
 
-@dataclass(frozen=True)
-class Radii(Edit):
+class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
     """How far sources may lend: a number, None (not at all) or "auto" (the model's own rule).
 
     A radius that an author sets binds every model; one that was `tuned` is the paper's pipeline's alone.
@@ -99,13 +92,12 @@ class Radii(Edit):
         return state.with_workspace(workspace), several(back, self.words)
 
     def to_json(self) -> dict[str, Any]:
-        """The radii by source."""
+        """The radii by source, as plain numbers."""
         radii = {name: as_setting(radius, name) for name, radius in self.radii.items()}
-        return {"kind": "radii", "radii": radii} | ({"tuned": True} if self.tuned else {})
+        return super().to_json() | {"radii": radii}
 
 
-@dataclass(frozen=True)
-class Balance(Edit):
+class Balance(_Edit, frozen=True, tag="balance"):
     """Class shares for the paper's pipeline, or with None those counted on the hand labels."""
 
     shares: tuple[float, ...] | None
@@ -123,16 +115,11 @@ class Balance(Edit):
         made = replace(workspace, balance=shares)
         return state.with_workspace(made), Balance(workspace.balance)
 
-    def to_json(self) -> dict[str, Any]:
-        """The shares in the order of the classes."""
-        return {"kind": "balance", "shares": None if self.shares is None else list(self.shares)}
 
-
-@dataclass(frozen=True)
-class Switch(Edit):
+class Switch(_Edit, frozen=True, tag="switch"):
     """Switch a source off (its votes stay known) or on again."""
 
-    name: str
+    name: str = msgspec.field(name="source")
     on: bool
 
     @property
@@ -147,13 +134,8 @@ class Switch(Edit):
         made = state.workspace.with_source(replace(source, is_on=bool(self.on)))
         return state.with_workspace(made), Switch(self.name, source.is_on)
 
-    def to_json(self) -> dict[str, Any]:
-        """The switch."""
-        return {"kind": "switch", "source": self.name, "on": bool(self.on)}
 
-
-@dataclass(frozen=True)
-class Label(Edit):
+class Label(_Edit, frozen=True, tag="label"):
     """A label by one labeller for one row, or with None a label taken back."""
 
     file: str
@@ -161,7 +143,7 @@ class Label(Edit):
     label: str | None
     by: str | None = None
     chosen: str | None = None
-    at: float = field(default_factory=time.time)
+    at: float = msgspec.field(default_factory=time.time)
     content: str | None = None  # fingerprint of the row, to find it where ids are only positions
 
     @property
@@ -190,13 +172,8 @@ class Label(Edit):
             raise UnknownName.of("class", self.label, classes, where)
         return place, self.by, Record(classes.index(self.label), self.by, self.chosen, self.at)
 
-    def to_json(self) -> dict[str, Any]:
-        """All there is to say of the label."""
-        return {"kind": "label", **asdict(self)}
 
-
-@dataclass(frozen=True, eq=False)
-class SetVotes(Edit):
+class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
     """Replace one source's votes, or add a source; a split not given keeps its votes, or abstains."""
 
     name: str
@@ -205,7 +182,7 @@ class SetVotes(Edit):
     settings: tuple[Setting, bool, Setting] | None = None  # of one that comes back, as in `Source`
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         """Memory it holds."""
         return sum(np.asarray(each).nbytes for each in self.votes if each is not None)
 
@@ -242,11 +219,10 @@ class SetVotes(Edit):
         return {"kind": "votes", "source": self.name}
 
 
-@dataclass(frozen=True)
-class Remove(Edit):
+class Remove(_Edit, frozen=True, tag="remove"):
     """Forget a source."""
 
-    name: str
+    name: str = msgspec.field(name="source")
 
     @property
     def about(self) -> About:
@@ -262,20 +238,15 @@ class Remove(Edit):
         inverse = SetVotes(self.name, gone.own, place, settings_of(gone))
         return state.with_workspace(replace(workspace, sources=kept)), inverse
 
-    def to_json(self) -> dict[str, Any]:
-        """Which source."""
-        return {"kind": "remove", "source": self.name}
 
-
-@dataclass(frozen=True, eq=False)
-class Several(Edit):
+class Several(_Edit, frozen=True, tag="several", eq=False):
     """Edits made in one step."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[Any, ...]
     words: str = "several"
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         """Memory it holds."""
         return sum(each.nbytes for each in self.edits)
 
@@ -290,9 +261,7 @@ class Several(Edit):
         inverses: list[Edit] = []
         for labels, group in groupby(self.edits, lambda each: isinstance(each, Label)):
             if labels:
-                state, undone = _labelled(
-                    state, [each for each in group if isinstance(each, Label)]
-                )
+                state, undone = _labelled(state, list(group))
                 inverses += undone
                 continue
             for edit in group:
@@ -306,38 +275,131 @@ class Several(Edit):
         return {"kind": "several", "what": self.words, "edits": edits}
 
 
-def _labelled(state: State, edits: Sequence[Label]) -> tuple[State, list[Label]]:
-    """The state after labels given in order, and for each the edit that takes it back."""
-    records, before = state.records.replaced([each.record(state) for each in edits])
-    classes = state.workspace.classes
-    inverses = [
-        replace(each, label=None, chosen=None, at=0.0)
-        if old is None
-        else replace(each, label=classes[old.label], chosen=old.chosen, at=old.at)
-        for each, old in zip(edits, before)
-    ]
-    return state.with_records(records), inverses
+class Append(_Edit, frozen=True, tag="append", eq=False):
+    """Add train rows, with a vote of every source (switched off ones too) and a vector each."""
+
+    rows: Split
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds."""
+        vectors = self.rows.vectors
+        return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Grow train, the neighbourhood and every column."""
+        workspace = state.workspace
+        before = workspace.split(TRAIN, every=True)
+        if self.rows.votes.sources != before.votes.sources:
+            raise AlignmentError(
+                f"appended rows need votes of the sources {list(before.votes.sources)[:8]}, "
+                f"got {list(self.rows.votes.sources)[:8]}"
+            )
+        rows = with_own_names(state, self.rows)
+        # true labels of train rows are never read
+        grown = before.followed_by(Split.of_checked(rows.votes, rows.vectors, None, rows.ids))
+        near = workspace.near.append(rows, grown, apart=engine.apart)
+        sources = tuple(
+            replace(
+                source, loans=near.lend_more((column_of(grown, at), *source.own[1:]), source.loans)
+            )
+            for at, source in enumerate(workspace.sources)
+        )
+        records = state.records.resized(grown.n_rows)
+        splits = (grown, *workspace.splits[1:])
+        made = replace(workspace, splits=splits, sources=sources, labels=records.labels, near=near)
+        return State.of(made, records, RowNames.of(splits, state.names.files)), Cut(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """How many rows; the rows themselves are in a file."""
+        return {"kind": "append", "rows": self.rows.n_rows}
+
+
+class Cut(_Edit, frozen=True, tag="rows", eq=False):
+    """Other rows again, with the votes they had then, and all that was decided since."""
+
+    state: State
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds; the lists of neighbours are those of the state that follows."""
+        return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
+
+    @property
+    def about(self) -> About:
+        """The rows."""
+        return About("rows taken off again", frozenset([("rows",)]))
+
+    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
+        """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
+        now, then = state.workspace, self.state.workspace
+        sources = []
+        for each in now.sources:
+            far = engine.certain(each.tuned, then.near)
+            loans = then.near.reaching(known(then, each.name).loans, far)
+            sources.append(replace(each, loans=loans))
+        records = state.records.resized(self.state.n_train)
+        made = replace(then, sources=tuple(sources), balance=now.balance)
+        return State.of(made, records, self.state.names), Cut(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """That rows were taken off."""
+        return {"kind": "rows", "rows": self.state.n_train}
+
+
+Edit = Radii | Balance | Switch | Label | SetVotes | Remove | Several | Append | Cut
+"""One decision: `about` says of what, `apply` gives the next state and the edit that takes it back."""
 
 
 def edit_from_json(record: Mapping[str, Any]) -> Edit | None:
     """The edit a record of the log stands for; None for one that is not replayed."""
     kind = record.get("kind")
-    if kind == "radii":
-        return Radii(dict(record["radii"]), tuned=bool(record.get("tuned")))
-    if kind == "balance":
-        shares = record["shares"]
-        return Balance(None if shares is None else tuple(shares))
-    if kind == "switch":
-        return Switch(record["source"], bool(record["on"]))
-    if kind == "label":
-        return Label(**{key: value for key, value in record.items() if key != "kind"})
-    if kind == "several":
-        edits = [edit_from_json(each) for each in record["edits"]]
-        kept = tuple(each for each in edits if each is not None)
-        return Several(kept, str(record.get("what", "several"))) if kept else None
     if kind in ("votes", "remove", "append", "rows"):
         return None
-    raise ParameterError(f"an edit of the kind {kind!r} is not known; update epoxy to read it")
+    if kind == "several":
+        kept = tuple(filter(None, map(edit_from_json, record["edits"])))
+        return Several(kept, str(record.get("what", "several"))) if kept else None
+    try:
+        found: Edit = msgspec.convert(record, Radii | Balance | Switch | Label)
+    except msgspec.ValidationError as error:
+        raise ParameterError(
+            f"an edit of the kind {kind!r} cannot be read ({error}); update epoxy to read it"
+        ) from None
+    return found
+
+
+def simple_edits(edit: Edit | None) -> list[Edit]:
+    """The edits an edit is made of, each about one thing."""
+    if isinstance(edit, Several):
+        return [simple for each in edit.edits for simple in simple_edits(each)]
+    if isinstance(edit, Radii):
+        return [Radii({name: far}, edit.words, edit.tuned) for name, far in edit.radii.items()]
+    return [] if edit is None else [edit]
+
+
+def several(edits: Sequence[Edit], words: str) -> Edit:
+    """One edit as it is, more than one as one step."""
+    return edits[0] if len(edits) == 1 else Several(tuple(edits), words)
+
+
+def _labelled(state: State, edits: Sequence[Label]) -> tuple[State, list[Label]]:
+    """The state after labels given in order, and for each the edit that takes it back."""
+    records, before = state.records.replaced([each.record(state) for each in edits])
+    classes = state.workspace.classes
+    inverses = [
+        Label(each.file, each.row, None, each.by, None, 0.0, each.content)
+        if old is None
+        else Label(
+            each.file, each.row, classes[old.label], each.by, old.chosen, old.at, each.content
+        )
+        for each, old in zip(edits, before)
+    ]
+    return state.with_records(records), inverses
 
 
 def settings_of(source: Source) -> tuple[Setting, bool, Setting]:
@@ -372,95 +434,6 @@ def checked_column(source: str, column: Any, n_rows: int, classes: tuple[str, ..
     if len(classes) <= 127 and n_rows and raw.min() >= ABSTAIN and raw.max() < len(classes):
         return raw.astype(np.int8)  # checked; what follows is for other sizes and for wrong votes
     return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
-
-
-def several(edits: Sequence[Edit], words: str) -> Edit:
-    """One edit as it is, more than one as one step."""
-    return edits[0] if len(edits) == 1 else Several(tuple(edits), words)
-
-
-@dataclass(frozen=True, eq=False)
-class Append(Edit):
-    """Add train rows, with a vote of every source (switched off ones too) and a vector each."""
-
-    rows: Split
-
-    @property
-    def nbytes(self) -> int:  # type: ignore[override]
-        """Memory it holds."""
-        vectors = self.rows.vectors
-        return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
-
-    @property
-    def about(self) -> About:
-        """The rows."""
-        return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
-
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Grow train, the neighbourhood and every column."""
-        workspace = state.workspace
-        before = workspace.split(TRAIN, every=True)
-        if self.rows.votes.sources != before.votes.sources:
-            raise AlignmentError(
-                f"appended rows need votes of the sources {list(before.votes.sources)[:8]}, "
-                f"got {list(self.rows.votes.sources)[:8]}"
-            )
-        rows = with_own_names(state, self.rows)
-        grown = before.followed_by(replace_labels(rows))
-        near = workspace.near.append(rows, grown, apart=engine.apart)
-        sources = tuple(
-            replace(
-                source, loans=near.lend_more((column_of(grown, at), *source.own[1:]), source.loans)
-            )
-            for at, source in enumerate(workspace.sources)
-        )
-        records = state.records.resized(grown.n_rows)
-        splits = (grown, *workspace.splits[1:])
-        made = replace(workspace, splits=splits, sources=sources, labels=records.labels, near=near)
-        names = RowNames.of(splits, state.names.files)
-        return State.of(made, records, names), _Back(state)
-
-    def to_json(self) -> dict[str, Any]:
-        """How many rows; the rows themselves are in a file."""
-        return {"kind": "append", "rows": self.rows.n_rows}
-
-
-@dataclass(frozen=True, eq=False)
-class _Back(Edit):
-    """Other rows again, with the votes they had then, and all that was decided since."""
-
-    state: State
-
-    @property
-    def nbytes(self) -> int:  # type: ignore[override]
-        """Memory it holds; the lists of neighbours are those of the state that follows."""
-        return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
-
-    @property
-    def about(self) -> About:
-        """The rows."""
-        return About("rows taken off again", frozenset([("rows",)]))
-
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
-        now, then = state.workspace, self.state.workspace
-        sources = []
-        for each in now.sources:
-            far = engine.certain(each.tuned, then.near)
-            loans = then.near.reaching(known(then, each.name).loans, far)
-            sources.append(replace(each, loans=loans))
-        records = state.records.resized(self.state.n_train)
-        made = replace(then, sources=tuple(sources), balance=now.balance)
-        return State.of(made, records, self.state.names), _Back(state)
-
-    def to_json(self) -> dict[str, Any]:
-        """That rows were taken off."""
-        return {"kind": "rows", "rows": self.state.n_train}
-
-
-def replace_labels(split: Split) -> Split:
-    """The same rows without their true labels: those of train rows are never read."""
-    return Split.of_checked(split.votes, split.vectors, None, split.ids)
 
 
 def with_own_names(state: State, rows: Split) -> Split:
@@ -511,6 +484,21 @@ def _are_numbered_apart(state: State, names: list[list[str]], at: int) -> bool:
     if state.names.files[at] == state.names.files[TRAIN]:
         return False
     return _only_counts(state.workspace.splits[at]) or not set(names[at]).isdisjoint(names[TRAIN])
+
+
+def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
+    """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
+    classes = state.workspace.classes
+    if isinstance(lf, Like):
+        return SetVotes(lf.name, like_votes(lf, state.names, state.workspace.near, classes))
+    if rows is None:
+        raise ParameterError(
+            "add votes on rows, and this session was given none; "
+            "give them: Session(train, dev, rows=(train_frame, dev_frame)), or add(lf, rows=…)"
+        )
+    frames = rows if isinstance(rows, tuple) else (rows,)
+    columns = tuple(apply([lf], each, classes=classes).matrix[:, 0] for each in frames)
+    return SetVotes(as_labeling_function(lf).name, columns)
 
 
 def like_votes(
@@ -573,18 +561,3 @@ def vectors_at(near: Neighbourhood, places: Sequence[Place], who: str) -> np.nda
         if kept is None or (inside < len(kept) and kept[inside] == row):
             found.append(near.spaces[at].vectors[inside])
     return np.array(found, dtype=np.float32)
-
-
-def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
-    """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
-    classes = state.workspace.classes
-    if isinstance(lf, Like):
-        return SetVotes(lf.name, like_votes(lf, state.names, state.workspace.near, classes))
-    if rows is None:
-        raise ParameterError(
-            "add votes on rows, and this session was given none; "
-            "give them: Session(train, dev, rows=(train_frame, dev_frame)), or add(lf, rows=…)"
-        )
-    frames = rows if isinstance(rows, tuple) else (rows,)
-    columns = tuple(apply([lf], each, classes=classes).matrix[:, 0] for each in frames)
-    return SetVotes(as_labeling_function(lf).name, columns)

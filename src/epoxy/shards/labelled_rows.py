@@ -11,12 +11,12 @@ import numpy as np
 from ..engines import Engine
 from ..errors import ParameterError
 from ..loans import Neighbourhood
-from ..project.project import Folder, simple_edits
+from ..project.project import Folder
 from ..project.settings import Project
 from ..project.tables import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
-from ..session.edits import Label, edit_from_json
+from ..session.edits import Label, edit_from_json, simple_edits
 from ..session.labels import Records, drawing_digest
-from ..session.log import Store
+from ..session.log import Log
 from ..session.state import RowNames, State
 from ..votes import Split, Votes
 from ..workspace import Workspace
@@ -29,7 +29,7 @@ from .scanning import Scanned
 from .shard import Kept, Shard
 
 
-def labelled_in(store: Store) -> list[str]:
+def labelled_in(store: Log) -> list[str]:
     """Names of rows that the log labels, in the rows file or in one that was not named."""
     found: dict[str, None] = {}
     for record in store.records():

@@ -34,7 +34,7 @@ from ..project.tables import (
 )
 from ..running import Limits, Loaded
 from ..running import Runner as FunctionRunner
-from ..session.log import Store
+from ..session.log import Log
 from ..workspace import Workspace
 from . import budget, scanning, vectors, voting
 from .copying import copied_parts
@@ -140,7 +140,7 @@ def open_world(
     run = Run(project.cache / "shards", runner, _cut(parts, fits, most, runner), parts.key, report)
     longest = len(run.shards[0])
     run.spare = max(0, int(within - budget.FIXED - each * longest))
-    store = Store(project.cache / "state.sqlite")
+    store = Log(project.cache / "state.sqlite")
     scanned = scanning.scan(run, project, labelled_in(store))
     run = replace(run, shards=scanned.shards)
     functions: Any = voting.Functions.of(project, loaded, asked.limits)

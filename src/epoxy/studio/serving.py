@@ -151,7 +151,7 @@ class Studio:
             return
         from watchfiles import awatch
 
-        store = {home.store.path.name, f"{home.store.path.name}-wal", home.store.text.name}
+        store = {home.log.path.name, f"{home.log.path.name}-wal", home.log.text.name}
         where = home.project.folder.resolve()
 
         def wanted(change: Any, path: str) -> bool:

@@ -276,13 +276,13 @@ class History(Verb, frozen=True):
 
     def run(self, room: Room, page: Page) -> replies.History:
         home = room.session.folder
-        records = [] if home is None else home.store.records()
+        records = [] if home is None else home.log.records()
         undone = {each.undoes for each in records if each.undoes is not None}
         edits = []
         for each in records[::-1][: self.limit]:
             at = datetime.fromtimestamp(each.at, UTC).isoformat(timespec="seconds")
             told = room.scored.get(each.number, (None, None))
-            mine = home is not None and each.who == home.store.who
+            mine = home is not None and each.who == home.log.who
             gone = each.number in undone
             edits.append(replies.Edit(each.number, at, each.who, each.what, mine, gone, *told))
         return replies.History(len(records), room.session.undoable, edits)
