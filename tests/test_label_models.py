@@ -544,46 +544,35 @@ def test_the_snorkel_adapter_says_what_is_missing(votes):
         epoxy.Snorkel().predict_proba(votes)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_compiled_loops_give_the_bits_of_the_same_loops_in_numpy(n_classes, monkeypatch):
+def test_compiled_loops_give_the_bits_of_the_same_loops_in_numpy(monkeypatch):
     from epoxy.label_models import kernels
-    from epoxy.label_models.patterns import steps_of
 
-    votes, _ = sample([0.9, 0.8, 0.7], [0.5] * 3, n_rows=500, n_classes=n_classes)
+    votes, _ = sample([0.9, 0.8, 0.7], [0.5] * 3, n_rows=500)
     columns = np.ascontiguousarray(votes.matrix.T)
-    tables = np.log(np.random.default_rng(0).random((3, n_classes + 1)))
-    steps, n_codes = steps_of(3, n_classes), (n_classes + 1) ** 3
+    tables = np.log(np.random.default_rng(0).random((3, 3)))
+    moment = np.random.default_rng(1).normal(size=(6, 6))
+    moment += moment.T
+    order = np.array([2, 0, 5, 4, 1, 3])
 
     found = []
     for stand_in in (None, label_model_loops.stand_in):
         if stand_in:
             stand_in(monkeypatch)
-        odds = kernels.sum_by_vote(columns, tables, 0.3)
-        shares = kernels.from_log_odds(np.r_[odds, -800.0, 0.0, 800.0])
-        assert shares[-3:].tolist() == [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
-        codes, counts, seen = kernels.encode(columns, steps, n_codes)
-        assert (codes[seen[counts > 0]] == np.flatnonzero(counts)).all()
-        joint = kernels.meet(counts, 3, n_classes)
-        met = kernels.meet_one(columns, np.ones(500, dtype=np.int32), 1, n_classes)
-        of_one = joint.reshape(3, n_classes, 3, n_classes)[1]
-        np.testing.assert_array_equal(met.transpose(1, 0, 2), of_one, strict=True)
-        pairs = kernels.look_up_pairs(np.linspace(0, 1, n_codes), codes)
-        edited, cross = columns.copy(), np.zeros((3, n_classes, n_classes), dtype=np.int64)
-        kernels.swap(edited, 1, columns[0], cross, (codes, counts, int(steps[1])))
-        again = kernels.encode(edited, steps, n_codes)
-        np.testing.assert_array_equal(codes, again[0])
-        np.testing.assert_array_equal(counts, again[1])
-        moment = np.random.default_rng(1).normal(size=(6, 6))
-        moment += moment.T
-        order = np.array([2, 0, 5, 4, 1, 3])
         medians = [
             kernels.median_of_triplets(moment, moment > -0.5, order < 5, order, most)
             for most in (3, 4, 6)
         ]
-        found.append(cross.tolist())
-        found.append([x.tobytes() for x in (shares, codes, joint, pairs, edited, *medians)])
+        found.append([x.tobytes() for x in (kernels.sum_by_vote(columns, tables, 0.3), *medians)])
 
-    assert found[:2] == found[2:]
+    assert found[0] == found[1]
+
+
+def test_log_odds_become_probabilities_without_overflow():
+    from epoxy.label_models import kernels
+
+    shares = kernels.from_log_odds(np.array([-800.0, 0.0, 800.0]))
+
+    assert shares.tolist() == [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -605,37 +594,16 @@ def test_a_fit_without_compiled_loops_gives_the_same_bits(n_classes, voters, mon
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_answers_by_pattern_are_those_of_every_row_alone(n_classes):
-    votes, _ = sample([0.9, 0.8, 0.7, 0.6], [0.5] * 4, n_rows=3000, n_classes=n_classes)
-    model = Triplet().fit(votes)
-    assert votes.patterns is not None
-    assert votes.patterns.counts.sum() == votes.n_rows
-    few = votes.rows(np.arange(8))  # too few rows for a table of all combinations
-    assert few.patterns is None
-    np.testing.assert_array_equal(
-        model.predict_proba(votes)[:8], model.predict_proba(few), strict=True
-    )
-
-
 @given(
     arrays(np.int8, st.tuples(st.integers(1, 60), st.integers(1, 5)), elements=st.integers(-1, 2))
 )
-def test_moments_counted_by_pattern_equal_those_counted_by_row(matrix):
-    by_row = Votes(matrix, classes="abc")
-    many = Votes(np.tile(matrix, (200, 1)), classes="abc")
-    assert many.patterns is not None
-    expected = {}
+def test_moments_count_how_often_each_two_votes_meet(matrix):
+    votes = Votes(np.tile(matrix, (7, 1)), classes="abc")
+    spread = moments(votes).spread()
     for a, b in itertools.product(range(matrix.shape[1]), repeat=2):
         for c, d in itertools.product(range(3), repeat=2):
-            both = (by_row.matrix[:, a] == c) & (by_row.matrix[:, b] == d)
-            expected[a, c, b, d] = 200 * np.count_nonzero(both)
-    spread = moments(many).spread()
-    assert all(spread[a, c, b, d] == count for (a, c, b, d), count in expected.items())
-
-
-def test_a_thousand_sources_have_too_many_combinations_and_say_so():
-    assert Votes(np.zeros((3000, 1000), dtype=np.int8), classes="ab").patterns is None
+            both = (votes.matrix[:, a] == c) & (votes.matrix[:, b] == d)
+            assert spread[a, c, b, d] == np.count_nonzero(both)
 
 
 def crowded(n_sources: int, n_rows=3000, voters=False) -> Votes:

@@ -885,26 +885,6 @@ def test_a_positive_class_nobody_knows_is_refused():
         epoxy.Session(TRAIN, DEV, positive="eggs")
 
 
-def test_many_sources_are_counted_anew_when_pairs_would_not_fit(monkeypatch):
-    monkeypatch.setattr("epoxy.label_models.pair_counts._LARGEST", 4)
-    session = paper()
-
-    session.set_radius("s1", 0.4)
-    session.remove("s2")
-
-    assert_equals_a_fit(session)
-
-
-def test_pairs_are_counted_once_they_fit_again(monkeypatch):
-    most = len(TRAIN.classes) * (TRAIN.votes.n_sources - 1)
-    monkeypatch.setattr("epoxy.label_models.pair_counts._LARGEST", most)
-    session = paper()
-
-    session.remove("s2")
-
-    assert_equals_a_fit(session)
-
-
 def test_edits_of_several_threads_are_put_in_order(session):
     def edit(number: int) -> None:
         for at in range(20):

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import MissingExtra, UnknownName, VoteError
 from .inputs import as_matrix, as_sequences, class_names, source_names
-
-if TYPE_CHECKING:
-    from .label_models.patterns import Patterns
 
 ABSTAIN = -1
 """What the matrix holds where a source does not vote."""
@@ -159,13 +155,6 @@ class Votes:
             tuple(name for index, name in enumerate(self.classes) if (column == index).any())
             for column in self.matrix.T
         )
-
-    @cached_property
-    def patterns(self) -> Patterns | None:
-        """The distinct combinations of votes, counted once; None where there could be too many."""
-        from .label_models.patterns import patterns_of
-
-        return patterns_of(self.matrix.T, self.n_classes)
 
     def index_of(self, source: str) -> int:
         """Position of a source by name."""

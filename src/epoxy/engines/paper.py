@@ -92,10 +92,7 @@ class PaperEngine:
         names = workspace.names
         counts = self._counts(workspace)
         model = runner.fit(names, extended[TRAIN], self.balance(workspace))
-        proba = tuple(
-            runner.predict(model, names, each, counted=at == TRAIN)
-            for at, each in enumerate(extended)
-        )
+        proba = tuple(runner.predict(model, names, each) for each in extended)
         held = workspace.labels.gather(proba)
         if counts is not None:
             self._leave_one_out(workspace, extended, counts, held, runner)

@@ -78,13 +78,12 @@ def from_sums(summary: Moments, shares: np.ndarray, triples: Triples, cubes: Cub
 
 def shares_voted(votes: Votes) -> np.ndarray:
     """The sum of each voted row's shares of votes, which adds up to the number of such rows."""
-    patterns, n_classes = votes.patterns, votes.n_classes
-    matrix = votes.matrix.T if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
-    counts = np.stack([(matrix == label).sum(axis=0) for label in range(n_classes)], axis=1)
+    counts = np.stack(
+        [(votes.matrix == label).sum(axis=1) for label in range(votes.n_classes)], axis=1
+    )
     cast = counts.sum(axis=1)
     spoken = cast > 0
-    return np.asarray(times[spoken] @ (counts[spoken] / cast[spoken, None]))
+    return np.asarray((counts[spoken] / cast[spoken, None]).sum(axis=0))
 
 
 def _errors_of_voters(summary: Moments) -> float | None:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..label_models.balance import every_three
-from ..label_models.kernels import gathered, sum_by_vote
+from ..label_models.kernels import sum_by_vote
 from ..label_models.moments import Moments
+from ..label_models.readings import gathered
 from ..votes import Votes
 
 _ROUNDS, _WORK, _STEP = 500, 100_000, 1e-10  # few sources may take many rounds, and these are cheap
@@ -43,15 +44,13 @@ Cubes = Callable[[Signed], np.ndarray]
 
 def sums_of_triples(votes: Votes, of: Signed) -> np.ndarray:
     """Σ over rows of the products of every three weighted votes, and of that squared; (n_asked, 2)."""
-    patterns = votes.patterns  # rows that vote alike have the same moments
-    columns = np.ascontiguousarray(votes.matrix.T) if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    columns = np.ascontiguousarray(votes.matrix.T)
     found = np.empty((len(of.named), 2))
     for at, named in enumerate(of.named):
         number = _as_numbers(np.arange(-1, votes.n_classes), named, votes.n_classes)
         x = (number - of.centre[at][:, None]) * of.weight[at][:, None]  # (n_sources, 1 + n_classes)
         three = every_three(*(sum_by_vote(columns, x**power, 0.0) for power in (1, 2, 3)))
-        found[at] = times @ three, times @ three**2
+        found[at] = three.sum(), (three**2).sum()
     return found
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..extension import far
-from ..label_models.moments import Moments
-from ..label_models.pair_counts import PairCounts
+from ..label_models.moments import Moments, moments_of
 from ..shares import checked_shares
 from ..votes import Votes
 from ..workspace import TRAIN, Workspace
@@ -64,7 +63,7 @@ class Unlabelled:
         self.parameters = model
         self.vectors: Vectors | None = None
         self._stacked: list[Stacked] = []
-        self._counts: PairCounts | None = None
+        self._counted: tuple[list[np.ndarray], Moments] | None = None
         self._summary: _Summary | None = None
         self._known: _Learned | None = None
         self._witnesses = Witnesses()
@@ -157,14 +156,19 @@ class Unlabelled:
             self._stacked = [Stacked.empty(*size, dtype) for size in sizes]
         for at, stacked in enumerate(self._stacked):
             stacked.sync([source.loans[at] for source in workspace.active])
-        if self._counts is None or self._counts.n_classes != len(workspace.classes):
-            self._counts = PairCounts(len(workspace.classes))
-        self._counts.sync([source.own[TRAIN] for source in workspace.active])
 
     def _distinct(self, workspace: Workspace) -> np.ndarray:
         """The sources that are no copies; kept while no vote changes."""
-        assert self._counts is not None
-        counted = self._counts.moments(workspace.names, workspace.classes)
+        columns = [source.own[TRAIN] for source in workspace.active]
+        known = self._counted
+        names = workspace.names, workspace.classes
+        if (
+            known is None
+            or not _same(known[0], columns)
+            or (known[1].sources, known[1].classes) != names
+        ):
+            known = columns, moments_of(columns, workspace.splits[TRAIN].n_rows, *names)
+        self._counted, counted = known, known[1]
         if self._summary is None or self._summary[0] is not counted:
             self._summary = counted, distinct(counted), {}
         return self._summary[1]

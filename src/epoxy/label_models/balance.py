@@ -72,16 +72,14 @@ class Detectors:
 
 def sum_of_triples(votes: Votes, of: Detectors) -> float:
     """Σ over rows of the products of every three centred detectors."""
-    patterns = votes.patterns  # rows that vote alike have the same moments
-    columns = np.ascontiguousarray(votes.matrix.T) if patterns is None else patterns.votes
-    times = np.ones(votes.n_rows) if patterns is None else patterns.counts[patterns.code]
+    columns = np.ascontiguousarray(votes.matrix.T)
     sums = []
     for power in (1, 2, 3):
         silent, fires = (((x - of.share) * of.sign) ** power for x in (0.0, 1.0))
         tables = np.zeros((votes.n_sources, 1 + votes.n_classes))
         tables[of.source, 1 + of.named] = fires - silent
         sums.append(sum_by_vote(columns, tables, float(silent.sum())))
-    return float(times @ every_three(*sums))
+    return float(every_three(*sums).sum())
 
 
 def _from_detectors(

@@ -166,10 +166,7 @@ class TableModel(AdditiveModel):
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
         votes = self._check(votes)
-        alike = votes.patterns
-        matrix = votes.matrix if alike is None else alike.votes.T
-        found = posterior(matrix, self.log_likelihood_, self.log_prior())
-        return found if alike is None else alike.spread(found)
+        return posterior(votes.matrix, self.log_likelihood_, self.log_prior())
 
     def predict(self, votes: Votes) -> np.ndarray:
         """Return the most probable class of each row, by name; ties go to the class listed first."""

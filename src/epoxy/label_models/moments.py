@@ -7,6 +7,7 @@ any size are summarised apart and added: `moments(a) + moments(b) == moments(a o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,6 @@ import numpy as np
 
 from ..errors import AlignmentError
 from ..votes import Votes
-from . import kernels
-
-_BLOCK = 1 << 18  # rows per float32 product: counts stay below 2**24, where float32 is exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +29,6 @@ class Moments:
     named: np.ndarray  # (n_detectors,) index of the class
     # (n_detectors, n_detectors) float64, whole numbers; the diagonal counts firings
     joint: np.ndarray
-
-    @classmethod
-    def of_pairs(
-        cls, n_rows: int, sources: tuple[str, ...], classes: tuple[str, ...], met: np.ndarray
-    ) -> Moments:
-        """From counts of every two (source, class) pairs, (m·k, m·k), named or not."""
-        at = np.flatnonzero(np.diagonal(met))
-        source, named = np.divmod(at, len(classes))
-        return cls(n_rows, sources, classes, source, named, met[at[:, None], at].astype(float))
 
     @cached_property
     def solved(self) -> dict[Any, Any]:
@@ -93,29 +82,29 @@ class Moments:
 
 
 def moments(votes: Votes) -> Moments:
-    """Summarise votes for a triplet model: by pattern where there are few, else rows × detectors²."""
-    alike = votes.patterns
-    if alike is not None:
-        met = kernels.meet(alike.counts, votes.n_sources, votes.n_classes)
-        return Moments.of_pairs(votes.n_rows, votes.sources, votes.classes, met)
-    columns = votes.matrix.T  # contiguous one by one
-    source, named = _detectors(columns, votes.n_classes)
-    joint = np.zeros((len(source), len(source)))
-    for start in range(0, votes.n_rows, _BLOCK):
-        block = columns[:, start : start + _BLOCK]
-        indicator = np.empty((len(source), block.shape[1]), dtype=np.float32)
-        for fires, index, named_class in zip(indicator, source, named):
-            np.equal(block[index], named_class, out=fires, casting="unsafe")
-        joint += indicator @ indicator.T
-    return Moments(votes.n_rows, votes.sources, votes.classes, source, named, joint)
+    """Summarise votes for a triplet model."""
+    return moments_of(votes.matrix.T, votes.n_rows, votes.sources, votes.classes)
 
 
-def _detectors(columns: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which sources ever name which classes, in the order of both."""
-    if n_classes == 2:
-        counts = np.stack([(columns == 0).any(axis=1), (columns == 1).any(axis=1)], axis=1)
-    else:
-        each = [np.bincount(column[column >= 0], minlength=n_classes) for column in columns]
-        counts = np.array(each).reshape(-1, n_classes)
-    source, named = np.divmod(np.flatnonzero(counts), n_classes)
-    return source, named
+def moments_of(
+    columns: Sequence[np.ndarray] | np.ndarray,
+    n_rows: int,
+    sources: tuple[str, ...],
+    classes: tuple[str, ...],
+) -> Moments:
+    """The same of votes given source by source: who fires where is a row of bits, and bits are counted."""
+    n_classes, width = len(classes), -(-n_rows // 64)
+    named = np.arange(n_classes)[:, None]
+    bits = np.zeros((len(sources) * n_classes, 8 * width), dtype=np.uint8)
+    for at, column in enumerate(columns):
+        fires = np.packbits(column == named.astype(column.dtype), axis=1)
+        bits[at * n_classes : (at + 1) * n_classes, : fires.shape[1]] = fires
+    words = bits.view(np.uint64)
+    code = np.flatnonzero(words.any(axis=1))
+    words = words[code]
+    joint = np.empty((len(code), len(code)))
+    for at, word in enumerate(words):
+        joint[at, at:] = np.bitwise_count(word & words[at:]).sum(axis=1)
+        joint[at:, at] = joint[at, at:]
+    source, by_class = np.divmod(code, n_classes)
+    return Moments(n_rows, sources, classes, source, by_class, joint)

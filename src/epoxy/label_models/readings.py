@@ -22,11 +22,10 @@ Rejected: the reference implementation's unconditional moments. They mix quality
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from . import kernels
-from .detectors import compare
 from .moments import Moments
 
 VOTER = -1
@@ -78,7 +77,7 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
         fires = np.diagonal(joint).copy()
         return _observed(source, named, (M, spread, np.maximum(joint, expected)), fires / n, fires)
     unit = np.repeat(np.arange(len(first)), np.diff(first, append=len(joint)))
-    joint = kernels.gathered(joint, unit, np.ones(len(unit)), len(first))
+    joint = gathered(joint, unit, np.ones(len(unit)), len(first))
 
     M = np.zeros_like(joint)
     spread = np.full_like(joint, np.inf)
@@ -99,6 +98,30 @@ def read(moments: Moments, balance: np.ndarray) -> Readings:
         M[back], spread[back], overlap[back] = M[pair].T, spread[pair].T, overlap[pair].T
 
     return _observed(source, named, (M, spread, overlap), fires / n, fires)
+
+
+def compare(
+    joint: np.ndarray, n: int, named: np.ndarray, balance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """M of two detectors from all rows, its error, and the co-firing expected if they knew nothing."""
+    rate, together = np.diagonal(joint) / n, joint / n
+    scale: Any = -1.0  # of two classes, what one is the other is not, whatever their shares
+    if len(balance) > 2:
+        odds = np.sqrt((1 - balance) / balance)[named]
+        scale = -np.outer(odds, odds)
+    scale = np.where(named[:, None] == named, 1.0, scale)
+    chance = np.outer(rate, rate)
+    # with few co-firings the observed count is the better guess of its own variance
+    variance = np.maximum(chance * np.outer(1 - rate, 1 - rate), together / n) / n
+    spread = np.where(chance > 0, np.sqrt(variance) * np.abs(scale), np.inf)
+    return (together - chance) * scale, spread, chance * n
+
+
+def gathered(joint: np.ndarray, group: np.ndarray, value: np.ndarray, n_groups: int) -> np.ndarray:
+    """Σ value[i]·value[j]·joint[i, j] over the members of each two groups; (n_groups, n_groups)."""
+    onto = np.zeros((n_groups, len(joint)))
+    onto[group, np.arange(len(joint))] = value
+    return np.asarray(onto @ joint @ onto.T)
 
 
 def ignores_balance(moments: Moments) -> bool:

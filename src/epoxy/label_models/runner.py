@@ -1,8 +1,7 @@
 """Fit a label model to extended columns again and again; what two fits share is not computed twice.
 
-Sessions and searches ask for hundreds of fits that differ in a column or two. Columns are compared by
-identity, pair counts are updated, and rows that say the same get their answer once. The result has
-the same bits as `model.fit(votes).predict_proba(votes)`.
+Sessions and searches ask for hundreds of fits. Where no column changed the counts are those of the fit
+before. The result has the same bits as `model.fit(votes).predict_proba(votes)`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..errors import NotIdentifiable
 from ..estimators import clone
 from ..votes import Votes
 from .base import LabelModel, TableModel, posterior
-from .pair_counts import PairCounts
+from .moments import Moments, moments_of
 
 _FEW = 32  # sources up to which BLAS does not think of a second thread
 
@@ -50,7 +50,7 @@ class LabelModelRunner:
     def __init__(self, label_model: LabelModel, classes: tuple[str, ...]) -> None:
         self.classes = classes
         self._template: Any = clone(label_model)
-        self._counts = PairCounts(len(classes))
+        self._counted: tuple[tuple[np.ndarray, ...], Moments] | None = None
         self._threads = ThreadpoolController()
 
     def fit(
@@ -63,9 +63,8 @@ class LabelModelRunner:
         if not sources:
             raise NotIdentifiable("no source is switched on; add a labeling function")
         model = self._fresh(balance)
-        self._counts.sync(train.columns)
         if isinstance(model, TableModel) and model.fits_moments:
-            return model.fit_moments(self._counts.moments(sources, self.classes))
+            return model.fit_moments(self._moments(sources, train))
         return model.fit(train.as_votes(sources, self.classes))
 
     def _fresh(self, balance: Sequence[float] | np.ndarray | None) -> Any:
@@ -75,16 +74,21 @@ class LabelModelRunner:
             model.class_balance = list(balance)
         return model
 
-    def predict(
-        self, model: Any, sources: tuple[str, ...], rows: Columns, *, counted: bool = False
-    ) -> np.ndarray:
-        """Probabilities of rows; `counted` are the columns of the last `fit`; (n_rows, n_classes)."""
-        if not isinstance(model, TableModel):
-            return np.asarray(model.predict_proba(rows.as_votes(sources, self.classes)))
-        patterns = self._counts.patterns() if counted else None
-        if patterns is not None:
-            return patterns.spread(posterior_of(model, patterns.votes))
-        return posterior_of(model, self._counts.matrix if counted else rows.stacked())
+    def _moments(self, sources: tuple[str, ...], train: Columns) -> Moments:
+        columns = train.columns
+        if self._counted is not None:
+            of, known = self._counted
+            if known.sources == sources and len(of) == len(columns) and all(map(is_, of, columns)):
+                return known
+        found = moments_of(columns, train.n_rows, sources, self.classes)
+        self._counted = columns, found
+        return found
+
+    def predict(self, model: Any, sources: tuple[str, ...], rows: Columns) -> np.ndarray:
+        """Probabilities of rows; (n_rows, n_classes)."""
+        if isinstance(model, TableModel):
+            return posterior_of(model, rows.stacked())
+        return np.asarray(model.predict_proba(rows.as_votes(sources, self.classes)))
 
     def one_thread(self, n_sources: int) -> Any:
         """A context in which products of some hundred rows do not wait for a second thread."""

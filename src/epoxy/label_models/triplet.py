@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..storage import Array
 from ..votes import Votes
-from . import detectors, flyingsquid
+from . import flyingsquid
 from .balance import Triples, learn_balance, sum_of_triples
 from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
@@ -204,7 +204,7 @@ class Triplet(TableModel):
             right[source] = accuracy
         units = readings.source[rest], readings.named[rest]
         seen = known[rest], readings.rate[rest], readings.votes[rest]
-        detectors.tabulate(units, seen, self.class_balance_, max(1, summary.n_rows), (prob, right))
+        _tabulate_detectors(units, seen, self.class_balance_, max(1, summary.n_rows), (prob, right))
         self.log_likelihood_ = np.log(prob)
         self.accuracy_ = right
 
@@ -226,6 +226,36 @@ class Triplet(TableModel):
         self.identified_[readings.source] = True
         self.identified_[readings.source[np.isnan(theta)]] = False
         self._findings = lambda: _in_words(summary, readings, theta, weak)
+
+
+def _tabulate_detectors(
+    units: tuple[np.ndarray, np.ndarray],
+    seen: tuple[np.ndarray, np.ndarray, np.ndarray],
+    balance: np.ndarray,
+    n: int,
+    found: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Write Pr(vote | class) of detectors, and how often each of their sources is right.
+
+    `units` are (source, class) of each, `seen` its (θ, firing rate, firings) on `n` rows; `found` are
+    the tables (n_sources, 1 + n_classes, n_classes), one where nothing is written, and (n_sources,).
+    """
+    (source, named), (theta, rate, fires), (prob, right) = units, seen, found
+    edge = 0.5 / (n + 1)  # half a row: nothing seen is certain, nothing is impossible
+    share = balance[named]
+    alpha = theta / np.sqrt(share * (1 - share))
+    alpha = np.minimum(alpha, np.minimum(rate / share, (1 - rate) / (1 - share)))
+    hit = np.minimum(np.maximum(rate + (1 - share) * alpha, edge), 1 - edge)
+    false = np.minimum(np.maximum(rate - share * alpha, np.minimum(edge, rate / 2)), 1 - edge)
+    said = np.zeros((len(prob), len(balance), len(balance)))
+    said[source, named] = false[:, None]
+    said[source, named, named] = hit
+    prob[source, 1 + named] = said[source, named]
+    prob[:, 0] = np.maximum(1 - said.sum(axis=1), 1 / (n + 2))
+    precision = hit * share / (hit * share + false * (1 - share))
+    total = np.bincount(source, fires, len(prob))
+    mean = np.bincount(source, precision * fires, len(prob))
+    right[:] = np.where(total > 0, mean / np.maximum(total, 1), right)
 
 
 def _in_words(
