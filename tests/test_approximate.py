@@ -397,7 +397,10 @@ def test_a_project_says_how_neighbours_are_found(lines, expected, tmp_path):
         ('neighbours = "near"', "no way of finding neighbours named 'near'; known: auto"),
         ("recall = 0.9", 'recall under .vectors., which is read only with neighbours = "approx'),
         ('neighbours = "exact"\nrecall = 0.9', "take recall out"),
-        ('neighbours = "approximate"\nrecall = 2', "recall is a share above 0 and up to 1, got 2"),
+        (
+            'neighbours = "approximate"\nrecall = 2',
+            "recall = 2 under .vectors.; expected a number <= 1",
+        ),
     ],
 )
 def test_a_project_refuses_settings_of_neighbours_that_are_not_read(lines, message, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -19,7 +20,7 @@ import pytest
 import epoxy
 from attacks import interrupts
 from attacks.tally import within
-from epoxy.errors import AlignmentError, ParameterError, StoreError
+from epoxy.errors import AlignmentError, EpoxyError, ParameterError, StoreError
 from epoxy.project.create import new_project
 from epoxy.session import log as stores
 from test_one_room import LFS, write_messages
@@ -585,6 +586,64 @@ def test_a_log_of_commit_9dbac5c_opens_with_nothing_lost(kept, tmp_path):
     for each in log_of(project).parent.glob("state.sqlite*"):
         each.unlink()
     assert given(opened(project)) == given(session)
+
+
+# files that nobody could use
+
+
+def test_settings_that_no_project_can_have_are_refused_in_words(fresh):
+    path = fresh / "epoxy.toml"
+    sound = path.read_text()
+    many = ", ".join(f'"c{at}"' for at in range(40_000))
+    wrong = {
+        "[limits]\nmemory = nan": "memory = nan under .limits.; expected a number > 0",
+        "[limits]\nmemory = inf": "memory = inf under .limits.; expected a number <=",
+        "[limits]\nseconds = inf": "seconds = inf",
+        "[limits]\nseconds = -1": "seconds = -1",
+        f"[limits]\nseconds = {'1' * 1_000_000}": "cannot be read: Exceeds the limit",
+        "[labellers]\nann = 1.5": "ann.* under .labellers.; expected a number <= 1",
+        f"[votes]\nfile = '{'x' * 5_000}.parquet'": "name too long",
+    }
+    texts = {f"{sound}\n{more}\n": words for more, words in wrong.items()}
+    texts[sound.replace('["ham", "spam"]', f"[{many}]")] = "under .classes.; expected a list"
+    texts[sound.replace("../rows.csv", "x" * 5_000 + ".csv")] = "name too long"
+    for text, words in texts.items():
+        path.write_text(text)
+        with within(20), pytest.raises(EpoxyError, match=words):
+            opened(fresh)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, endless])
+@pytest.mark.parametrize("name", ["epoxy.toml", "rows.csv", "v.npy", "votes.parquet"])
+def test_pipes_and_devices_are_refused_at_once(make, name, fresh):
+    text = (fresh / "epoxy.toml").read_text().replace('"../rows.csv"', '"rows.csv"')
+    shutil.copy(fresh.parent / "rows.csv", fresh / "rows.csv")
+    if name == "v.npy":
+        text = re.sub('encoder = "[^"]+"', 'encoder = "v.npy"', text)
+    if name == "votes.parquet":
+        text += '\n[votes]\nfile = "votes.parquet"\n'
+    (fresh / "epoxy.toml").write_text(text)
+    (fresh / name).unlink(missing_ok=True)
+    make(fresh / name)
+
+    with within(20), pytest.raises(StoreError, match=f"{name} is not a regular file"):
+        opened(fresh)
+
+
+def test_vectors_whose_header_claims_terabytes_are_refused(fresh):
+    path = fresh / "epoxy.toml"
+    path.write_text(re.sub('encoder = "[^"]+"', 'encoder = "v.npy"', path.read_text()))
+    with (fresh / "v.npy").open("wb") as file:
+        about = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 1000)}
+        np.lib.format.write_array_header_1_0(file, about)
+        file.write(b"0" * 1000)
+
+    with within(20), pytest.raises(StoreError, match=r"v\.npy cannot be read as vectors"):
+        opened(fresh)
 
 
 # rows that were edited

@@ -8,48 +8,25 @@ labels/       what `epoxy label` wrote
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from ..errors import EpoxyError, ParameterError, StoreError, UnknownName
 from ..loans import Neighbours, check_neighbours
 from ..neighbors import Settings
+from ..storage import read_whole
 
-FILE = "epoxy.toml"
-
-KEYS: dict[str, dict[str, tuple[type, ...]]] = {
-    "rows": dict.fromkeys(
-        ("file", "id", "label", "dev", "sequence", "position", "chosen", "by"), (str,)
-    ),
-    "classes": {"names": (list,), "positive": (str,)},
-    "votes": {"file": (str,)},
-    "vectors": {
-        "encoder": (str,),
-        "metric": (str,),
-        "column": (str,),
-        "mentions": (list,),
-        "dev": (str,),
-        "ids": (str,),
-        "neighbours": (str,),
-        "recall": (int, float),
-    },
-    "model": {
-        "kind": (str,),
-        "scoring": (str,),
-        "radius": (int, float, str, dict),
-        "balance": (list, dict),
-        "label_model": (str,),
-        "solve": (str,),
-        "length": (int,),
-    },
-    "limits": {"seconds": (int, float), "memory": (int, float)},
-    "labellers": {},
-}
-"""The keys of each section and what may be written there; labellers are called as they are."""
-_WORDS = {str: "a text", list: "a list", int: "a whole number", float: "a number", dict: "a table"}
+FILE, MOST_BYTES = "epoxy.toml", 1 << 22
+MOST_CLASSES = 32_767  # votes are int16
+GIBIBYTE = 2**30
+FILES = (".npy", ".parquet")
+"""What vectors come in that were made elsewhere."""
 
 MODELS: dict[str, frozenset[str]] = {
     "fusion": frozenset({"scoring", "radius", "balance"}),
@@ -62,39 +39,46 @@ LABEL_MODELS: dict[str, frozenset[str]] = {
     "dawid-skene": frozenset({"balance"}),
     "chain": frozenset({"solve", "length", "balance"}),
 }
-GIBIBYTE = 2**30
-FILES = (".npy", ".parquet")
-"""What vectors come in that were made elsewhere."""
 
 
-@dataclass(frozen=True)
-class Project:
-    """The settings of a project folder, checked."""
+def _at(place: str, default: Any = None) -> Any:
+    """A field that is read from a key of a section."""
+    return msgspec.field(name=place, default=default)
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a project folder, checked; each names its section and key."""
 
     folder: Path
-    rows: Path
-    classes: tuple[str, ...]
-    id: str | None = None
-    label: str | None = None
-    dev: Path | None = None
-    sequence: str | None = None
-    position: str | None = None
-    chosen: str | None = None
-    by: str | None = None
-    encoder: str = "auto"
-    metric: str = "cosine"
-    column: str | None = None
-    mentions: tuple[str, ...] = ()
-    positive: str | None = None
-    model: str = "fusion"
-    dev_vectors: Path | None = None
-    vector_ids: Path | None = None
-    votes: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    labellers: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 60.0
-    memory: int = 4 * GIBIBYTE
-    neighbours: Neighbours = "auto"
+    rows: Path = msgspec.field(name="rows.file")
+    id: str | None = _at("rows.id")
+    label: str | None = _at("rows.label")
+    dev: Path | None = _at("rows.dev")
+    sequence: str | None = _at("rows.sequence")
+    position: str | None = _at("rows.position")
+    chosen: str | None = _at("rows.chosen")
+    by: str | None = _at("rows.by")
+    classes: Annotated[tuple[str, ...], Meta(max_length=MOST_CLASSES)] = _at("classes.names", ())
+    positive: str | None = _at("classes.positive")
+    votes: Path | None = _at("votes.file")
+    encoder: str = _at("vectors.encoder", "auto")
+    metric: str = _at("vectors.metric", "cosine")
+    column: str | None = _at("vectors.column")
+    mentions: tuple[str, ...] = _at("vectors.mentions", ())
+    dev_vectors: Path | None = _at("vectors.dev")
+    vector_ids: Path | None = _at("vectors.ids")
+    found: str = _at("vectors.neighbours", "auto")
+    recall: Annotated[float, Meta(gt=0, le=1)] | None = _at("vectors.recall")
+    model: str = _at("model.kind", "fusion")
+    scoring: str | None = _at("model.scoring")
+    radius: float | str | dict[str, float | str] | None = _at("model.radius")
+    balance: list[float] | dict[str, float] | None = _at("model.balance")
+    label_model: str | None = _at("model.label_model")
+    solve: str | None = _at("model.solve")
+    length: int | None = _at("model.length")
+    seconds: Annotated[float, Meta(gt=0, le=1e7)] = _at("limits.seconds", 60.0)
+    gibibytes: Annotated[float, Meta(gt=0, le=1e6)] = _at("limits.memory", 4.0)
+    labellers: dict[str, Annotated[float, Meta(gt=0, le=1)]] = {}
 
     @classmethod
     def read(cls, folder: str | Path) -> Project:
@@ -102,7 +86,7 @@ class Project:
         home = Path(folder)
         path = home / FILE
         try:
-            text = path.read_text("utf-8")
+            text = read_whole(path, MOST_BYTES).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             if home.is_file():
                 raise StoreError(
@@ -121,47 +105,28 @@ class Project:
     def of(cls, home: Path, text: str) -> Project:
         """The settings that a file `epoxy.toml` with this text would hold, checked."""
         path = home / FILE
-        raw = _parsed(text, path)
-        _check_keys(raw, path)
-        rows, vectors, classes = (raw.get(name, {}) for name in ("rows", "vectors", "classes"))
-        model, limits = raw.get("model", {}), raw.get("limits", {})
-        if "file" not in rows:
+        told = _told(text, path)
+        if "rows.file" not in told:
             raise StoreError(f'{path} names no rows; add file = "…" under [rows]')
-        if "position" in rows and "sequence" not in rows:
-            raise StoreError(
-                f"{path} names positions and no sequences they are in; "
-                'add sequence = "…" under [rows], or take position out'
+        encoder, names = told.get("vectors.encoder"), told.get("classes.names")
+        if isinstance(encoder, str) and encoder.endswith(FILES):
+            told["vectors.encoder"] = str(home / encoder)
+        if isinstance(names, list):
+            told["classes.names"] = [f"{n}" if isinstance(n, int | float) else n for n in names]
+        try:
+            made = msgspec.convert(
+                {"folder": home, **told},
+                cls,
+                dec_hook=lambda _, it: home / it if isinstance(it, str) else it,
             )
-        names = list(map(str, classes.get("names", [])))
-        if len(names) < 2 or len(set(names)) < len(names) or not all(map(str.strip, names)):
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at `$.")
+            key = next((each for each in told if place.startswith(each)), "labellers")
+            section, _, name = key.partition(".")
             raise StoreError(
-                f"{path} names {len(names)} classes ({names}); "
-                "give at least 2, all different and none empty, under [classes]"
-            )
-        made = cls(
-            folder=home,
-            rows=home / rows["file"],
-            classes=tuple(names),
-            dev=_beside(home, rows.get("dev")),
-            encoder=_encoder(home, vectors.get("encoder", "auto")),
-            metric=vectors.get("metric", "cosine"),
-            column=vectors.get("column"),
-            mentions=tuple(vectors.get("mentions", ())),
-            positive=classes.get("positive"),
-            model=model.get("kind", "fusion"),
-            dev_vectors=_beside(home, vectors.get("dev")),
-            vector_ids=_beside(home, vectors.get("ids")),
-            votes=_beside(home, raw.get("votes", {}).get("file")),
-            options={key: value for key, value in model.items() if key != "kind"},
-            labellers=_labellers(raw.get("labellers", {}), path),
-            neighbours=_neighbours(vectors, path),
-            seconds=float(limits.get("seconds", 60)),
-            memory=int(limits.get("memory", 4) * GIBIBYTE),
-            **{
-                name: rows.get(name)
-                for name in ("id", "label", "sequence", "position", "chosen", "by")
-            },
-        )
+                f"{path} sets {name or 'a share'} = {told[key]!r:.80} under [{section}]; "
+                f"{_plain(what)}"
+            ) from None
         made.check()
         return made
 
@@ -170,6 +135,17 @@ class Project:
         from ..encoders import resolve
         from ..neighbors.metrics import metric_named
 
+        path, names = self.folder / FILE, self.classes
+        if self.position is not None and self.sequence is None:
+            raise StoreError(
+                f"{path} names positions and no sequences they are in; "
+                'add sequence = "…" under [rows], or take position out'
+            )
+        if len(names) < 2 or len(set(names)) < len(names) or not all(map(str.strip, names)):
+            raise StoreError(
+                f"{path} names {len(names)} classes ({list(names)!s:.200}); "
+                "give at least 2, all different and none empty, under [classes]"
+            )
         try:
             metric_named(self.metric)
             check_neighbours(self.neighbours)
@@ -180,7 +156,7 @@ class Project:
                 raise UnknownName.of("class", self.positive, self.classes)
             self.make_model()
         except EpoxyError as error:
-            raise type(error)(f"{self.folder / FILE}: {error}") from None
+            raise type(error)(f"{path}: {error}") from None
 
     def _check_joined(self) -> None:
         """Refuse files that are to be joined by an id that is not there, or in two ways at once."""
@@ -252,6 +228,29 @@ class Project:
         return Epoxy(made, options.get("radius"), metric=self.metric)
 
     @property
+    def options(self) -> dict[str, Any]:
+        """What is set of the model."""
+        keys = {key: getattr(self, key) for key in KEYS["model"] if key != "kind"}
+        return {key: value for key, value in keys.items() if value is not None}
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """How neighbours are found; a recall is read where they are approximate."""
+        if self.recall is None:
+            return self.found
+        if self.found != "approximate":
+            raise StoreError(
+                "it sets recall under [vectors], which is read only with "
+                'neighbours = "approximate"; add that, or take recall out'
+            )
+        return Settings(recall=self.recall)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a function may take."""
+        return int(self.gibibytes * GIBIBYTE)
+
+    @property
     def embeds(self) -> bool:
         """Whether rows have vectors at all."""
         return self.encoder not in ("", "none")
@@ -302,61 +301,42 @@ def _label_model(name: str, about: dict[str, Any], classes: tuple[str, ...]) -> 
     return kinds[name](class_balance=shares, **given)
 
 
-def _parsed(text: str, path: Path) -> dict[str, Any]:
+def _plain(what: str) -> str:
+    """What msgspec expects, in words a person knows."""
+    words = {"str": "a text", "Path": "a text", "array": "a list", "object": "a table"}
+    words |= {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+    def said(found: re.Match[str]) -> str:
+        kinds = [each for each in found[1].split(" | ") if each != "null"]
+        return " or ".join(words.get(each, each) for each in kinds)
+
+    return re.sub(r"`([^`]*)`", said, f"{what[0].lower()}{what[1:]}")
+
+
+def _told(text: str, path: Path) -> dict[str, Any]:
+    """What a file sets, by section and key, all of which are known; labellers are called as they are."""
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read: {error}; correct it there") from error
-
-
-def _check_keys(raw: Mapping[str, Any], path: Path) -> None:
+        raw = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: a number of too many digits
+        why = str(error).split(";")[0]
+        raise StoreError(f"{path} cannot be read: {why}; correct it there") from error
+    found: dict[str, Any] = {"labellers": raw.get("labellers", {})}
     for section, values in raw.items():
         if section not in KEYS:
             raise UnknownName.of(f"section in {path}", section, KEYS)
         if not isinstance(values, dict):
-            raise StoreError(f"{path} sets {section} = {values!r}; write a section: [{section}]")
-        if section == "labellers":
-            continue
-        for key, value in values.items():
-            if key not in KEYS[section]:
-                raise UnknownName.of(f"key in [{section}] of {path}", key, sorted(KEYS[section]))
-            kinds = KEYS[section][key]
-            if not isinstance(value, kinds) or isinstance(value, bool):
-                raise StoreError(
-                    f"{path} sets {key} = {value!r} under [{section}]; "
-                    f"expected {' or '.join(_WORDS[kind] for kind in kinds)}"
-                )
-
-
-def _labellers(raw: Mapping[str, Any], path: Path) -> dict[str, float]:
-    for name, value in raw.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
             raise StoreError(
-                f"{path} sets {name} = {value!r} under [labellers]; "
-                "give the share of its labels that are right, above 0 and up to 1"
+                f"{path} sets {section} = {values!r:.80}; write a section: [{section}]"
             )
-    return {name: float(value) for name, value in raw.items()}
+        for key, value in values.items() if section != "labellers" else ():
+            if key not in KEYS[section]:
+                raise UnknownName.of(f"key in [{section}] of {path}", key, KEYS[section])
+            found[f"{section}.{key}"] = value
+    return found
 
 
-def _neighbours(vectors: Mapping[str, Any], path: Path) -> Neighbours:
-    """How neighbours are found; a recall is read where they are approximate."""
-    kind: str = vectors.get("neighbours", "auto")
-    if "recall" not in vectors:
-        return kind
-    if kind != "approximate":
-        raise StoreError(
-            f"{path} sets recall under [vectors], which is read only with "
-            'neighbours = "approximate"; add that, or take recall out'
-        )
-    try:
-        return Settings(recall=float(vectors["recall"]))
-    except ParameterError as error:
-        raise StoreError(f"{path}: {error}") from None
-
-
-def _beside(home: Path, value: str | None) -> Path | None:
-    return None if value is None else home / value
-
-
-def _encoder(home: Path, encoder: str) -> str:
-    return str(home / encoder) if encoder.endswith(FILES) else encoder
+KEYS: dict[str, list[str]] = {}
+"""The keys of each section."""
+for _field in msgspec.structs.fields(Project)[1:]:
+    _section, _, _key = _field.encode_name.partition(".")
+    KEYS.setdefault(_section, []).extend([_key] if _key else [])

@@ -29,6 +29,7 @@ from ..inputs import as_float32
 from ..neighbors import store as arrays
 from ..progress import Progress
 from ..session.labels import Place
+from ..storage import open_regular
 from ..votes import ABSTAIN
 from .settings import Project
 
@@ -52,8 +53,6 @@ def read_rows(
     import pyarrow as pa
 
     file = Path(path)
-    if file.is_dir():
-        return _read_folder(file, cure)
     readers = {
         ".parquet": _read_parquet,
         ".csv": _read_csv,
@@ -61,9 +60,12 @@ def read_rows(
         ".jsonl": _read_jsonl,
         ".ndjson": _read_jsonl,
     }
-    if file.suffix.lower() not in readers:
-        raise UnknownName.of("kind of rows file", file.suffix or str(file), readers)
     try:
+        if file.is_dir():
+            return _read_folder(file, cure)
+        if file.suffix.lower() not in readers:
+            raise UnknownName.of("kind of rows file", file.suffix or str(file), readers)
+        open_regular(file).close()
         table = readers[file.suffix.lower()](file)
     except FileNotFoundError:
         raise StoreError(f"there is no file {file}; {cure}") from None
@@ -735,8 +737,10 @@ def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]
 
 def _loaded(file: Path) -> np.ndarray:
     try:
-        return np.asarray(np.load(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
+        open_regular(file).close()
+        # mapped, so that a header that claims more than the file holds is refused
+        return np.array(np.load(file, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise StoreError(
             f"{file} cannot be read as vectors ({error}); save one array of rows × dimension there"
         ) from error
