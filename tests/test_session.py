@@ -21,6 +21,7 @@ from epoxy.errors import (
     VoteError,
 )
 from epoxy.neighbors import build, cells, graph, search_cells
+from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
 from epoxy.session.edits import Balance, Several
 from epoxy.weighting import KNearest
@@ -617,6 +618,23 @@ def test_a_comparison_is_a_mapping_that_prints_as_a_table(session):
     assert str(epoxy.Session(TRAIN, model=epoxy.Epoxy()).comparison()).startswith(
         "no scores: no row is labelled"
     )
+
+
+def test_a_score_of_the_registry_is_shown_everywhere_and_settings_are_chosen_by_it(
+    session, monkeypatch
+):
+    lift = Measure(lambda it: 2 * float((it.named == it.truth).mean()), ("table", "line"))
+    monkeypatch.setitem(SHOWN, "lift", lift)
+
+    change = session.label(7, "c0")
+
+    assert session.scores["lift"] == 2 * session.scores["accuracy"]
+    assert session.report().summary["scores"]["lift"] == session.scores["lift"]
+    assert "lift" in str(session.comparison()).splitlines()[0]
+    assert "held-out lift" in str(change)
+    search = session.tune(scoring="lift").search
+    assert search.scoring == "lift"
+    assert 2 * session.scores["accuracy"] == pytest.approx(search.best.score, abs=0.1)
 
 
 def test_votes_may_be_given_as_names(session):

@@ -1,5 +1,7 @@
-"""How good probabilities are, by name: a score, its resamples, and how sure a difference is.
+"""How good probabilities are, by name: the scores that are shown, and those that settings are chosen by.
 
+`SHOWN` is the one registry: reports, `epoxy label`, comparisons and changes show what it says, and `tune`
+can choose by each of them.
 Dev sets are small, so every score comes with its bootstrap: the same B weightings of the dev rows for
 all settings compared, which makes differences paired. For accuracy, log loss, precision, recall and F1
 all B scores are one matrix product; other scikit-learn scores are computed one by one.
@@ -7,14 +9,16 @@ all B scores are one matrix product; other scikit-learn scores are computed one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from .errors import LabelError, UnknownName
+from .votes import ABSTAIN
 
 Scoring = str | Callable[[np.ndarray, np.ndarray], float]
 """`accuracy`, `f1`, `log_loss`, a scikit-learn scorer's name, or a function of (y, probabilities)."""
@@ -154,8 +158,10 @@ def score_named(
     which = tuple(range(len(classes))) if one is None else (one,)
     if callable(scoring):
         return Score(getattr(scoring, "__name__", "custom"), y, which, scoring, seed)
-    if scoring not in (*SUMS, *ONE_BY_ONE):
-        raise UnknownName.of("scoring", scoring, [*SUMS, *ONE_BY_ONE])
+    measure = SHOWN.get(scoring, Measure(lambda it: 0.0, better=0))
+    if not (measure.better or scoring in (*SUMS, *ONE_BY_ONE)):
+        known = [*SUMS, *ONE_BY_ONE, *(name for name, each in SHOWN.items() if each.better)]
+        raise UnknownName.of("scoring", scoring, dict.fromkeys(known))
     if one is not None and scoring in OF_ONE and not (y == one).any():
         raise LabelError(
             f"tuning by {scoring} needs rows that are {classes[one]!r}, and none of the {len(y)} it may "
@@ -164,7 +170,13 @@ def score_named(
     if scoring in SUMS:
         every = tuple(range(len(classes))) if scoring.endswith("_macro") else which
         return Score(scoring, y, every, None, seed)
+    if measure.better:
+        return Score(scoring, y, which, partial(_of_shown, measure, one), seed)
     return Score(scoring, y, which, _from_sklearn(scoring, one, len(classes)), seed)
+
+
+def _of_shown(measure: Measure, one: int | None, y: np.ndarray, proba: np.ndarray) -> float:
+    return measure.better * measure.of(Answers(proba, y, one))
 
 
 def positive_index(positive: str | None, classes: Sequence[str]) -> int | None:
@@ -209,6 +221,113 @@ def ratios(both: Any, said: Any, real: Any) -> tuple[np.ndarray, np.ndarray, np.
     pairs = (both, said), (both, real), (2 * both, said + real)
     precision, recall, f1 = (np.asarray(up / np.maximum(down, _TINY)) for up, down in pairs)
     return precision, recall, f1
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Rows whose truth is known, and what was said of them."""
+
+    proba: np.ndarray  # (n_rows, n_classes)
+    truth: np.ndarray  # (n_rows,) class indices
+    positive: int | None  # the class of precision, recall and F1; None: the mean over all
+    decided: np.ndarray | None = (
+        None  # (n_rows,) where a model does not name the most probable class
+    )
+
+    @cached_property
+    def guess(self) -> np.ndarray:
+        """The most probable class."""
+        if self.proba.shape[1] == 2:  # many times as fast as argmax over pairs, and the same
+            return np.asarray((self.proba[:, 1] > self.proba[:, 0]) * 1)
+        return np.asarray(self.proba.argmax(axis=1))
+
+    @property
+    def named(self) -> np.ndarray:
+        """The class that is answered."""
+        return self.guess if self.decided is None else self.decided
+
+    @cached_property
+    def of_class(self) -> tuple[float, float, float]:
+        """Precision, recall and F1; NaN where no row is of the class they are of."""
+        n_classes = self.proba.shape[1]
+        found = precision_recall_f1(self.named, self.truth, self.positive, n_classes)
+        if self.positive is None or np.count_nonzero(self.truth == self.positive):
+            return found
+        said = np.count_nonzero(self.named == self.positive)
+        return found[0] if said else math.nan, math.nan, math.nan
+
+    def log_loss(self) -> float:
+        """The mean of minus the logarithm of what the true class was given."""
+        said = np.maximum(self.proba[np.arange(len(self.truth)), self.truth], 1e-15)
+        return -float(np.log(said).sum()) / len(self.truth)
+
+    def calibration_error(self, bins: int = 15) -> float:
+        """Mean distance between how sure and how right, over equally wide bins, weighted by rows."""
+        sure = self.proba[np.arange(len(self.truth)), self.guess]
+        at = np.minimum((sure * bins).astype(np.intp), bins - 1)
+        gap = np.bincount(at, (self.guess == self.truth) - sure, bins)
+        return float(np.abs(gap).sum() / len(sure))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A score that is shown: how it is made, and where it stands."""
+
+    of: Callable[[Answers], float]
+    places: tuple[str, ...] = ()
+    """`table`: where models stand side by side; `line`: after an edit; `label`: what `epoxy label` says."""
+    better: int = 1
+    """1: larger is better, −1: smaller is, 0: it is no score."""
+
+
+SHOWN: dict[str, Measure] = {
+    "rows": Measure(lambda it: len(it.truth), ("table",), 0),
+    "accuracy": Measure(
+        lambda it: np.count_nonzero(it.named == it.truth) / len(it.truth),
+        ("table", "line", "label"),
+    ),
+    "precision": Measure(lambda it: it.of_class[0]),
+    "recall": Measure(lambda it: it.of_class[1]),
+    "f1": Measure(lambda it: it.of_class[2], ("table", "line", "label")),
+    "log_loss": Measure(Answers.log_loss, ("table",), -1),
+    "calibration_error": Measure(Answers.calibration_error, ("table", "label"), -1),
+}
+"""The scores of reports, `epoxy label`, changes and the studio, in the order in which they are shown."""
+
+
+def shown_at(place: str) -> list[str]:
+    """The names of the scores that stand at a place."""
+    return [name for name, measure in SHOWN.items() if place in measure.places]
+
+
+def scores(
+    proba: np.ndarray,
+    y: np.ndarray | None,
+    classes: Sequence[str],
+    *,
+    positive: str | None = None,
+    decided: np.ndarray | None = None,
+) -> dict[str, float]:
+    """Accuracy, precision, recall, F1, log loss and calibration error on the rows with truth.
+
+    Precision, recall and F1 are those of `positive` (for two classes the second one unless told
+    otherwise), and the mean over classes when there are more; NaN where no row that counts is of that
+    class, since nobody can say how many would have been found. `decided` are class indices where a
+    model does not name the most probable one. Empty where nothing is known.
+    """
+    known = None if y is None else y != ABSTAIN
+    if y is None or known is None or not known.any():
+        return {}
+    if not known.all():
+        y, proba = y[known], proba[known]
+        decided = None if decided is None else decided[known]
+    answers = Answers(proba, y, positive_index(positive, classes), decided)
+    return {name: measure.of(answers) for name, measure in SHOWN.items()}
+
+
+def calibration_error(proba: np.ndarray, truth: np.ndarray, bins: int = 15) -> float:
+    """Expected calibration error of the most probable class, over equally wide bins."""
+    return Answers(proba, truth, None).calibration_error(bins)
 
 
 def _from_sklearn(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from ..diagnostics import Column, Table, scores
+from ..diagnostics import Column, Table
 from ..label_models.majority import majority_shares
-from ..scoring import positive_index
+from ..scoring import SHOWN, positive_index, scores, shown_at
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, HandLabels
 from .base import Outcome
@@ -33,9 +32,10 @@ class Scores(dict[str, float]):
         super().__init__(values)
         self.basis, self.why = basis, why
 
-    def line(self, names: Sequence[str] = ("accuracy", "f1")) -> str:
-        """Those of these scores that there are, in a line."""
-        return ", ".join(f"{name} {shown(self[name])}" for name in names if name in self)
+    def line(self, place: str = "line") -> str:
+        """Those scores of a place (`scoring.SHOWN`) that there are, in a line."""
+        names = (name for name in shown_at(place) if name in self)
+        return ", ".join(f"{name} {shown(self[name])}" for name in names)
 
 
 def shown(score: float) -> str:
@@ -47,10 +47,11 @@ class Comparison(dict[str, Scores]):
     """Scores of models on the same rows, by name; it prints as a table."""
 
     def _table(self) -> Table:
-        every = {"rows": "count", "accuracy": "number", "f1": "number", "log_loss": "number"}
-        every |= {"calibration_error": "number"}
-        found = [name for name in every if any(name in each for each in self.values())]
-        columns = [Column(name, name.replace("_", " "), every[name]) for name in found]
+        found = [name for name in shown_at("table") if any(name in each for each in self.values())]
+        columns = [
+            Column(name, name.replace("_", " "), "number" if SHOWN[name].better else "count")
+            for name in found
+        ]
         rows = tuple({"model": name, **scored} for name, scored in self.items())
         return Table("", (Column("model", "model"), *columns), rows)
 

@@ -280,8 +280,9 @@ class Labelled:
         if not scored:
             told.append(f"  no scores: {scored.why}")
         else:
-            names = ("accuracy", "f1", "calibration_error")
-            told.append(f"  on {scored['rows']:.0f} labelled rows, held out: {scored.line(names)}")
+            told.append(
+                f"  on {scored['rows']:.0f} labelled rows, held out: {scored.line('label')}"
+            )
             told += [f"  ({scored.why})"] if scored.why else []
         return told + [f"! {note}" for note in self.notes]
 

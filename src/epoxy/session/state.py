@@ -13,6 +13,7 @@ import numpy as np
 from ..engines import Comparison, Outcome, Scores, majority_scores, scores_of
 from ..engines.scores import shown
 from ..errors import AlignmentError, ParameterError
+from ..scoring import shown_at
 from ..votes import ABSTAIN, Split
 from ..workspace import SPLITS, TRAIN, Workspace
 from .labels import Place, Records, drawing_order, with_drawn
@@ -159,7 +160,7 @@ class Change:
             parts.append(f"heard again: {_few(self.heard)}")
         rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
         first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
-        for name in ("accuracy", "f1"):
+        for name in shown_at("line"):
             if name in self.after:
                 old = f"{shown(self.before[name])}{first} → " if name in self.before else ""
                 parts.append(f"held-out {name} {old}{shown(self.after[name])}{second}")
