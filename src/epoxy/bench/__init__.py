@@ -1,21 +1,19 @@
-"""The paper's evaluation on any data folder: every baseline, one protocol, honest tables.
+"""The paper's evaluation on any data folder: the baselines, one protocol, honest tables.
 
-`run` does the work and writes JSON; `markdown` makes a page of it. Train labels are never read, dev
-labels tune and fit, test labels are seen by the judge alone, after a method has answered.
+`run` does the work and writes JSON and CSV; `markdown` makes a page of it. Train labels are never read,
+dev labels tune and fit, test labels are seen by the judge alone, after a method has answered.
 """
 
 from __future__ import annotations
 
-from .columns import COLUMNS, DEEP
 from .context import Column, Context, Prediction, Settings
 from .loop import read, run
-from .pages import markdown, text, write_pages
-from .tabulate import tables
+from .methods import COLUMNS
+from .tables import markdown, tables, text, write_pages
 from .task import open_task
 
 __all__ = [
     "COLUMNS",
-    "DEEP",
     "Column",
     "Context",
     "Prediction",

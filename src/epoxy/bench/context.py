@@ -34,15 +34,12 @@ class Settings:
     seeds
         Runs of whatever is random.
     quick
-        One seed and short fine-tuning on few rows: minutes instead of hours.
+        One seed.
     class_balance
         Shares by class; `"dev"` counts the dev labels; `"tune"` lets the dev score choose (two
         classes); None takes what the folder's meta.json says, else `"dev"`.
     dev_rows
-        Amounts of random dev rows, drawn anew with each seed; None for all, 0 for none. Columns that
-        fine-tune a network run on all alone.
-    network
-        The pre-trained network to fine-tune; None for the default.
+        Amounts of random dev rows, drawn anew with each seed; None for all, 0 for none.
     """
 
     methods: tuple[str, ...] | None = None
@@ -50,7 +47,6 @@ class Settings:
     quick: bool = False
     class_balance: tuple[float, ...] | Literal["dev", "tune"] | None = None
     dev_rows: tuple[int | None, ...] = (None,)
-    network: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +70,7 @@ class Column:
     random: bool = False
     cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
     loads: str | None = None  # a module to import before the clock starts
+    variant: str = ""  # what else determines its results
 
     def lacks(self, task: Task) -> str | None:
         """Why this column cannot run on the task, and the cure, as a sentence; None if it can."""

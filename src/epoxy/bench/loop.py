@@ -1,32 +1,115 @@
-"""The one loop: every column on every data set, cell by cell, and the sums of it."""
+"""The one loop: every column on every data set, cell by cell, and the sums of it.
+
+A cell is one run of one column. It is kept as a file of its own, whose name carries a hash of all that
+determines it, so that a killed benchmark goes on where it was. Errors are not kept: what was missing may
+be there next time.
+"""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib
+import importlib.metadata
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import neighbors
+from .. import __version__, neighbors
 from ..errors import EpoxyError, ParameterError
 from ..label_models import kernels
 from ..progress import Progress, silent
 from ..storage import make_folder, plain, write_whole
-from . import environment
-from .cells import Cell, Cells
-from .columns import columns
 from .context import Column, Context, Memory, Settings
-from .margins import add_margins
-from .task import Judge, Task, open_task
+from .methods import COLUMNS, OURS, columns
+from .task import RESAMPLES, Judge, Task, open_task
 
-FORMAT = 1
+FORMAT = 2
 _KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
+_PACKAGES = "epoxy-ws numpy scipy scikit-learn numba pyarrow torch transformers timm snorkel"
+_SCORES = ("score", "accuracy", "precision", "recall", "f1")
+_STAGES = {
+    "training": "seconds",
+    "tuning": "tuning_seconds",
+    "preprocessing": "preprocessing_seconds",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run to do: a column on a task with a seed."""
+
+    task: Task
+    column: Column
+    seed: int
+    settings: Settings
+    dev_rows: int | None = None
+
+    @property
+    def cost(self) -> int:
+        """Rough milliseconds, for the time left."""
+        return round(self.column.cost * (500 + self.task.train.n_rows))
+
+    @property
+    def path(self) -> Path:
+        """Where the result is kept, below the folder of cells."""
+        identity = {
+            "format": FORMAT,
+            "version": __version__,
+            "data": self.task.fingerprint,
+            "method": self.column.name,
+            "variant": self.column.variant,
+            "seed": self.seed,
+            "class_balance": plain(self.settings.class_balance),
+            "dev_rows": self.dev_rows,
+        }
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+        return Path(self.task.name) / f"{self.column.name}-{self.seed}-{key}.json"
+
+    def read(self, home: Path) -> dict[str, Any] | None:
+        """What was kept of it; None if it is not there or was cut off while being written."""
+        try:
+            found = json.loads((home / self.path).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and "guess" in found else None
+
+    def write(self, home: Path, result: dict[str, Any]) -> None:
+        """Keep it, whole or not at all."""
+        path = home / self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(result).encode())
+
+    def run(self, judge: Judge, memory: Memory, progress: Progress = silent) -> dict[str, Any]:
+        """Predict without the truth, then let the judge score it, once."""
+        if self.column.loads is not None:
+            with suppress(
+                ImportError
+            ):  # importing is not training; what is missing, the column says
+                importlib.import_module(self.column.loads)
+        gold = judge.gold if "gold" in self.column.needs else None
+        given = (self.task, self.settings, self.seed, memory, progress)
+        context = Context(*given, dev_rows=self.dev_rows, gold=gold)
+        prediction = self.column.run(context)
+        scoring, guess = context.task.scoring, prediction.guess
+        if guess is None:
+            labels = None if context.task.dev is None else context.task.dev.y
+            guess = scoring.labels(prediction.test, scoring.threshold(prediction.dev, labels))
+        return {
+            "scores": judge.score(guess),
+            "guess": np.asarray(guess).tolist(),
+            "seconds": {stage: round(spent, 6) for stage, spent in context.seconds.items()},
+            "facts": plain(dict(prediction.facts)),
+            "commit": commit(),
+        }
 
 
 def run(
@@ -34,14 +117,16 @@ def run(
     out: str | Path,
     settings: Settings | None = None,
     *,
+    columns: Sequence[Column] | None = None,
     progress: Progress = silent,
     said: Callable[[str], None] = lambda sentence: None,
     fresh: bool = False,
     earlier: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run the columns on the data sets and return the results, also written to `out`/bench.json.
+    """Run the columns on the data sets and return the results.
 
-    Where nothing could be scored, nothing is written, so that earlier results stay.
+    They are also written to `out`: bench.json, and every single run to bench.csv. Where nothing could be
+    scored, nothing is written, so that earlier results stay.
 
     Parameters
     ----------
@@ -52,6 +137,8 @@ def run(
         same `out`, a benchmark does only what is missing.
     settings
         Which columns, how many seeds; see `Settings`.
+    columns
+        The columns there are; `COLUMNS` and your own.
     progress
         Called with (done, total) in estimated milliseconds of what is not done yet.
     said
@@ -62,21 +149,17 @@ def run(
         The results of another run; what it has of these data sets and is not measured here is taken
         over, marked with that run's commit and day.
     """
-    settings = _checked(settings or Settings())
+    known = COLUMNS if columns is None else columns
+    settings = _checked(settings or Settings(), known)
     home = make_folder(out, "results")
-    bench = _Bench(Cells(home / "cells"), settings, said, fresh)
+    bench = _Bench(home / "cells", settings, known, said)
     tasks = bench.open(folders)
-    results = bench.run(tasks, progress, earlier)
+    bench.run(tasks, progress, fresh)
+    results, runs = bench.collect(tasks, earlier)
     if results["results"]:
         write_whole(home / "bench.json", _lines(results).encode())
+        write_whole(home / "bench.csv", _csv(runs).encode())
     return results
-
-
-def _lines(results: Mapping[str, Any]) -> str:
-    """JSON with one line for each result, so that two runs can be compared."""
-    entries = ",\n".join(map(json.dumps, results["results"]))
-    rest = json.dumps({**results, "results": []}, indent=1)
-    return rest.replace('"results": []', f'"results": [\n{entries}\n]', 1) + "\n"
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -93,52 +176,17 @@ def read(path: str | Path) -> dict[str, Any]:
         raise ParameterError(f"{path} has format {made!r}, this version reads {FORMAT}; run again")
     if missing:
         raise ParameterError(f"{path} lacks {', '.join(missing)}; run the benchmark again")
-    for each in found["results"]:
-        each.setdefault("dev_rows", None)
     return dict(found)
-
-
-def run_cell(
-    cell: Cell, judge: Judge, memory: Memory | None = None, progress: Progress = silent
-) -> dict[str, Any]:
-    """One column, one seed: predict without the truth, then let the judge score it, once."""
-    if cell.column.loads is not None:
-        with suppress(ImportError):  # importing is not training; what is missing, the column says
-            importlib.import_module(cell.column.loads)
-    context = Context(
-        cell.task,
-        cell.settings,
-        cell.seed,
-        memory,
-        progress,
-        dev_rows=cell.dev_rows,
-        gold=judge.gold if "gold" in cell.column.needs else None,
-    )
-    prediction = cell.column.run(context)
-    scoring = context.task.scoring
-    labels = None if context.task.dev is None else context.task.dev.y
-    guess = prediction.guess
-    if guess is None:
-        guess = scoring.labels(prediction.test, scoring.threshold(prediction.dev, labels))
-    return {
-        "scores": judge.score(guess),
-        "guess": np.asarray(guess).tolist(),
-        "seconds": {stage: round(spent, 6) for stage, spent in context.seconds.items()},
-        "facts": plain(dict(prediction.facts)),
-        "commit": environment.commit(),
-    }
 
 
 @dataclass
 class _Bench:
-    cells: Cells
+    home: Path
     settings: Settings
+    known: Sequence[Column]
     said: Callable[[str], None]
-    fresh: bool
-
-    def __post_init__(self) -> None:
-        self.skipped: list[dict[str, Any]] = []
-        self.notes: list[str] = []
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def open(self, folders: Iterable[str | Path]) -> list[tuple[Task, Judge]]:
         """Every folder that can be scored; the others are named with the reason."""
@@ -154,13 +202,12 @@ class _Bench:
             raise ParameterError(f"two data folders are called {twice[0]!r}; rename one of them")
         return tasks
 
-    def run(
-        self,
-        tasks: list[tuple[Task, Judge]],
-        progress: Progress,
-        earlier: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        plan = [(judge, self._planned(task)) for task, judge in tasks]
+    def run(self, tasks: list[tuple[Task, Judge]], progress: Progress, fresh: bool) -> None:
+        """Do what is missing."""
+        plan = [
+            (judge, [each for each in self._planned(task) if fresh or each.read(self.home) is None])
+            for task, judge in tasks
+        ]
         total = max(1, sum(cell.cost for _, cells in plan for cell in cells))
         if any(cells for _, cells in plan):
             kernels.warm()  # compiled once per machine: no method's seconds
@@ -169,48 +216,77 @@ class _Bench:
         for judge, cells in plan:
             memory: Memory = {}
             for cell in cells:
-                self._do(cell, judge, memory, _part(progress, done, cell.cost, total))
+                try:
+                    found = cell.run(judge, memory, _part(progress, done, cell.cost, total))
+                except EpoxyError as error:
+                    self._skip(cell.task.name, cell.column.name, str(error))
+                else:
+                    cell.write(self.home, found)
                 done += cell.cost
                 progress(done, total)
-        return self._collect(tasks, earlier)
+
+    def collect(
+        self, tasks: list[tuple[Task, Judge]], earlier: Mapping[str, Any] | None
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Sum up every finished cell of these data sets, also of columns not asked for now."""
+        results, runs = [], []
+        for task, judge in tasks:
+            for dev_rows in dict.fromkeys(self.settings.dev_rows):
+                entries, guesses = [], {}
+                for column in self.known:
+                    cells = {
+                        each.seed: each.read(self.home) for each in self._of(task, column, dev_rows)
+                    }
+                    found = {seed: each for seed, each in cells.items() if each is not None}
+                    if found:
+                        about = {"data": task.name, "method": column.name, "dev_rows": dev_rows}
+                        entries.append({**about, "metric": task.scoring.name, **_sum_up(found)})
+                        runs += [
+                            {**about, "seed": seed, **_flat(each)} for seed, each in found.items()
+                        ]
+                        guesses[column.name] = [np.array(each["guess"]) for each in found.values()]
+                add_margins(entries, guesses, judge)
+                results += entries
+        if earlier is not None:
+            results += _carried(earlier, results, [task.name for task, _ in tasks])
+        settings = asdict(self.settings)
+        del settings["methods"]  # cells of columns not asked for now are in the results too
+        return {
+            "format": FORMAT,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": commit(),
+            "settings": plain(settings),
+            "machine": machine(),
+            "versions": versions(),
+            "data": [task.describe() for task, _ in tasks],
+            "results": results,
+            "skipped": self.skipped,
+            "notes": self.notes,
+        }, runs
 
     def _planned(self, task: Task) -> list[Cell]:
-        self._note_few_rows(task)
-        found = []
-        for column in columns(self.settings.methods):
+        have, found = 0 if task.dev is None else task.dev.n_rows, []
+        for asked in dict.fromkeys(self.settings.dev_rows):
+            if asked and 0 < have <= asked:
+                self.notes.append(
+                    f"{task.name}: {asked} dev rows were asked for and there are {have}; all are used"
+                )
+                self.said(self.notes[-1])
+        for column in columns(self.settings.methods, self.known):
             reason = column.lacks(task)
             if reason:
                 self._skip(task.name, column.name, reason)
-            else:
-                found += [cell for each in self._amounts() for cell in self._of(task, column, each)]
-        return [cell for cell in found if self.fresh or self.cells.read(cell) is None]
-
-    def _amounts(self) -> tuple[int | None, ...]:
-        return tuple(dict.fromkeys(self.settings.dev_rows))
+                continue
+            for dev_rows in dict.fromkeys(self.settings.dev_rows):
+                found += self._of(task, column, dev_rows)
+        return found
 
     def _of(self, task: Task, column: Column, dev_rows: int | None) -> list[Cell]:
         if not column.takes(dev_rows):
             return []
         drawn = dev_rows != 0 and task.with_dev_rows(dev_rows, 0) is not task
-        n_seeds = 1 if self.settings.quick else self.settings.seeds
-        seeds = range(n_seeds if column.random or drawn else 1)
-        return [Cell(task, column, seed, self.settings, dev_rows) for seed in seeds]
-
-    def _do(self, cell: Cell, judge: Judge, memory: Memory, progress: Progress) -> None:
-        try:
-            result = run_cell(cell, judge, memory, progress)
-        except EpoxyError as error:
-            self._skip(cell.task.name, cell.column.name, str(error))
-        else:
-            self.cells.write(cell, result)
-
-    def _note_few_rows(self, task: Task) -> None:
-        have = 0 if task.dev is None else task.dev.n_rows
-        for asked in self._amounts():
-            if asked and 0 < have <= asked:
-                note = f"{task.name}: {asked} dev rows were asked for and there are {have}; all are used"
-                self.notes.append(note)
-                self.said(note)
+        seeds = 1 if self.settings.quick or not (column.random or drawn) else self.settings.seeds
+        return [Cell(task, column, seed, self.settings, dev_rows) for seed in range(seeds)]
 
     def _skip(self, data: str, method: str | None, reason: str) -> None:
         entry = {"data": data, "method": method, "reason": reason}
@@ -218,46 +294,23 @@ class _Bench:
             self.skipped.append(entry)
             self.said(f"{data}{'' if method is None else ' · ' + method}: {reason}")
 
-    def _collect(
-        self, tasks: list[tuple[Task, Judge]], earlier: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
-        """Sum up every finished cell of these data sets, also of columns not asked for now."""
-        results = []
-        for task, judge in tasks:
-            for dev_rows in self._amounts():
-                found = {each.name: self._done(task, each, dev_rows) for each in columns(None)}
-                entries = [
-                    _sum_up(task, name, dev_rows, cells) for name, cells in found.items() if cells
-                ]
-                add_margins(entries, {name: _guesses(each) for name, each in found.items()}, judge)
-                results += entries
-        if earlier is not None:
-            results += _carried(earlier, results, [task.name for task, _ in tasks])
-        settings = asdict(self.settings)
-        del settings["methods"]  # cells of columns not asked for now are in the results too
-        settings["dev_rows"] = list(settings["dev_rows"])
-        return {
-            "format": FORMAT,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "commit": environment.commit(),
-            "settings": settings,
-            "machine": environment.machine(),
-            "versions": environment.versions(),
-            "data": [task.describe() for task, _ in tasks],
-            "results": results,
-            "skipped": self.skipped,
-            "notes": self.notes,
-        }
 
-    def _done(
-        self, task: Task, column: Column, dev_rows: int | None
-    ) -> dict[int, Mapping[str, Any]]:
-        found = {cell.seed: self.cells.read(cell) for cell in self._of(task, column, dev_rows)}
-        return {seed: each for seed, each in found.items() if each is not None}
+def _sum_up(cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
+    every = [_flat(cell) for cell in cells.values()]
+    mean = {
+        name: round(float(np.mean([each[name] for each in every])), 6)
+        for name in (*_SCORES, *_STAGES.values())
+    }
+    spread = float(np.std([each["score"] for each in every], ddof=1)) if len(every) > 1 else 0.0
+    return {"mean": mean.pop("score"), "sd": spread, "seeds": len(every), **mean}
 
 
-def _guesses(cells: Mapping[int, Mapping[str, Any]]) -> list[np.ndarray]:
-    return [np.array(cell["guess"]) for cell in cells.values()]
+def _flat(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """One run as a row: scores, seconds by stage, and what else it told as JSON."""
+    seconds = {name: cell["seconds"].get(stage, 0.0) for stage, name in _STAGES.items()}
+    rest = {"commit": cell["commit"], "facts": json.dumps(cell["facts"])}
+    return {**{name: cell["scores"][name] for name in _SCORES}, **seconds, **rest}
 
 
 def _carried(
@@ -273,44 +326,60 @@ def _carried(
     ]
 
 
+def add_margins(
+    entries: Sequence[dict[str, Any]], guesses: Mapping[str, Sequence[np.ndarray]], judge: Judge
+) -> None:
+    """Write into each entry by how much our column leads it: margin, 95 % interval, standard error.
+
+    Test rows are drawn with replacement, the same for both columns; where dev rows were drawn at random,
+    those draws are drawn again too, so that an interval covers both sources of chance. Five draws are
+    few, and intervals over so few are a little too narrow.
+    """
+    means = {each["method"]: each["mean"] for each in entries}
+    ours = np.array([judge.resampled(each) for each in guesses.get(OURS, ())])
+    for entry in entries:
+        entry["margin"] = None
+        if len(ours) and entry["method"] != OURS:
+            theirs = np.array([judge.resampled(each) for each in guesses[entry["method"]]])
+            lead = _redrawn(ours) - _redrawn(theirs)  # the same seed: equal draws stay paired
+            low, high = np.quantile(lead, (0.025, 0.975))
+            found = (means[OURS] - entry["mean"], low, high, lead.std())
+            entry["margin"] = [round(float(each), 3) for each in found]
+
+
+def _redrawn(scores: np.ndarray) -> np.ndarray:
+    """The mean over draws of dev, themselves drawn with replacement; (draws, B) to (B,)."""
+    count = len(scores)
+    drawn = np.random.default_rng(0).integers(count, size=(count, RESAMPLES))
+    return np.asarray(np.take_along_axis(scores, drawn, axis=0).mean(axis=0))
+
+
+def _lines(results: Mapping[str, Any]) -> str:
+    """JSON with one line for each result, so that two runs can be compared."""
+    entries = ",\n".join(map(json.dumps, results["results"]))
+    rest = json.dumps({**results, "results": []}, indent=1)
+    return rest.replace('"results": []', f'"results": [\n{entries}\n]', 1) + "\n"
+
+
+def _csv(runs: Sequence[Mapping[str, Any]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    if runs:
+        writer = csv.DictWriter(text, list(runs[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(runs)
+    return text.getvalue()
+
+
 def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:
     """Progress inside one cell, as a part of the whole."""
     return lambda some, every: progress(done + round(cost * some / max(1, every)), total)
 
 
-def _sum_up(
-    task: Task, method: str, dev_rows: int | None, cells: Mapping[int, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
-    every = [cell["scores"]["score"] for cell in cells.values()]
-
-    def mean(of: str, name: str) -> float:
-        return round(float(np.mean([cell[of].get(name, 0.0) for cell in cells.values()])), 6)
-
-    return {
-        "data": task.name,
-        "method": method,
-        "dev_rows": dev_rows,
-        "metric": task.scoring.name,
-        "mean": mean("scores", "score"),
-        "sd": float(np.std(every, ddof=1)) if len(every) > 1 else 0.0,
-        "seeds": len(every),
-        "seconds": mean("seconds", "training"),
-        "tuning_seconds": mean("seconds", "tuning"),
-        "preprocessing_seconds": mean("seconds", "preprocessing"),
-        **{name: mean("scores", name) for name in ("accuracy", "precision", "recall", "f1")},
-        "runs": [_run(seed, cell, dev_rows) for seed, cell in cells.items()],
-    }
-
-
-def _run(seed: int, cell: Mapping[str, Any], dev_rows: int | None) -> dict[str, Any]:
-    """One run without what it said of each row; of few dev rows the scores alone."""
-    kept = ("scores", "commit", "seconds", "facts") if dev_rows is None else ("scores", "commit")
-    return {"seed": seed, **{name: cell[name] for name in kept}}
-
-
-def _checked(settings: Settings) -> Settings:
-    columns(settings.methods)
+def _checked(settings: Settings, known: Sequence[Column]) -> Settings:
+    columns(settings.methods, known)
     if settings.seeds < 1:
         raise ParameterError(f"a benchmark needs at least 1 seed, got seeds={settings.seeds}")
     if not settings.dev_rows or any(each is not None and each < 0 for each in settings.dev_rows):
@@ -323,3 +392,44 @@ def _checked(settings: Settings) -> Settings:
             f"got class_balance={balance!r}; expected shares by class, 'dev' or 'tune'"
         )
     return settings
+
+
+# where it ran, without names that identify a person
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and memory."""
+    processor, memory = platform.processor() or platform.machine(), None
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        processor = next(names, platform.machine())
+    with suppress(AttributeError, ValueError, OSError):
+        memory = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+    about = {"processor": processor, "cores": os.cpu_count(), "memory_gb": memory}
+    return {**about, "system": platform.system()}
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages whose version can change a figure; those not installed are left out."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES.split():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def commit() -> str | None:
+    """The commit the package's source is at, with `+` if it differs; None outside a repository."""
+    home = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(home), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", str(home))
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -14,13 +14,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `epoxy bench`."""
     parser.add_argument("--data", nargs="+", metavar="FOLDER", default=[], help="data folders")
     parser.add_argument(
-        "--out", metavar="DIR", default="epoxy-bench", help="cells and pages; default: %(default)s"
+        "--out",
+        metavar="DIR",
+        default="epoxy-bench",
+        help="cells, results and pages; default: %(default)s",
     )
     parser.add_argument("--methods", metavar="NAME,NAME", help="only these columns")
     parser.add_argument(
         "--seeds", type=int, default=5, help="runs of what is random; default: %(default)s"
     )
-    parser.add_argument("--quick", action="store_true", help="one seed, short fine-tuning: minutes")
+    parser.add_argument("--quick", action="store_true", help="one seed")
     parser.add_argument(
         "--class-balance",
         metavar="SHARES",
@@ -35,7 +38,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--earlier", metavar="FILE", help="a result to take over what is not measured here"
     )
-    parser.add_argument("--network", metavar="NAME", help="the network to fine-tune")
     parser.add_argument("--fresh", action="store_true", help="do every cell again")
     parser.add_argument("--render", metavar="FILE", help="only make the pages of a result")
 
@@ -71,7 +73,6 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         quick=options.quick,
         class_balance=_balance(options.class_balance),
         dev_rows=_amounts(options.dev_rows),
-        network=options.network,
     )
     try:
         return bench.run(

@@ -1,0 +1,224 @@
+"""Columns of the paper's tables that `epoxy bench` has not: Liger, and networks that are fine-tuned.
+
+    python benchmarks/paper/columns.py --out DIR [--quick] [--network NAME] [--methods NAME …] FOLDER …
+
+goes on in a folder that `epoxy bench --out DIR` wrote, or starts one.
+
+Liger: sources differ from place to place, so each region of the space gets its own label model. Regions
+are k-means cells of the train vectors; their number, a shared extension and each region's class balance
+are chosen on dev. A region in which too few sources speak is answered by the model of the whole space.
+Chen et al., "Shoring Up the Foundations: Fusing Model Embeddings and Weak Supervision" (UAI 2022).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from epoxy import bench
+from epoxy.bench import Column, Context, Prediction
+from epoxy.bench.methods import (
+    Labels,
+    Reaches,
+    epoxy_labels,
+    fresh,
+    reaches,
+    triplet_choice,
+    triplet_labels,
+)
+from epoxy.bench.task import take
+from epoxy.errors import EpoxyError, LabelError
+from epoxy.heads import FineTuned, Training
+from epoxy.label_models import LabelModel, Triplet
+from epoxy.numerics import unit_rows
+from epoxy.votes import Votes
+
+REGIONS = (1, 2, 3, 5, 8)
+EXTENDED = (0.0, 0.02, 0.1, 0.3, 0.6)
+LEAST_ROWS = 20  # train rows a region needs for a model of its own
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of the second class tried in a region, besides the global one."""
+STEPS = 300  # steps a small data set should get before early stopping may end them
+MOST_ROWS = 2400  # train rows used: on a CPU an epoch over more takes longer than it teaches
+HELD_SHARE = 0.2
+Places = dict[str, np.ndarray]
+"""The region of each row, by split."""
+
+
+def columns(network: str | None = None) -> list[Column]:
+    """All columns of the paper's tables."""
+    about = {"random": True, "loads": "torch", "variant": network or ""}
+    return [
+        *bench.COLUMNS,
+        Column("Liger", liger, "dev vectors", random=True),
+        Column("TS-FT", partial(ts_ft, network), "dev rows", cost=60, **about),
+        Column("WS-FT", partial(weakly, triplet_labels, network), "rows", cost=180, **about),
+        Column(
+            "Epoxy-FT",
+            partial(weakly, epoxy_labels, network),
+            "dev rows vectors",
+            cost=180,
+            **about,
+        ),
+    ]
+
+
+# Liger
+
+
+def liger(context: Context) -> Prediction:
+    """One label model per region, everything chosen on dev."""
+    found, n_train = reaches(context), context.task.train.n_rows
+    places = {n: regions(context, n) for n in REGIONS if n == 1 or n_train >= n * LEAST_ROWS}
+    with context.clock("tuning"):
+        answers: dict[tuple[int, float], tuple[np.ndarray, np.ndarray]] = {}
+        for share in EXTENDED:
+            votes = extended(found, share)
+            for count, place in places.items():
+                answers[count, share] = by_region(context, votes, place)
+        chosen = context.best({key: partial(np.asarray, dev) for key, (dev, _) in answers.items()})
+    with context.clock("training"):
+        dev, test = by_region(context, extended(found, chosen[1]), places[chosen[0]])
+    return Prediction(test, dev, {"regions": chosen[0], "extended": chosen[1]})
+
+
+def extended(found: Reaches, share: float) -> dict[str, Votes]:
+    """The votes within the radius that fills a share of the abstentions; as they are for share 0."""
+    distance = found["train"].distance[~found["train"].votes.cast]
+    distance = distance[np.isfinite(distance)]
+    if share == 0 or not len(distance):
+        return {name: each.votes for name, each in found.items()}
+    radius = float(np.quantile(distance, share))
+    return {name: each.extend(radius) for name, each in found.items()}
+
+
+def regions(context: Context, count: int) -> Places:
+    """The cell of every row among so many."""
+    from sklearn.cluster import KMeans
+
+    vectors = {name: unit_rows(context.vectors(each)) for name, each in context.task.splits.items()}
+    with context.clock("tuning"):
+        cells = KMeans(count, n_init=3, random_state=context.seed).fit(vectors["train"])
+        return {name: cells.predict(each) for name, each in vectors.items()}
+
+
+def by_region(
+    context: Context, votes: dict[str, Votes], places: Places
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of dev and test, region by region."""
+    model, _ = triplet_choice(context)
+    whole = fresh(model).fit(votes["train"])
+    found = {name: whole.predict_proba(votes[name]) for name in ("dev", "test")}
+    for region in np.unique(places["train"]):
+        rows = {name: place == region for name, place in places.items()}
+        if rows["train"].sum() < LEAST_ROWS:
+            continue
+        train = votes["train"].rows(rows["train"])
+        local = best_of(context, shifted(model), train, votes["dev"], rows["dev"])
+        for name, answer in found.items() if local is not None else ():
+            if rows[name].any():
+                answer[rows[name]] = local.predict_proba(votes[name].rows(rows[name]))
+    return found["dev"], found["test"]
+
+
+def best_of(context: Context, models: list[Any], train: Votes, dev: Votes, here: np.ndarray) -> Any:
+    """The region's label model, its class balance the one that does best on the dev rows there."""
+    best, best_value = None, -np.inf
+    for model in models:
+        try:
+            fitted = model.fit(train)
+            answer = fitted.predict_proba(dev.rows(here)) if here.any() else None
+        except EpoxyError:  # too few sources speak here; the whole space answers
+            continue
+        value = 0.0 if answer is None else context.task.scoring.value(answer, context.truth[here])
+        if value > best_value:
+            best, best_value = fitted, value
+    return best
+
+
+def shifted(model: LabelModel) -> list[Any]:
+    """The model with other shares of the second class; as it is where there are more classes."""
+    balance = np.asarray(getattr(model, "class_balance", ()), dtype=float)
+    if not isinstance(model, Triplet) or len(balance) != 2:
+        return [fresh(model)]
+    return [
+        Triplet([1 - share, share], solve=model.solve, compat=model.compat)
+        for share in (float(balance[1]), *SHARES)
+    ]
+
+
+# fine-tuned networks
+
+
+def ts_ft(network: str | None, context: Context) -> Prediction:
+    """TS-FT: on four fifths of the dev labels, early stopping on the rest."""
+    held = held_out(context.truth, context.seed)
+    texts, labels = context.task.rows["dev"], context.truth
+    parts = {part: take(texts, np.flatnonzero(held == part)) for part in (False, True)}
+    head = head_for(context, network, int((~held).sum()))
+    with context.clock("training"):
+        head.fit(parts[False], labels[~held], dev=(parts[True], labels[held]))
+    known = np.full((len(labels), len(context.task.classes)), np.nan)
+    known[held] = head.predict_proba(parts[True])
+    return answer(context, head, known)
+
+
+def weakly(labels_of: Any, network: str | None, context: Context) -> Prediction:
+    """WS-FT, Epoxy-FT: on probabilities of the covered train rows, early stopping on dev."""
+    labels: Labels = labels_of(context)
+    rows, most = labels.taught(context), 300 if context.settings.quick else MOST_ROWS
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(context.seed).permutation(rows)[:most])
+    head, texts = head_for(context, network, len(rows)), context.task.rows
+    dev = None if context.task.dev is None else (texts["dev"], context.truth)
+    with context.clock("training"):
+        head.fit(take(texts["train"], rows), labels.train[rows], dev=dev)
+    return answer(context, head, None if dev is None else head.predict_proba(texts["dev"]))
+
+
+def head_for(context: Context, network: str | None, n_rows: int) -> FineTuned:
+    """A network to fine-tune on so many rows."""
+    epochs = int(np.clip(math.ceil(STEPS / math.ceil(n_rows / Training.batch_size)), 3, 20))
+    training = Training(epochs=1 if context.settings.quick else epochs, patience=3)
+    about = {"seed": context.seed, "progress": context.progress}
+    return FineTuned(network, training=training, classes=context.task.classes, **about)
+
+
+def answer(context: Context, head: FineTuned, dev: np.ndarray | None) -> Prediction:
+    """What a network says of test, and how long a pass takes, which is what embedding costs."""
+    test, start = context.task.rows["test"], time.perf_counter()
+    said = head.predict_proba(test)
+    passed = 1000 * (time.perf_counter() - start) / len(test)
+    return Prediction(said, dev, {"history": head.history_, "seconds_per_1000_rows": passed})
+
+
+def held_out(labels: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of each class, at least one row where a class has two."""
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        held[rows[: max(1, round(len(rows) * HELD_SHARE)) if len(rows) > 1 else 0]] = True
+    if not held.any():
+        raise LabelError("early stopping needs two dev rows of one class, got one each; label more")
+    return held
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--out", default="epoxy-bench")
+    parser.add_argument("--methods", nargs="*", default=["Liger", "TS-FT", "WS-FT", "Epoxy-FT"])
+    parser.add_argument("--quick", action="store_true", help="one seed, one epoch, 300 rows")
+    parser.add_argument("--network", help="the network to fine-tune")
+    given = parser.parse_args()
+    settings = bench.Settings(tuple(given.methods), quick=given.quick)
+    known = columns(given.network)
+    print(bench.text(bench.run(given.folders, given.out, settings, columns=known, said=print)))

@@ -1,0 +1,436 @@
+"""The columns of the tables: label models, extension before them, and heads on vectors.
+
+One row of `COLUMNS` adds a method everywhere; it is a function of a `Context` that returns a
+`Prediction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import LabelError, UnknownName
+from ..estimators import clone
+from ..extension import Reach, reach
+from ..heads import LinearHead, NearestNeighbors
+from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
+from ..model import Epoxy
+from ..neighbors.workers import single_threaded_blas
+from ..tuning import tune
+from ..votes import Split, Votes
+from .context import Column, Context, Prediction
+
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+WEAK_PENALTIES = (0.01, 0.1, 1.0, 10.0)  # many noisy rows: stronger penalties are worth trying
+NEIGHBOURS = (1, 3, 5, 10, 15, 20, 30, 50)
+_FOLDS = 5
+_BELIEVED = 0.9  # probability from which self-training takes its own answer for a label
+
+Reaches = dict[str, Reach]
+"""Who is nearest, for the rows of every split."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Probabilities a label model gives to all splits; what end models are trained on."""
+
+    train: np.ndarray  # (n_train, n_classes)
+    covered: np.ndarray  # (n_train,) bool: rows on which any source votes
+    dev: np.ndarray | None
+    test: np.ndarray
+    facts: dict[str, Any]
+
+    def prediction(self) -> Prediction:
+        """The label model's own answer."""
+        return Prediction(self.test, self.dev, self.facts)
+
+    def taught(self, context: Context) -> np.ndarray:
+        """The train rows some source speaks for, which an end model learns from."""
+        rows = np.flatnonzero(self.covered)
+        if not len(rows):
+            raise LabelError(f"no train row of {context.task.name!r} has a vote; check the sources")
+        return rows
+
+
+def reaches(context: Context) -> Reaches:
+    """The neighbour search, once per data set (dev by its rows)."""
+
+    def onto(name: str) -> Callable[[Context], Reach]:
+        def found(context: Context) -> Reach:
+            task = context.task
+            with context.clock("preprocessing"):
+                return reach(task.train, None if name == "train" else task.splits[name])
+
+        return found
+
+    return {
+        name: context.once(f"reach {name}", onto(name), uses_dev=name == "dev")
+        for name in context.task.splits
+    }
+
+
+def majority(context: Context) -> Prediction:
+    """MV-LM: one vote counts one; the class balance breaks ties and answers for silent rows."""
+    model = MajorityVote(context.balances()[0])
+    return _labels(context, model, {}).prediction()
+
+
+def snorkel(context: Context) -> Prediction:
+    """DP-LM: Snorkel's own LabelModel with its default training."""
+    model = Snorkel(context.balances()[0], seed=context.seed)
+    return _labels(context, model, {}).prediction()
+
+
+def dawid_skene(context: Context) -> Prediction:
+    """DS-LM: dev chooses how silence is read."""
+    models = {kind: DawidSkene(abstain=kind) for kind in ("auto", "symbol", "missing")}
+    with context.clock("tuning"):
+        kind = context.best({each: _on_dev(context, models[each]) for each in models})
+    return _labels(context, models[kind], {"abstain": kind}).prediction()
+
+
+def triplet(context: Context) -> Prediction:
+    """WS-LM: the triplet label model on the votes as they are."""
+    return triplet_labels(context).prediction()
+
+
+def triplet_labels(context: Context) -> Labels:
+    """WS-LM's probabilities of every split, shared by the columns that learn from them."""
+    return context.once("WS-LM", lambda context: _labels(context, *triplet_choice(context)))
+
+
+def own_triplet(context: Context) -> Prediction:
+    """Triplet: this package's own arithmetic for the same model, chosen on dev in the same way."""
+    return _labels(context, *triplet_choice(context, None)).prediction()
+
+
+def triplet_choice(
+    context: Context, compat: Literal["flyingsquid"] | None = "flyingsquid"
+) -> tuple[LabelModel, dict[str, Any]]:
+    """The reference's triplet model (for two classes), its solver and balance chosen on dev.
+
+    The reference knows two classes only; for more, our own model takes its place.
+    """
+    if len(context.task.classes) > 2:
+        compat = None
+
+    def choose(context: Context) -> tuple[LabelModel, dict[str, Any]]:
+        balances = context.balances()
+        models: dict[Any, LabelModel] = {
+            (solve, index): Triplet(balance, solve=solve, compat=compat)
+            for index, balance in enumerate(balances)
+            for solve in ("median", "mean")
+        }
+        with context.clock("tuning"):
+            tried = {key: _on_dev(context, each) for key, each in models.items()}
+            solve, index = context.best(tried)
+        facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
+        return models[solve, index], facts
+
+    return context.once(f"triplets {compat}", choose)
+
+
+def epoxy_fixed(context: Context) -> Prediction:
+    """Epoxy-fixed-r: one radius for all sources, chosen on dev."""
+    model, facts = triplet_choice(context)
+    tuned = _tuned(context, model, shared=True)
+    known = tuned.radius_[~np.isnan(tuned.radius_)]  # cut to the last distance that gains a row
+    about = {**facts, "radius": float(known.max(initial=0.0))}
+    return _labels(context, model, about, tuned.radius_).prediction()
+
+
+def epoxy(context: Context) -> Prediction:
+    """Epoxy: a radius per source, tuned on dev."""
+    return epoxy_labels(context).prediction()
+
+
+def epoxy_labels(context: Context) -> Labels:
+    """Epoxy's probabilities of every split, shared by the columns that learn from them."""
+    return context.once("Epoxy", _epoxy_labels)
+
+
+def _epoxy_labels(context: Context) -> Labels:
+    model, facts = triplet_choice(context)
+    tuned = _tuned(context, model, shared=False)
+    radius = {
+        name: None if np.isnan(each) else float(each)
+        for name, each in zip(context.task.train.votes.sources, tuned.radius_)
+    }
+    about = {**facts, "radius": radius, "expected": 100 * tuned.search_.expected}
+    return _labels(context, model, about, tuned.radius_)
+
+
+def _tuned(context: Context, model: LabelModel, *, shared: bool) -> Epoxy:
+    scoring, dev, found = context.task.scoring, context.dev, reaches(context)
+
+    def at_best_threshold(y: np.ndarray, proba: np.ndarray) -> float:
+        return scoring.value(proba, y) / 100
+
+    with context.clock("tuning"):
+        return tune(
+            context.task.train,
+            dev,
+            scoring=at_best_threshold if scoring.thresholded else scoring.name,
+            label_model=model,
+            positive=context.task.positive,
+            shared=shared,
+            reaches=(found["train"], found["dev"]),
+        )
+
+
+def fusion(context: Context) -> Prediction:
+    """Fusion: votes, vectors and dev labels together, and its own threshold where F1 counts."""
+    from ..fusion import Fusion
+
+    task = context.task
+    scoring = task.scoring.name
+    if scoring == "f1" and task.positive is None:
+        scoring = "f1_macro"
+    with context.clock("training"):
+        model = Fusion(scoring=scoring, positive=task.positive).fit(task.train, task.dev)
+    test = model.predict_proba(task.test)
+    return Prediction(test, model.held_out_, guess=model.decide(test))
+
+
+def _labels(
+    context: Context, model: LabelModel, facts: dict[str, Any], radius: Any = None
+) -> Labels:
+    """Fit once, on votes extended to the radii or as they are: what an edit costs."""
+    votes: dict[str, Votes] = {name: each.votes for name, each in context.task.splits.items()}
+    found = None if radius is None else reaches(context)
+    with context.clock("training"):
+        train = votes["train"] if found is None else found["train"].extend(radius)
+        fitted = fresh(model).fit(train)
+        answer = fitted.predict_proba(train)
+    if found is not None:
+        before, after = (float(each.coverage.mean()) for each in (votes["train"], train))
+        facts = {**facts, "coverage_before": before, "coverage_after": after}
+        votes = {name: each.extend(radius) for name, each in found.items()}
+    others = {name: fitted.predict_proba(votes[name]) for name in votes if name != "train"}
+    return Labels(answer, train.covered, others.get("dev"), others["test"], facts)
+
+
+def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
+    train, task = context.task.train.votes, context.task
+    return lambda: np.asarray(fresh(model).fit(train).predict_proba(task.splits["dev"].votes))
+
+
+def fresh(model: LabelModel) -> Any:
+    """An unfitted copy, so that one choice of parameters can be fitted on many votes."""
+    return clone(model)
+
+
+Inputs = Callable[[Split], np.ndarray]
+"""What a classifier reads of a split's rows."""
+
+
+def ts_nft(context: Context) -> Prediction:
+    """TS-NFT: logistic regression on the dev vectors and labels, the penalty by cross-validation."""
+    return _linear(context, context.vectors)
+
+
+def lr_xv(context: Context) -> Prediction:
+    """LR-xv: the same on vectors and votes."""
+    return _linear(context, context.vectors_and_votes)
+
+
+def self_training(context: Context) -> Prediction:
+    """Self-train: LR-xv believes what it is 90 % sure of on train rows, for at most five rounds."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.semi_supervised import SelfTrainingClassifier
+
+    inputs = context.vectors_and_votes
+    penalty = _penalty(context, inputs)
+    unlabelled = inputs(context.task.train)
+    head = LogisticRegression(C=penalty, max_iter=1000)
+
+    def fit(rows: np.ndarray, labels: np.ndarray) -> Any:
+        taught = np.r_[labels, np.full(len(unlabelled), -1)]
+        model = SelfTrainingClassifier(head, threshold=_BELIEVED, max_iter=5)
+        with single_threaded_blas():  # as in LinearHead
+            return model.fit(np.vstack([rows, unlabelled]), taught)
+
+    return _by_hand(context, inputs, fit, {"C": penalty})
+
+
+def boosting(context: Context) -> Prediction:
+    """Boost-xv: histogram gradient boosting on vectors and votes; smaller leaves for few labels."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    least = int(np.clip(len(context.truth) // 20, 2, 20))
+
+    def fit(rows: np.ndarray, labels: np.ndarray) -> Any:
+        model = HistGradientBoostingClassifier(min_samples_leaf=least, random_state=context.seed)
+        return model.fit(rows, labels)
+
+    return _by_hand(context, context.vectors_and_votes, fit, {"min_samples_leaf": least})
+
+
+def ceiling(context: Context) -> Prediction:
+    """Ceiling: LR-xv taught by the true labels of all train rows; no baseline, but what is left."""
+    assert context.gold is not None  # the loop gives it to this column alone
+    known = np.flatnonzero(context.gold >= 0)
+    rows, labels = context.vectors_and_votes(context.task.train)[known], context.gold[known]
+    classes = tuple(range(len(context.task.classes)))
+    return _chosen(
+        context,
+        PENALTIES,
+        "C",
+        lambda penalty: LinearHead(penalty, classes=classes).fit(rows, labels),
+        context.vectors_and_votes,
+    )
+
+
+def _linear(context: Context, inputs: Inputs) -> Prediction:
+    penalty = _penalty(context, inputs)
+    return _by_hand(context, inputs, LinearHead(penalty).fit, {"C": penalty})
+
+
+def _penalty(context: Context, inputs: Inputs) -> float:
+    """The penalty of the smallest held-out log loss on dev; the strongest where one class is there."""
+    labels = context.truth
+    with context.clock("tuning"):
+        if len(np.unique(labels)) < 2:
+            return PENALTIES[0]
+        return LinearHead(PENALTIES).fit(inputs(context.dev), labels).C_
+
+
+def _by_hand(
+    context: Context, inputs: Inputs, fit: Callable[[np.ndarray, np.ndarray], Any], facts: Any
+) -> Prediction:
+    """What a classifier taught by the dev labels says of test, and out of fold of dev."""
+    rows, labels = inputs(context.dev), context.truth
+    with context.clock("training"):
+        answer = _taught_by(context, fit, rows, labels)
+    return Prediction(answer(inputs(context.task.test)), _held_out(context, rows, fit), facts)
+
+
+def _taught_by(
+    context: Context, fit: Callable[..., Any], rows: np.ndarray, labels: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Probabilities of every class; where all labels are of one, that one."""
+    present = np.unique(labels)
+    model = fit(rows, labels) if len(present) > 1 else None
+
+    def answer(asked: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(asked), len(context.task.classes)))
+        found[:, present] = 1.0 if model is None else model.predict_proba(asked)
+        return found
+
+    return answer
+
+
+def ts_knn(context: Context) -> Prediction:
+    """TS-KNN: the nearest dev rows, their number by leave-one-out."""
+    vectors = context.vectors(context.dev)
+    with context.clock("training"):
+        head = NearestNeighbors(NEIGHBOURS, classes=context.task.classes)
+        head.fit(vectors, context.truth)
+    answer = head.predict_proba(context.vectors(context.task.test))
+    return Prediction(answer, head.leave_one_out(), {"k": head.k_})
+
+
+def ws_nft(context: Context) -> Prediction:
+    """WS-NFT: logistic regression on WS-LM's probabilities of the covered train rows."""
+    return _weak_linear(context, triplet_labels(context))
+
+
+def epoxy_nft(context: Context) -> Prediction:
+    """Epoxy-NFT: logistic regression on Epoxy's probabilities."""
+    return _weak_linear(context, epoxy_labels(context))
+
+
+def ws_knn(context: Context) -> Prediction:
+    """WS-KNN: the nearest covered train rows with WS-LM's probabilities, their number by dev."""
+    vectors, targets = _vectors_taught(context, triplet_labels(context))
+    usable = [k for k in NEIGHBOURS if k <= len(vectors)]
+    return _chosen(context, usable, "k", lambda k: NearestNeighbors(k).fit(vectors, targets))
+
+
+def _weak_linear(context: Context, labels: Labels) -> Prediction:
+    vectors, targets = _vectors_taught(context, labels)
+    return _chosen(
+        context, WEAK_PENALTIES, "C", lambda penalty: LinearHead(penalty).fit(vectors, targets)
+    )
+
+
+def _chosen(
+    context: Context,
+    grid: Any,
+    name: str,
+    fit: Callable[[Any], Any],
+    inputs: Inputs | None = None,
+) -> Prediction:
+    """Fit with the value of the grid that does best on dev (the first without dev)."""
+    dev, inputs = context.task.dev, inputs or context.vectors
+    with context.clock("tuning"):
+        value = grid[0]
+        if dev is not None:
+            asked = inputs(dev)
+            value = context.best({each: _lazily(fit, each, asked) for each in grid})
+    with context.clock("training"):
+        head = fit(value)
+    known = None if dev is None else head.predict_proba(inputs(dev))
+    return Prediction(head.predict_proba(inputs(context.task.test)), known, {name: value})
+
+
+def _lazily(fit: Callable[[Any], Any], value: Any, vectors: np.ndarray) -> Callable[[], Any]:
+    return lambda: fit(value).predict_proba(vectors)
+
+
+def _vectors_taught(context: Context, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors and probabilities of the train rows some source speaks for."""
+    rows = labels.taught(context)
+    return context.vectors(context.task.train)[rows], labels.train[rows]
+
+
+def _held_out(
+    context: Context, rows: np.ndarray, fit: Callable[[np.ndarray, np.ndarray], Any]
+) -> np.ndarray | None:
+    """Out-of-fold probabilities of dev, for the threshold; None where none is needed."""
+    labels = context.truth
+    if not context.task.scoring.thresholded or len(labels) < 2:
+        return None
+    answer = np.full((len(labels), len(context.task.classes)), np.nan)
+    order = np.random.default_rng(context.seed).permutation(len(labels))
+    dealt = order[np.argsort(labels[order], kind="stable")]
+    for fold in range(min(_FOLDS, len(labels))):
+        held = dealt[fold::_FOLDS]
+        rest = np.setdiff1d(dealt, held)
+        answer[held] = _taught_by(context, fit, rows[rest], labels[rest])(rows[held])
+    return answer
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("Epoxy", epoxy, "dev vectors", cost=2),
+    Column("Epoxy-fixed-r", epoxy_fixed, "dev vectors"),
+    Column("WS-LM", triplet, cost=0.1),
+    Column("Triplet", own_triplet, cost=0.1),
+    Column("MV-LM", majority, cost=0.1),
+    Column("DP-LM", snorkel, random=True, cost=2, loads="snorkel.labeling.model"),
+    Column("DS-LM", dawid_skene, cost=0.3),
+    Column("TS-NFT", ts_nft, "dev vectors"),
+    Column("WS-NFT", ws_nft, "vectors"),
+    Column("Epoxy-NFT", epoxy_nft, "dev vectors"),
+    Column("TS-KNN", ts_knn, "dev vectors", cost=0.2),
+    Column("WS-KNN", ws_knn, "vectors"),
+    Column("LR-xv", lr_xv, "dev vectors"),
+    Column("Self-train", self_training, "dev vectors", cost=2),
+    Column("Boost-xv", boosting, "dev vectors", cost=2),
+    Column("Fusion", fusion, cost=2),
+    Column("Ceiling", ceiling, "gold vectors", cost=5),
+)
+
+OURS, CEILING = "Fusion", "Ceiling"
+"""The column the others are compared with, and the one that reads train labels: no baseline."""
+
+
+def columns(names: tuple[str, ...] | None, known: Sequence[Column]) -> list[Column]:
+    """The named ones of some columns, in their order; all of them for None."""
+    for name in names or ():
+        if name not in [each.name for each in known]:
+            raise UnknownName.of("method", name, [each.name for each in known])
+    return [each for each in known if names is None or each.name in names]

@@ -1,0 +1,365 @@
+"""From a benchmark's results to tables, and from tables to a page.
+
+A number nobody measured is NaN, and is printed as a dash.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import MissingExtra
+from .methods import CEILING, COLUMNS, OURS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+Results = Mapping[str, Any]
+LEAD = ("margin", "low", "high", "error")
+_LINES = ("Fusion", "LR-xv", "Self-train", "Boost-xv", "Epoxy", "MV-LM")
+_MOST = 5  # data sets side by side in a terminal
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Cells as text; the index names the rows."""
+
+    title: str
+    note: str
+    cells: DataFrame
+    best: Mapping[str, str | None] | None = None  # by row, the column to stress
+    words: bool = False  # cells are sentences, not numbers
+
+
+def tables(results: Results) -> list[Table]:
+    """Every table the results can fill: what a reader asks first, then the rest."""
+    frame = frame_of(results)
+    steps = amounts(frame)
+    whole = frame[frame["labels"] == "all labels"]
+    made = [
+        *([_scores(whole, _SCORES_NOTE)] if len(whole) else []),
+        _first(frame, steps),
+        _against(frame, steps),
+        *(_scores(frame[frame["labels"] == each]) for each in steps if each != "all labels"),
+        _ceiling(whole),
+        _precision(whole),
+        _data(results),
+        _skipped(results),
+    ]
+    return [each for each in made if len(each.cells)]
+
+
+def frame_of(results: Results) -> DataFrame:
+    """One row for each data set, method and amount of hand labels, in the order of the tables."""
+    pd = _pandas()
+    frame = pd.DataFrame(
+        [
+            {**each, **dict(zip(LEAD, each.get("margin") or [np.nan] * 4, strict=True))}
+            for each in results["results"]
+        ]
+    )
+    told = [each["dev_rows"] for each in results["results"]]
+    frame["labels"] = ["all labels" if each is None else f"{each} labels" for each in told]
+    frame["stale"] = [each.get("as_of") is not None for each in results["results"]]
+    return frame
+
+
+def amounts(frame: DataFrame) -> list[str]:
+    """Amounts of hand labels, all of them last."""
+    ordered = frame.sort_values("dev_rows", kind="stable", na_position="last")
+    return list(dict.fromkeys(ordered["labels"]))
+
+
+def wide(frame: DataFrame, value: str) -> DataFrame:
+    """Data sets × methods of one figure, both in the order they come in."""
+    found = frame.pivot(index="data", columns="method", values=value)
+    order = dict.fromkeys([*(column.name for column in COLUMNS), *frame["method"]])
+    named = [name for name in order if name in found]
+    return found.reindex(index=list(dict.fromkeys(frame["data"])), columns=named)
+
+
+def written(form: Callable[[float], str]) -> Callable[[float], str]:
+    """A way to write numbers, with a dash for those nobody measured."""
+    return lambda value: "–" if value is None or np.isnan(value) else form(value)
+
+
+points, signed = written("{:.1f}".format), written("{:+.1f}".format)
+seconds = written(lambda value: f"{value:.3f}" if value < 10 else f"{value:,.0f}")
+
+
+def _scores(frame: DataFrame, note: str = "") -> Table:
+    frame = frame.assign(shown=[_cell(each) for _, each in frame.iterrows()])
+    cells = wide(frame, "shown").fillna("–")
+    metric = dict(zip(frame["data"], frame["metric"], strict=True))
+    leaders = {name: first(each) for name, each in frame.groupby("data", sort=False)}
+    cells.index = [f"{name} ({metric[name]})" for name in cells.index]
+    best = dict(
+        zip(cells.index, [leaders[name] for name in wide(frame, "mean").index], strict=True)
+    )
+    means = wide(frame, "mean")
+    usual = [each.name for each in COLUMNS if each.name in means and each.name != CEILING]
+    whole = means[usual].notna().all(axis=1)
+    if whole.sum() > 1:
+        cells.loc[f"mean of {whole.sum()}"] = means[whole].mean(skipna=False).map(points)
+        spent = wide(frame, "seconds")[whole].mean(skipna=False)
+        cells.loc["training seconds, mean"] = spent.map(seconds)
+    labels = frame["labels"].iloc[0]
+    title = "Scores" if labels == "all labels" else f"Scores with {labels}"
+    return Table(title, note, cells, best)
+
+
+_SCORES_NOTE = (
+    "Points on the test rows; F1 is that of the positive class. ± standard deviation over seeds and "
+    f"draws. ▼ significantly below {OURS}, ▲ significantly above (95 % paired bootstrap over test rows "
+    f"and draws of dev rows). Bold: significantly first, {OURS} before every other column or another "
+    "before it. † from an earlier run, not compared. WS-LM is the paper's label model in FlyingSquid's "
+    "arithmetic for two classes (its own Triplet for more), and Epoxy, WS-NFT and WS-KNN build on it; "
+    "Triplet is this package's own arithmetic for the same model. LR-xv: logistic regression on "
+    "vectors and one-hot votes of the hand-labelled rows; Self-train: the same, self-trained on train "
+    "rows; Boost-xv: histogram gradient boosting on both. Ceiling: LR-xv on the true labels of all train "
+    "rows, the only column that reads them, and no baseline. Training seconds: votes to labels of all "
+    "train rows, neighbours known and settings chosen; for end models also their own training. They are "
+    "by the clock, and grow with whatever else the machine does."
+)
+
+
+def _cell(each: Series) -> str:
+    shown = points(each["mean"]) + (f" ± {each['sd']:.1f}" if each["seeds"] > 1 else "")
+    if each["low"] > 0:
+        return f"{shown} ▼"
+    return f"{shown} ▲" if each["high"] < 0 else f"{shown} †" if each["stale"] else shown
+
+
+def _others(one: DataFrame) -> DataFrame:
+    """Columns measured beside ours, the best first."""
+    return one[~one["method"].isin([OURS, CEILING])].sort_values(
+        "mean", ascending=False, kind="stable"
+    )
+
+
+def first(one: DataFrame) -> str | None:
+    """Who leads on a data set significantly: ours before every other, or another before ours."""
+    others = _others(one)
+    if not len(others) or others["high"].iloc[0] < 0:
+        return str(others["method"].iloc[0]) if len(others) else None
+    ours = one.loc[one["method"] == OURS, "mean"]
+    low = others.loc[~others["stale"], "low"]
+    # what was not compared is no first, and none before a higher mean
+    ahead = len(low) and (low > 0).all() and len(ours) and others["mean"].iloc[0] < ours.iloc[0]
+    return OURS if ahead else None
+
+
+def _first(frame: DataFrame, steps: Sequence[str]) -> Table:
+    """Our margin over the best other column of each set, picked with hindsight."""
+    pd = _pandas()
+    cells, margins = {}, {}
+    for name, same in frame.groupby("data", sort=False):
+        if OURS not in same["method"].to_numpy():
+            continue
+        parts = {each: same[same["labels"] == each] for each in steps}
+        cells[name] = {each: _verdict(part) for each, part in parts.items()}
+        margins[name] = {
+            each: _others(part)["margin"].dropna().head(1).mean() for each, part in parts.items()
+        }
+    table = pd.DataFrame(cells).T
+    if len(table):
+        table.loc["mean margin"] = pd.DataFrame(margins).T.mean().map(signed)
+    return Table(
+        f"Is {OURS} first?",
+        f"Points by which {OURS} leads the best other column of the row, picked with hindsight on test; "
+        "95 % interval; which column that is. A lead whose interval holds 0 is none.",
+        table,
+        words=True,
+    )
+
+
+def _verdict(part: DataFrame) -> str:
+    others = _others(part)
+    measured = others[others["margin"].notna()]
+    if not len(measured):
+        return "–"
+    best = measured.iloc[0]
+    word = "first" if first(part) == OURS else "behind" if best["high"] < 0 else "level"
+    margin, low, high = (f"{best[each]:+.1f}" for each in LEAD[:3])
+    return f"{margin} [{low}, {high}] {best['method']}: {word}"
+
+
+def _against(frame: DataFrame, steps: Sequence[str]) -> Table:
+    """Our mean margin over each column, and where it is behind."""
+    pd = _pandas()
+    known = frame[frame["margin"].notna() & (frame["method"] != CEILING)]
+    cells = {
+        method: {each: _mean_lead(same[same["labels"] == each]) for each in steps}
+        for method, same in known.groupby("method", sort=False)
+    }
+    note = (
+        f"Mean over data sets of {OURS}'s lead in points ± 1.96 standard errors; sets on which it is "
+        "significantly ahead / behind / how many were compared."
+    )
+    order = [
+        name for name in wide(frame[frame["labels"] == steps[-1]], "mean").columns if name in cells
+    ]
+    order += [name for name in cells if name not in order]
+    return Table(f"{OURS} against each column", note, pd.DataFrame(cells, columns=order).T)
+
+
+def _mean_lead(leads: DataFrame) -> str:
+    if not len(leads):
+        return "–"
+    error = 1.96 * np.sqrt((leads["error"] ** 2).sum()) / len(leads)
+    ahead, behind = (leads["low"] > 0).sum(), (leads["high"] < 0).sum()
+    return f"{leads['margin'].mean():+.1f} ± {error:.1f} ({ahead} / {behind} / {len(leads)})"
+
+
+def _ceiling(whole: DataFrame) -> Table:
+    means = wide(whole, "mean").reindex(columns=[*dict.fromkeys([*whole["method"], OURS, CEILING])])
+    means = means[means[CEILING].notna()]
+    best = means.drop(columns=[OURS, CEILING]).max(axis=1)
+    way = 100 * (means[OURS] - best) / (means[CEILING] - best).replace(0, np.nan)
+    cells = {"best baseline": best, OURS: means[OURS], CEILING: means[CEILING]}
+    note = (
+        f"How far {OURS} goes, in percent, from the best baseline to {CEILING}: LR-xv on the true labels "
+        "of all train rows."
+    )
+    shown = _pandas().DataFrame({**cells, "share of the way": way}).map(points)
+    return Table("How much is left", note, shown)
+
+
+def _precision(whole: DataFrame) -> Table:
+    cells = {
+        f"{method} {key[0].upper() if key != 'f1' else 'F1'}": each[key]
+        for method in ("Epoxy", "WS-LM")
+        for each in [whole[whole["method"] == method].set_index("data")]
+        for key in ("precision", "recall", "f1")
+    }
+    note = "Of the positive class; the mean over classes where there are more than two."
+    shown = _pandas().DataFrame(cells).astype(float).map(points)
+    kept = whole.loc[whole["method"] == "Epoxy", "data"]
+    return Table("Precision, recall, F1", note, shown.reindex(index=list(kept)))
+
+
+def _data(results: Results) -> Table:
+    frame = _pandas().DataFrame(results["data"]).set_index("data")
+    cells = frame[["train", "dev", "test", "sources"]].map("{:,}".format)
+    cells["classes"] = [str(len(each)) for each in frame["classes"]]
+    cells["covered"], cells["metric"] = frame["covered"].map("{:.0%}".format), frame["metric"]
+    return Table("Data", "", cells)
+
+
+def _skipped(results: Results) -> Table:
+    pd = _pandas()
+    frame = pd.DataFrame(results["skipped"], columns=["data", "method", "reason"]).fillna("all")
+    joined = frame.groupby(["method", "reason"], sort=False)["data"].agg(", ".join).reset_index()
+    cells = joined.set_index("data").rename(columns={"reason": "why"})
+    return Table("Not run", "", cells, words=True)
+
+
+def draw_curves(results: Results, path: Path) -> Path | None:
+    """Scores by the number of hand labels as a figure; None where there are fewer than two amounts."""
+    frame = frame_of(results)
+    steps = amounts(frame)
+    if len(steps) < 2:
+        return None
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra.of("drawing curves", "matplotlib", "bench") from None
+    frame = frame[frame["method"].isin(_LINES)]
+    sets = [each for each in frame.groupby("data", sort=False) if each[1]["method"].nunique() > 2]
+    figure = Figure(figsize=(12, 2.4 * -(-len(sets) // 4)), layout="constrained")
+    for at, (name, one) in enumerate(sets):
+        axes = figure.add_subplot(-(-len(sets) // 4), 4, at + 1, title=name)
+        lines = one.pivot(index="labels", columns="method", values="mean").reindex(steps)
+        for mark, style, method in zip("os^Dx+", ("-", "--", ":", "-.", "--", ":"), _LINES):
+            if method in lines:  # by marker and dashes too: colour is never alone
+                axes.plot(steps, lines[method], style, marker=mark, markersize=4, label=method)
+        axes.set_xticks(steps, [each.removesuffix(" labels") for each in steps])
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    with rc_context({"svg.hashsalt": "epoxy"}):
+        figure.savefig(path, metadata={"Date": None})
+    return path
+
+
+def markdown(results: Results, more: Sequence[Table] = (), figure: str | None = None) -> str:
+    """The page for the documentation."""
+    parts = ["# Benchmarks", "", *map(_no_tags, _preamble(results))]
+    if figure is not None:
+        parts += ["", f"![Score on test by number of hand labels]({figure})"]
+    for table in (*tables(results), *more):
+        parts += ["", f"## {_no_tags(table.title)}", ""]
+        parts += [_no_tags(table.note), ""] if table.note else []
+        parts += _markdown_table(table)
+    return "\n".join(parts) + "\n"
+
+
+def text(results: Results) -> str:
+    """The scores, for a terminal: one method per line, few data sets at a time."""
+    shown = []
+    for table in tables(results):
+        if table.title.startswith("Scores"):
+            for start in range(0, len(table.cells), _MOST):
+                part = table.cells.iloc[start : start + _MOST].T
+                shown.append(f"{table.title}\n{part.to_string()}")
+    return "\n\n".join(shown)
+
+
+def write_pages(results: Results, folder: str | Path) -> list[Path]:
+    """Write benchmarks.md and, with several amounts of labels, benchmarks.svg; returns the files."""
+    home = Path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    figure = draw_curves(results, home / "benchmarks.svg")
+    page = home / "benchmarks.md"
+    page.write_text(markdown(results, figure=figure.name if figure else None), encoding="utf-8")
+    return [page, *([figure] if figure else [])]
+
+
+def _preamble(results: Results) -> list[str]:
+    machine, settings = results["machine"], results["settings"]
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    balance = settings["class_balance"] or "as the folder says, else counted on dev"
+    runs = "quick: one seed" if settings["quick"] else f"{settings['seeds']} seeds"
+    marks = {tuple(each["as_of"].values()) for each in results["results"] if "as_of" in each}
+    carried = [f"† measured at commit `{commit}`, {day[:10]}." for commit, day in sorted(marks)]
+    return [
+        "Dev labels are the hand labels: they tune and fit. Test labels are read once, to score. Train "
+        f"labels are read by the column {CEILING} alone, where there are any.",
+        "",
+        f"Run ({runs}; class balance: {balance}) at commit "
+        f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_gb']} GB; {versions}.",
+        *(line for note in (*carried, *results.get("notes", ())) for line in ("", note)),
+    ]
+
+
+def _no_tags(line: str) -> str:
+    """One line of Markdown that holds no HTML: names come from whoever made the data."""
+    return html.escape(" ".join(str(line).split()), quote=False)
+
+
+def _markdown_table(table: Table) -> list[str]:
+    columns = list(table.cells.columns)
+    rest = "---" if table.words else "---:"
+    lines = [_piped(["data", *columns]), _piped(["---", *[rest] * len(columns)])]
+    for name, row in table.cells.iterrows():
+        stressed = (table.best or {}).get(str(name))
+        cells = [f"**{row[each]}**" if each == stressed else row[each] for each in columns]
+        lines.append(_piped([name, *cells]))
+    return lines
+
+
+def _piped(cells: Sequence[Any]) -> str:
+    return "| " + " | ".join(_no_tags(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra.of("the benchmark", "pandas and matplotlib", "bench") from None
+    return pandas
