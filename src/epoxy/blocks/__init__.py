@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .label import label
 from .table import Blocks
 
-__all__ = ["Blocks"]
+__all__ = ["Blocks", "label"]

@@ -23,7 +23,7 @@ _TABLE = np.dtype("V1")  # of the bytes of a table
 
 def write(path: Path, value: Any) -> None:
     """Keep an array or a table; the file is whole or not there."""
-    array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else _stream(value))
+    array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else stream_of(value))
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
     content = array.reshape(-1).view(np.uint8).data
@@ -72,7 +72,8 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
     )
 
 
-def _stream(table: Any) -> np.ndarray:
+def stream_of(table: Any) -> np.ndarray:
+    """A pyarrow table as the bytes of its stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

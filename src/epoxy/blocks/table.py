@@ -10,7 +10,7 @@ goes wherever an array does.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import reduce
 from itertools import accumulate
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..errors import AlignmentError, UnknownName
+from ..progress import Progress, silent
 from . import files
 
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -85,35 +86,53 @@ class Blocks:
         *names: str,
         into: str | Sequence[str] = (),
         start: bool = False,
+        again: bool = True,
+        progress: Progress = silent,
         **small: Any,
-    ) -> None:
+    ) -> builtins.list[Any]:
         """Call a function with arrays of each block, and keep what it gives under the names `into`.
 
-        One name keeps an array, several a tuple of arrays. With `start` the function is told the number
-        of the block's first row, by that keyword. `small` goes to every block as it is.
+        One name keeps an array, several a tuple of arrays; what comes after these is given back, a tuple
+        for each block. With `start` the function is told the number of the block's first row, by that
+        keyword. Without `again` blocks whose results lie in the folder are left as they are.
+        `small` goes to every block as it is.
         """
         kept = (into,) if isinstance(into, str) else tuple(into)
         work = _Work(function, names, small, start, kept, self.folder)
-        made = [[] for _ in kept] if self.folder is None else []  # type: list[list[Any]]
-        for found in self.run(work, self._parts(names)):
-            for block, array in zip(made, found):
+        parts = self._parts(names)
+        if self.folder is not None and not again:
+            parts = [each for each in parts if not self._holds(each.number, kept)]
+        made: builtins.list[builtins.list[Any]] = [[] for _ in kept]
+        told = []
+        for arrays, more in self._told(work, parts, progress):
+            told.append(more)
+            for block, array in zip(made, arrays):
                 block.append(array)
-        self._held.update(zip(kept, made))
+        if self.folder is None:
+            self._held.update(zip(kept, made))
+        return told
 
-    def list(
-        self, function: Callable[..., Any], *names: str, start: bool = False, **small: Any
-    ) -> builtins.list[Any]:
+    def stream(
+        self,
+        function: Callable[..., Any],
+        *names: str,
+        start: bool = False,
+        progress: Progress = silent,
+        **small: Any,
+    ) -> Iterator[Any]:
+        """What a function gives for each block, in their order, as it comes."""
+        yield from self._told(_Work(function, names, small, start), self._parts(names), progress)
+
+    def list(self, function: Callable[..., Any], *names: str, **given: Any) -> builtins.list[Any]:
         """What a function gives for each block, in their order."""
-        return [*self._results(function, names, start, small)]
+        return [*self.stream(function, *names, **given)]
 
-    def sum(
-        self, function: Callable[..., Any], *names: str, start: bool = False, **small: Any
-    ) -> Any:
+    def sum(self, function: Callable[..., Any], *names: str, **given: Any) -> Any:
         """What a function gives for each block, added up in their order.
 
         Arrays and numbers are added; tuples, dictionaries and dataclasses are, part by part.
         """
-        return reduce(added, self._results(function, names, start, small))
+        return reduce(added, self.stream(function, *names, **given))
 
     def joined(self, name: str) -> Any:
         """An array of all rows."""
@@ -133,16 +152,18 @@ class Blocks:
 
     def put(self, name: str, array: Any) -> None:
         """Cut an array of all rows into blocks, and keep it."""
-        if len(array) != self.n_rows:
-            raise AlignmentError(
-                f"{name!r} has {len(array)} rows, and the blocks have {self.n_rows}; give one entry per row"
-            )
-        parts = [array[at : at + size] for at, size in zip(self.starts, self.sizes)]
+        self.fill(name, [array])
+
+    def fill(self, name: str, chunks: Iterable[Any]) -> None:
+        """Cut what comes chunk by chunk into blocks, and keep it; a block of it is held at a time."""
+        parts = []
+        for number, part in enumerate(_cut(name, iter(chunks), self.sizes)):
+            if self.folder is None:
+                parts.append(part)
+            else:
+                files.write(_place(self.folder, number, name), part)
         if self.folder is None:
             self._held[name] = parts
-            return
-        for number, part in enumerate(parts):
-            files.write(_place(self.folder, number, name), part)
 
     def drop(self, name: str) -> None:
         """Forget an array, if it is there."""
@@ -155,10 +176,7 @@ class Blocks:
         """Whether an array is there for every block, as it was written."""
         if self.folder is None:
             return name in self._held
-        return all(
-            files.is_whole(_place(self.folder, number, name), size)
-            for number, size in enumerate(self.sizes)
-        )
+        return all(self._holds(number, (name,)) for number in range(len(self.sizes)))
 
     def __contains__(self, name: object) -> bool:
         if self.folder is None:
@@ -170,10 +188,20 @@ class Blocks:
         """To travel without who does the work: a function of one block may read the others."""
         return {**self.__dict__, "run": map}
 
-    def _results(
-        self, function: Callable[..., Any], names: Sequence[str], start: bool, small: Any
-    ) -> Iterable[Any]:
-        return self.run(_Work(function, names, small, start), self._parts(names))
+    def _told(self, work: _Work, parts: builtins.list[_Part], progress: Progress) -> Iterator[Any]:
+        """Results in the order of the parts; each is told as done."""
+        progress(0, max(1, len(parts)))
+        for done, found in enumerate(self.run(work, parts), 1):
+            yield found
+            progress(done, len(parts))
+        if not parts:
+            progress(1, 1)
+
+    def _holds(self, number: int, names: Sequence[str]) -> bool:
+        """Whether the files of a block are there as they were written."""
+        assert self.folder is not None
+        places = [_place(self.folder, number, name) for name in names]
+        return all(files.is_whole(each, self.sizes[number]) for each in places)
 
     def _parts(self, names: Sequence[str]) -> builtins.list[_Part]:
         held = self.folder is None
@@ -219,7 +247,9 @@ class _Work:
         found = self.function(*arrays, **small)
         if not self.into:
             return found
-        return self._kept(part, found if len(self.into) > 1 else (found,))
+        results = found if isinstance(found, tuple) else (found,)
+        kept, told = results[: len(self.into)], results[len(self.into) :]
+        return self._kept(part, kept), told
 
     def _kept(self, part: _Part, found: Sequence[Any]) -> Sequence[Any]:
         for name, array in zip(self.into, found, strict=True):
@@ -251,6 +281,30 @@ def _rows(array: Any, *, places: np.ndarray, start: int) -> Any:
     first, last = np.searchsorted(places, [start, start + len(array)])
     mine = places[first:last] - start
     return array[mine] if isinstance(array, np.ndarray) else array.take(mine)
+
+
+def _cut(name: str, chunks: Iterator[Any], sizes: Sequence[int]) -> Iterator[Any]:
+    """Chunks of any length as blocks of these sizes; refuses other numbers of rows."""
+    held, count = builtins.list[Any](), 0
+    for size in sizes:
+        while not held or count < size:
+            chunk = next(chunks, None)
+            if chunk is None:
+                break
+            held.append(chunk)
+            count += len(chunk)
+        if count < size or not held:
+            break
+        whole = _together(held)
+        yield whole[:size]
+        held, count = [whole[size:]], count - size
+    else:
+        count += sum(map(len, chunks))
+        if not count:
+            return
+    raise AlignmentError(
+        f"{name!r} has not {sum(sizes)} rows, which the blocks have; give one entry per row"
+    )
 
 
 def _together(parts: builtins.list[Any]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
 LEADING, NOT_HELD = r"^[+-]?0[0-9]", r"^[+-]?(0[0-9]|[0-9]{16})"
 """Names of digits that a whole number would not keep, and that a float would not."""
+WHOLE = r"^([+-]?(0|[1-9][0-9]{0,17}))?$"
+"""Cells that a whole number keeps."""
+INFERRED = 1 << 24
+"""Bytes of a file that is read past memory by which it is decided what its columns hold."""
+BATCH = 8192
+"""Rows of Parquet that are decoded at a time."""
 SEPARATED = {".csv": ",", ".tsv": "\t"}
 """What stands between two cells of a line, by the ending of the file."""
 
@@ -118,6 +125,123 @@ def check_schema(first: Path, expected: Any, file: Path, found: Any) -> None:
             )
 
 
+def stream_rows(
+    path: Path,
+    cure: str,
+    naming: Collection[str | None] = (),
+    columns: Sequence[str] | None = None,
+) -> tuple[Any, Iterator[Any]]:
+    """Read a file past memory: its schema, and its rows as record batches (of some columns).
+
+    What a column of CSV or JSON lines holds is decided by the beginning of the file; names are text
+    unless all of them are whole numbers.
+    """
+    import pyarrow as pa
+
+    kind = ".parquet" if path.is_dir() else path.suffix.lower()
+    openers = {".parquet": _stream_parquet, ".jsonl": _stream_jsonl, ".ndjson": _stream_jsonl}
+    opener = partial(_stream_csv, naming=naming) if kind in SEPARATED else openers.get(kind)
+    if opener is None:
+        raise UnknownName.of("kind of rows file", path.suffix or str(path), [*openers, *SEPARATED])
+
+    def refused(error: Exception) -> StoreError:
+        return StoreError(
+            f"{path} cannot be read as {kind}: {str(error)[:SHOWN].rstrip('.')}; "
+            "write it again, or give it the ending of what it holds"
+        )
+
+    def batches() -> Iterator[Any]:
+        try:
+            yield from stream
+        except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
+            raise refused(error) from error
+
+    try:
+        schema, stream = opener(path, columns, cure)
+    except FileNotFoundError:
+        raise StoreError(f"there is no file {path}; {cure}") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
+        if "Empty" in str(error):
+            raise FrameError(f"{path} has no rows; give at least one row to label") from None
+        raise refused(error) from error
+    _check_text(schema.empty_table(), path)
+    return schema, batches()
+
+
+def _stream_parquet(
+    path: Path, columns: Sequence[str] | None, cure: str
+) -> tuple[Any, Iterator[Any]]:
+    import pyarrow.parquet as pq
+
+    paths = parquet_files(path, cure) if path.is_dir() else [path]
+    schemas = [pq.read_schema(each).remove_metadata() for each in paths]
+    for file, schema in zip(paths, schemas):
+        check_schema(paths[0], schemas[0], file, schema)
+    if not sum(pq.read_metadata(each).num_rows for each in paths):
+        raise FrameError(f"{path} has no rows; give at least one row to label")
+
+    def batches() -> Iterator[Any]:
+        for each in paths:
+            # page by page: to buffer a column of a row group is to have all of it in memory
+            with pq.ParquetFile(each, pre_buffer=False, buffer_size=1 << 20) as file:
+                for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):
+                    yield batch.select(columns) if columns else batch
+
+    return schemas[0], batches()
+
+
+def _stream_csv(
+    path: Path, columns: Sequence[str] | None, cure: str, naming: Collection[str | None]
+) -> tuple[Any, Iterator[Any]]:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    parse = pa.csv.ParseOptions(delimiter=SEPARATED[path.suffix.lower()], newlines_in_values=True)
+    read = pa.csv.ReadOptions(block_size=INFERRED)
+    with pa.csv.open_csv(path, read, parse) as opened:
+        names = [each for each in opened.schema.names if each in naming]
+    kinds = dict.fromkeys(names, pa.string())
+    if names:
+        about = path.stat()
+        whole = _whole_numbers(path, tuple(names), about.st_size, about.st_mtime_ns)
+        kinds |= dict.fromkeys(whole, pa.int64())
+    convert = pa.csv.ConvertOptions(column_types=kinds)
+    with pa.csv.open_csv(path, read, parse, convert) as opened:
+        schema = opened.schema
+    convert.include_columns = list(columns or ())
+    return schema, iter(pa.csv.open_csv(path, read, parse, convert))
+
+
+@lru_cache(maxsize=8)
+def _whole_numbers(path: Path, names: tuple[str, ...], *about: int) -> tuple[str, ...]:
+    """Columns of a CSV file whose cells are whole numbers that keep all their digits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+
+    parse = pa.csv.ParseOptions(delimiter=SEPARATED[path.suffix.lower()], newlines_in_values=True)
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), include_columns=names
+    )
+    found = dict.fromkeys(names)
+    for batch in pa.csv.open_csv(path, parse_options=parse, convert_options=convert):
+        for name in list(found):
+            if not pc.all(pc.match_substring_regex(batch.column(name), WHOLE)).as_py():
+                del found[name]
+    return tuple(found)
+
+
+def _stream_jsonl(
+    path: Path, columns: Sequence[str] | None, cure: str
+) -> tuple[Any, Iterator[Any]]:
+    import pyarrow as pa
+    import pyarrow.json
+
+    _check_depth(path)
+    opened = pa.json.open_json(path, pa.json.ReadOptions(block_size=INFERRED))
+    return opened.schema, (each.select(columns) if columns else each for each in opened)
+
+
 def _check_text(table: Any, file: Path) -> None:
     """Refuse text that is not UTF-8, as CSV files of another encoding are, and columns of one name."""
     import pyarrow as pa
@@ -156,12 +280,13 @@ def _not_utf8(what: str, file: Path) -> StoreError:
 
 def _check_depth(path: Path) -> None:
     """Refuse lines nested so deep that the parser would crash on them."""
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if line.count(b"[") + line.count(b"{") > DEEPEST and _depth(line) > DEEPEST:
-            raise StoreError(
-                f"line {number} of {path} is nested more than {DEEPEST} levels deep; "
-                "flatten it, or write it as text"
-            )
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.count(b"[") + line.count(b"{") > DEEPEST and _depth(line) > DEEPEST:
+                raise StoreError(
+                    f"line {number} of {path} is nested more than {DEEPEST} levels deep; "
+                    "flatten it, or write it as text"
+                )
 
 
 def _depth(line: bytes) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,18 +152,23 @@ def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray)
     return pa.chunked_array(parts).take(pa.array(order))
 
 
-def write_table(table: Any, path: str | Path, kind: str, *, raw: bool = False) -> Path:
-    """Write as Parquet, CSV, JSON lines or a Hugging Face dataset; a whole file or none."""
+def write_table(tables: Any, path: str | Path, kind: str, *, raw: bool = False) -> Path:
+    """Write a table, or some one after the other, as Parquet, CSV, JSON lines or a Hugging Face dataset.
+
+    A whole file or none.
+    """
     import pyarrow as pa
 
     target = Path(path)
+    parts = iter([tables] if isinstance(tables, pa.Table) else tables)
     if kind == "csv" and not raw:
-        table = _inert(table)
+        parts = map(_inert, parts)
+    first = next(parts)  # what is wrong with the labels is not said of the file
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if kind == "huggingface":
-            return _write_dataset(table, target)
-        write_whole(target, lambda path: _WRITERS[kind](table, path))
+            return _write_dataset(pa.concat_tables([first, *parts]), target)
+        write_whole(target, lambda path: _WRITERS[kind](chain([first], parts), first.schema, path))
     except (OSError, pa.ArrowException) as error:
         raise StoreError(f"{target} cannot be written: {error}; choose another place") from error
     return target
@@ -185,22 +191,27 @@ def _inert(table: Any) -> Any:
     return pa.table([quoted(column) for column in table.columns], names=names)
 
 
-def _write_parquet(table: Any, path: Path) -> None:
+def _write_parquet(tables: Iterable[Any], schema: Any, path: Path) -> None:
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(table, path)
+    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+        for table in tables:
+            file.write_table(table)
 
 
-def _write_csv(table: Any, path: Path) -> None:
+def _write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
     import pyarrow.csv
 
-    pyarrow.csv.write_csv(table, path)
+    with pyarrow.csv.CSVWriter(path, schema) as file:
+        for table in tables:
+            file.write_table(table)
 
 
-def _write_jsonl(table: Any, path: Path) -> None:
+def _write_jsonl(tables: Iterable[Any], schema: Any, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for row in table.to_pylist():
-            file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+        for table in tables:
+            for row in table.to_pylist():
+                file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
 
 
 def _write_dataset(table: Any, path: Path) -> Path:
