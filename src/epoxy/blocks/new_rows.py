@@ -6,11 +6,11 @@ they ask the project's rows who lends.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..errors import ParameterError, UnknownName
 from ..project.settings import Project
