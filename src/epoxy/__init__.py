@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOME = {
-    "ABSTAIN": "vote_matrix",
+    "ABSTAIN": "votes",
     "Chain": "sequences",
     "Fusion": "fusion",
     "TaskGraph": "sequences",
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from .session import Session as Session
     from .storage import load as load
     from .tuning import tune as tune
-    from .vote_matrix import ABSTAIN as ABSTAIN
+    from .votes import ABSTAIN as ABSTAIN
     from .votes import Split as Split
     from .votes import Votes as Votes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -168,14 +169,6 @@ def as_ids(ids: Any) -> np.ndarray:
 
 
 def nearly(word: str, meant: str) -> bool:
-    """Whether a word is not the one meant, and yet is but for case, blanks or two letters."""
-    if word == meant:
-        return False
+    """Whether a word is not the one meant, and yet is but for case, blanks or a letter or two."""
     given = word.strip().casefold()
-    costs = list(range(len(meant) + 1))
-    for at, letter in enumerate(given[: len(meant) + 3], 1):  # longer ones are too far off anyway
-        before, costs[0] = costs[0], at
-        for other, wanted in enumerate(meant, 1):
-            best = min(before + (letter != wanted), costs[other] + 1, costs[other - 1] + 1)
-            before, costs[other] = costs[other], best
-    return costs[-1] <= 2
+    return word != meant and bool(get_close_matches(given, [meant], cutoff=0.65))

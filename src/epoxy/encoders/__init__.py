@@ -15,15 +15,13 @@ import numpy as np
 from ..errors import ParameterError, UnknownName
 from ..progress import Progress, silent
 from .auto import Choice, are_images, choose, here
+from .base import Encoder, column_of
 from .cache import Cached, cache_folder
 from .given import Function, Precomputed, Transformer
 from .image import Image
 from .lsa import Lsa
-from .pair import Pair
-from .protocol import Encoder
-from .rows import column_of
 from .static import Static
-from .text import Text
+from .text import Pair, Text
 
 __all__ = [
     "Cached",

@@ -23,8 +23,7 @@ import numpy as np
 
 from ..errors import StoreError
 from ..progress import Progress, silent
-from .protocol import Encoder
-from .rows import Rows, digest
+from .base import Encoder, Rows, digest
 
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""

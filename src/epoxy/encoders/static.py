@@ -24,8 +24,8 @@ import numpy as np
 
 from ..errors import MissingExtra, NotFitted, StoreError
 from ..progress import Progress, silent
+from .base import Plain, texts
 from .lsa import Lsa
-from .rows import texts
 from .weights import first_line, folder_fingerprint, is_installed
 
 WEIGHTS = Path(__file__).with_name("words.npz")
@@ -137,7 +137,7 @@ class _Model2Vec:
         return np.asarray(self.model.encode(list(rows)), dtype=np.float32)
 
 
-class Static:
+class Static(Plain):
     """Pre-trained token vectors, with the train rows' own words beside them.
 
     Parameters
@@ -153,28 +153,17 @@ class Static:
     True
     """
 
-    slow = False
-
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else str(path)
+        self.name = "static" if path is None else f"static:{path}"
         self._own = Lsa()
         self._centre: np.ndarray | None = None
-
-    @property
-    def name(self) -> str:
-        """`static` or `static:PATH`."""
-        return "static" if self.path is None else f"static:{self.path}"
 
     @property
     def settings(self) -> str:
         """What decides a vector besides the rows: both kinds of weights."""
         weights = SHA256 if self.path is None else folder_fingerprint(Path(self.path))
         return f"static {weights} own={OWN} {self._own.settings}"
-
-    @property
-    def identity(self) -> str | None:
-        """The settings, and the rows it was fitted on."""
-        return None if self._centre is None else f"{self.settings} {self._own.identity}"
 
     @cached_property
     def _model(self) -> Any:
@@ -189,6 +178,7 @@ class Static:
         means = self._model.mean(train)
         known = means.any(axis=1)
         self._centre = means[known].mean(axis=0) if known.any() else np.zeros(means.shape[1])
+        self.identity = f"{self.settings} {self._own.identity}"
         progress(2, 2)
         return self
 

@@ -10,8 +10,7 @@ from ..diagnostics import Explanation, Report
 from ..engines import Comparison, Engine, Outcome, PaperEngine, Scores
 from ..errors import AlignmentError, NotIdentifiable, ParameterError, UnknownName
 from ..extension import Setting
-from ..vote_matrix import sources_in_html
-from ..votes import ABSTAIN, Split, Votes
+from ..votes import ABSTAIN, Split, Votes, sources_in_html
 from ..weighting import Nearest
 from ..workspace import DEV, SPLITS, TRAIN
 from .export import notes_of
