@@ -9,7 +9,6 @@ the terminal. Signatures leave types out, which are in the code and in every edi
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import sys
@@ -19,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import epoxy
-from epoxy.cli.main import make_parser
+from epoxy.cli.main import command
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Written by docs/generate.py; edit the code it describes, not this page. -->"
@@ -27,82 +26,61 @@ NOTICE = "<!-- Written by docs/generate.py; edit the code it describes, not this
 
 def command_line() -> str:
     """The page of commands."""
-    parser = make_parser()
+    line = command()
     parts = [
         "# Command line",
         NOTICE,
-        _sentences(parser.description or ""),
+        _sentences((line.help or "").partition("\n\n")[0]),
         "Every command takes `--help`.\n"
         "An error is one sentence of fact and one of cure on standard error, with exit code 2.\n"
         "Ctrl-C keeps what was finished and exits with 130.",
         "| command | what it does |\n|---|---|\n"
         + "\n".join(
-            f"| [`epoxy {name}`](#epoxy-{name}) | {_cell(_summary(command))} |"
-            for name, command in commands(parser).items()
+            f"| [`epoxy {name}`](#epoxy-{name}) | {_cell(_summary(each))} |"
+            for name, each in line.commands.items()
         ),
     ]
-    for name, command in commands(parser).items():
-        parts += [f"## epoxy {name}", *_command(command)]
+    for name, each in line.commands.items():
+        parts += [f"## epoxy {name}", *_command(name, each)]
     return "\n\n".join(parts) + "\n"
 
 
-def commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands of the parser, by name."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
-
-
-def _command(parser: argparse.ArgumentParser) -> list[str]:
-    arguments = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
-    placed = [a for a in arguments if not a.option_strings]
-    named = [a for a in arguments if a.option_strings]
-    usage = " ".join([parser.prog, *map(_usage, placed), *(_usage(a) for a in named if a.required)])
-    more = " [options]" if any(not a.required for a in named) else ""
-    summary, _, details = (parser.description or "").partition("\n\n")
-    parts = [summary, f"```text\n{usage}{more}\n```"]
-    prose, examples = _split_examples(details)
-    if prose:
+def _command(name: str, made: Any) -> list[str]:
+    context = made.make_context(name, [], resilient_parsing=True)
+    named = [each for each in made.params if each.param_type_name == "option" and each.help]
+    placed = [each for each in made.params if each.param_type_name == "argument"]
+    usage = " ".join(
+        [f"epoxy {name}", *map(_shown, placed), *(_shown(each) for each in named if each.required)]
+    )
+    more = " [options]" if any(not each.required for each in named) else ""
+    summary, _, details = inspect.cleandoc(made.help or "").partition("\n\n")
+    parts = [" ".join(summary.split()), f"```text\n{usage}{more}\n```"]
+    prose, examples = _split_examples(details.replace("\b\n", ""))
+    if prose.strip():
         parts.append(_sentences(prose))
     if examples:
         parts.append(f"```text\n{examples}\n```")
-    lines = [f"| {_names(a)} | {_cell(_help(a))} |" for a in [*placed, *named]]
+    lines = [f"| `{_shown(each)}` | {_cell(_meaning(each, context))} |" for each in placed + named]
     return [*parts, "| argument | meaning |\n|---|---|\n" + "\n".join(lines)]
 
 
-def _usage(action: argparse.Action) -> str:
-    shown = _metavar(action)
-    if action.option_strings:
-        return f"{action.option_strings[-1]} {shown}".strip()
-    if action.nargs in ("+", "*"):
-        return f"{shown} …"
-    return f"[{shown}]" if action.nargs == "?" else shown
+def _shown(parameter: Any) -> str:
+    """An argument by its name in capitals, an option with what it takes."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name)
+    if getattr(parameter, "is_flag", False):
+        return str(parameter.opts[-1])
+    descriptor = parameter.type_descriptor
+    choices = "{" + ",".join(map(str, descriptor.choices or ())) + "}"
+    value = parameter.metavar or (choices if descriptor.is_choice else parameter.name.upper())
+    return f"{parameter.opts[-1]} {value}"
 
 
-def _help(action: argparse.Action) -> str:
-    """The help of an argument, with its default where the text asks for it."""
-    return (action.help or "") % vars(action)
-
-
-def _names(action: argparse.Action) -> str:
-    if not action.option_strings:
-        return f"`{_metavar(action)}`"
-    shown = _metavar(action)
-    return ", ".join(
-        f"`{each} {shown}`" if shown else f"`{each}`" for each in action.option_strings
-    )
-
-
-def _metavar(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return ""
-    if action.metavar is not None:
-        many = " …" if action.option_strings and action.nargs in ("+", "*") else ""
-        return f"{action.metavar}{many}"
-    if action.choices is not None:
-        return "{" + ",".join(map(str, action.choices)) + "}"
-    return action.dest.upper() if action.option_strings else action.dest
+def _meaning(parameter: Any, context: Any) -> str:
+    """The help of a parameter, with its default where it has one that says something."""
+    default = parameter.get_default(context, call=False)
+    told = "" if default in (None, False, "") or parameter.required else f" (default: {default})"
+    return f"{parameter.help or ''}{told}"
 
 
 def _split_examples(details: str) -> tuple[str, str]:
@@ -112,8 +90,8 @@ def _split_examples(details: str) -> tuple[str, str]:
     return "\n".join(line for line in lines if not line.startswith("  ")), "\n".join(examples)
 
 
-def _summary(parser: argparse.ArgumentParser) -> str:
-    return (parser.description or "").partition("\n\n")[0]
+def _summary(made: Any) -> str:
+    return " ".join(inspect.cleandoc(made.help or "").partition("\n\n")[0].split())
 
 
 def reference() -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 # a third of the processor time of `import numpy` would go to threads that wait in a loop
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and commands would break sentences there
+
 import pytest
 from scipy import linalg  # noqa: F401 — its BLAS is limited below once it is loaded
 from threadpoolctl import threadpool_limits

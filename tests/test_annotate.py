@@ -16,7 +16,8 @@ import pytest
 
 import epoxy
 from epoxy.cli import main
-from epoxy.cli.annotating import annotate, class_keys
+from epoxy.cli.rows_to_label import class_keys
+from epoxy.cli.rows_to_label import label_rows as annotate
 from epoxy.errors import ParameterError
 from epoxy.project.create import new_project
 from test_cli import LFS, write_plain_project, write_rows

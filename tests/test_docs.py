@@ -25,7 +25,8 @@ from msgspec import structs
 
 import epoxy
 from epoxy.cli import main
-from epoxy.cli.main import make_parser
+from epoxy.cli.main import command as command_line
+from epoxy.cli.main import spread
 from epoxy.project.settings import KEYS, LABEL_MODELS, MODELS, Project
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +69,7 @@ def commands_in(block: Block) -> list[tuple[str, str]]:
 
 
 def known_commands() -> set[str]:
-    return set(generator().commands(make_parser()))
+    return set(command_line().commands)
 
 
 def generator() -> ModuleType:
@@ -108,7 +109,12 @@ def run_command(command: str, expected: str, where: str, *, run: bool) -> None:
     assert words[1] in known_commands() | {"--version", "--help"}, f"{where}: no {command!r}"
     if words[1].startswith("--"):
         return
-    make_parser().parse_args(words[1:])
+    line = command_line()
+    name, command_, rest = line.resolve_command(
+        line.make_context("epoxy", words[1:]), spread(words[1:])
+    )
+    assert command_ is not None
+    command_.make_context(name, rest)  # refuses what the command does not take
     if not run or words[1] in NOT_RUN:
         return
     out = io.StringIO()

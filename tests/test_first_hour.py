@@ -15,11 +15,11 @@ import pytest
 
 import epoxy
 from epoxy.cli import main
-from epoxy.cli.output import harmless
 from epoxy.errors import EpoxyError
 from epoxy.progress import bar
 from epoxy.project.create import new_project
 from epoxy.project.tables import read_rows
+from epoxy.terminal import harmless
 from test_cli import LFS, fails, write_rows
 
 
@@ -415,3 +415,30 @@ def test_names_in_digits_are_read_as_they_are_written(cells, read, tmp_path):
     (tmp_path / "rows.csv").write_text("\n".join(["id,text", *lines]) + "\n")
 
     assert read_rows(tmp_path / "rows.csv", naming=("id",))["id"].to_pylist() == read
+
+
+def test_a_new_project_says_rows_classes_labels_and_columns(rows, tmp_path, capsys):
+    target = tmp_path / "new.json"
+
+    assert main(["new", str(tmp_path / "p"), "--rows", str(rows), "--json", str(target)]) == 0
+
+    said = capsys.readouterr().out
+    told = json.loads(target.read_text())
+    assert "120 rows of" in said
+    assert "20 of them labelled" in said
+    assert re.search(r"ham +10\n +spam +10\n", said)
+    assert "columns: id (names rows), text (is embedded), label (true labels)" in said
+    assert 'if they were drawn at random, write chosen = "random"' in said
+    assert (told["rows"], told["labelled"], told["columns"]) == (120, 20, ["id", "text", "label"])
+
+
+def test_rows_said_to_be_labelled_at_random_are_scored_as_such(rows, tmp_path, capsys):
+    made = ["new", str(tmp_path / "p"), "--rows", str(rows), "--chosen"]
+    assert main([*made, "random"]) == 0
+    assert "not known" not in capsys.readouterr().out
+    (tmp_path / "p" / "lfs.py").write_text(LFS)
+
+    assert epoxy.Session.open(tmp_path / "p", graph=False).scores.basis == "random"
+    assert "no column or word for --chosen named 'rndom'; did you mean 'random'" in fails(
+        capsys, "new", str(tmp_path / "q"), "--rows", str(rows), "--chosen", "rndom"
+    )

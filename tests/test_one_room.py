@@ -214,7 +214,7 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     assert sum(each is not None for each in truth) > 0 or not decided
     own, after = session["covered"]
     line = watched(folder)
-    assert f"{after:.1%} of rows with a vote, own or lent" in line
+    assert f"{after:.1%} with lent ones" in line
     assert own < after or kind == "epoxy" or not decided  # or all rows have a vote of their own
     scored = [
         f"{n} {session['scores'][n]:.3f}" for n in ("accuracy", "f1") if n in session["scores"]
@@ -226,7 +226,7 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
     assert said["summary"].get("scores", {}) == session["scores"]
     for name in asked:
         why = json.loads((tmp_path / f"{name}.json").read_text())
-        assert f"\nrow {name}: {why['label']}" in found
+        assert f"\n{name} → {why['label']}" in found
         assert [why["label"], list(why["probabilities"].values())] == session["why"][name]
 
 

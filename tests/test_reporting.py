@@ -266,11 +266,10 @@ def test_tables_beside_the_sources_are_printed_rendered_and_turned_into_a_dict()
 
     text, page, plain = str(report), report._repr_html_(), report.to_dict()
 
-    assert text.splitlines()[-4:] == [
-        "Parts <i>",
-        "part <b>  size",
-        "────────  ────",
-        "<u>          –",
+    assert [line.split() for line in text.splitlines()[-3:]] == [
+        ["Parts", "<i>"],
+        ["part", "<b>", "size"],
+        ["<u>", "–"],
     ]
     for raw in ("<i>", "<b>", "<u>", "<s>", "<here>"):
         assert raw not in page

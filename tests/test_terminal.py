@@ -140,7 +140,7 @@ def test_watch_redraws_in_place_in_colour_unless_no_color(colour, project):
     (project / "lfs.py").write_text(LFS + bad)
     watch = Watched("watch", str(project), NO_COLOR="" if colour else "1")
 
-    assert watch.until("opening").count("\n") <= 1
+    assert "\x1b[2J" not in watch.until("fitting")
     first = watch.until("functions,")
     (project / "lfs.py").write_text(LFS.replace('name="money"', 'name="cash"'))
     second = watch.until("ms]")[len(first) :]
@@ -148,5 +148,5 @@ def test_watch_redraws_in_place_in_colour_unless_no_color(colour, project):
     assert watch.interrupted() == 130
     assert "! labeling function 'bad' raised on 100 rows" in first
     assert "rename money to cash" in second
-    assert second.count("\x1b[H\x1b[2J") == 1
+    assert second.count("\x1b[2J") == 1
     assert ("\x1b[33m!" in first) == ("\x1b[1m" in second) == colour

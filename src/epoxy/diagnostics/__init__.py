@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..scoring import calibration_error, scores
 from .doctor import diagnose, diagnose_case
 from .examination import Case
-from .experts import expert_table, reliability_table
+from .experts import confusion_table, expert_table, reliability_table
 from .explaining import explain_row
 from .explanation import Explanation, Voice, vote_shares
 from .report import Column, Finding, Report, Table
@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "Voice",
     "calibration_error",
+    "confusion_table",
     "diagnose",
     "diagnose_case",
     "expert_table",

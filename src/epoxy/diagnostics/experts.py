@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,3 +78,15 @@ def reliability_table(proba: np.ndarray, truth: np.ndarray, *, bins: int = 10) -
         for each in np.unique(at)
     ]
     return Table("Reliability", _RELIABILITY, tuple(rows))
+
+
+def confusion_table(truth: np.ndarray, said: np.ndarray, classes: Sequence[str]) -> Table:
+    """How many rows of each hand label a model that did not learn from them calls what."""
+    counts = np.zeros((len(classes), len(classes)), dtype=int)
+    np.add.at(counts, (truth.astype(np.intp), said.astype(np.intp)), 1)
+    columns = (Column("label", "hand label"), *(Column(name, name, "count") for name in classes))
+    rows = [
+        {"label": name, **dict(zip(classes, line, strict=True))}
+        for name, line in zip(classes, counts.tolist(), strict=True)
+    ]
+    return Table("Confusion", columns, tuple(rows))

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..terminal import as_text, harmless
+
 
 @dataclass(frozen=True)
 class Column:
@@ -47,20 +49,24 @@ class Table:
         """The same as plain numbers, strings and lists."""
         return {"title": self.title, "rows": [dict(row) for row in self.rows]}
 
-    def lines(self) -> list[str]:
-        """The columns in text, without the title."""
-        cells = [[column.title for column in self.columns]]
-        cells += [[column.write(row) for column in self.columns] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(*cells)]
-        lines = []
-        for line in cells:
-            padded = [
-                text.ljust(width) if column.form == "text" else text.rjust(width)
-                for text, width, column in zip(line, widths, self.columns)
-            ]
-            lines.append("  ".join(padded).rstrip())
-        lines.insert(1, "  ".join("─" * width for width in widths))
-        return lines
+    def __rich__(self) -> Any:
+        """The table as rich renders it: numbers to the right, no lines, as wide as it must be."""
+        from rich.table import Table as Shown
+        from rich.text import Text
+
+        title = Text(harmless(self.title)) if self.title else None
+        made = Shown(
+            box=None, pad_edge=False, title=title, title_justify="left", padding=(0, 2, 0, 0)
+        )
+        for column in self.columns:
+            side: Any = "left" if column.form == "text" else "right"
+            made.add_column(Text(harmless(column.title)), justify=side, overflow="fold")
+        for row in self.rows:
+            made.add_row(*(Text(harmless(column.write(row))) for column in self.columns))
+        return made
+
+    def __str__(self) -> str:
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         cell = html.escape
@@ -95,6 +101,8 @@ class Finding:
     """One sentence of fact."""
     cure: str
     """One sentence of what to do."""
+    command: str = ""
+    """What to run for it, with DIR for the project folder; empty where no command does it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain strings and lists."""
@@ -136,11 +144,11 @@ class Report:
     def __str__(self) -> str:
         parts = [self.title, *(f"  {key}: {_plain(value)}" for key, value in self.summary.items())]
         if self.rows:
-            parts += ["", *self._sources.lines()]
+            parts += ["", str(self._sources)]
         if self.findings:
             parts += ["", *(f"! {each}" for each in self.findings)]
         for table in self.tables:
-            parts += ["", table.title, *table.lines()]
+            parts += ["", str(table)]
         return "\n".join(parts)
 
     def __repr__(self) -> str:

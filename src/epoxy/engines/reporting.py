@@ -14,6 +14,7 @@ from ..diagnostics import (
     Finding,
     Report,
     Table,
+    confusion_table,
     diagnose_case,
     interval,
     reliability_table,
@@ -69,16 +70,15 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     if case.balance is not None:
         summary["class balance"] = dict(zip(split.classes, case.balance.tolist(), strict=True))
     summary |= _scored(scores_of(outcome, positive), majority_scores(outcome, positive))
-    learned = learned_accuracy(details.label_model)
-    rows = source_rows(split.votes, extended, learned=learned, radii=outcome.radii)
-    auto, right = _auto(outcome, details.label_model is None), _right(outcome)
-    for row, each, told in zip(rows, auto, right, strict=True):
-        row["radius"] = AUTO if each else row["radius"]
-        row["accuracy_original"], row["accuracy_extended"] = told["own"], told["lent"]
+    rows, basis = sources_of(
+        outcome, at, learned_accuracy(details.label_model), case.label_model is None
+    )
+    summary["right is of"] = basis
     misspelt = outcome.workspace.labels.misspelt
     notes = (*details.notes, misspelt) if misspelt else details.notes
     findings: tuple[Finding | str, ...] = (*diagnose_case(case), *notes)
-    return Report(details.title, summary, SOURCE_COLUMNS, tuple(rows), findings, details.tables)
+    tables = (*details.tables, *_confusion(outcome))
+    return Report(details.title, summary, SOURCE_COLUMNS, tuple(rows), findings, tables)
 
 
 def case_of(outcome: Outcome, at: int, positive: str | None, details: Details) -> Case:
@@ -144,15 +144,58 @@ def _scored(own: Scores, majority: Scores) -> dict[str, Any]:
     return found | ({"why": own.why} if own.why else {})
 
 
-def _right(outcome: Outcome) -> list[dict[str, Any]]:
-    """How right each active source is on all rows labelled by hand, of whichever split."""
+def sources_of(
+    outcome: Outcome, at: int = TRAIN, learned: np.ndarray | None = None, graded: bool = True
+) -> tuple[list[dict[str, Any]], str]:
+    """What each active source does on split `at` and how right it is, and in words of which rows.
+
+    Right is of rows labelled by somebody who is believed, of whichever split, and drawn at random as
+    far as is known: labels that may be wrong are no truth, and rows that were chosen for being hard
+    show a source worse than it is. Where all were chosen they are all there is, and it is said.
+    """
     workspace = outcome.workspace
     labels, every = workspace.labels, range(len(workspace.splits))
-    if not labels.count or not workspace.active:
-        return [{"own": None, "lent": None} for _ in workspace.active]
-    own = labels.gather_columns([[each.own[at] for each in workspace.active] for at in every])
-    both = labels.gather_columns([each.columns for each in outcome.extended])
-    return [right_on(*pair, labels.labels) for pair in zip(own, both)]
+    own = workspace.own(at)
+    rows = source_rows(own, outcome.votes(at), learned=learned, radii=outcome.radii)
+    counted, basis = judging_rows(labels)
+    auto = _auto(outcome, graded)
+    for row, is_auto in zip(rows, auto, strict=True):
+        row["radius"] = AUTO if is_auto else row["radius"]
+        row["accuracy_original"] = row["accuracy_extended"] = None
+    if counted.any() and workspace.active:
+        mine = labels.gather_columns([[each.own[at] for each in workspace.active] for at in every])
+        both = labels.gather_columns([each.columns for each in outcome.extended])
+        y = labels.labels[counted]
+        for row, first, then in zip(rows, mine[:, counted], both[:, counted], strict=True):
+            told = right_on(first, then, y)
+            row["accuracy_original"], row["accuracy_extended"] = told["own"], told["lent"]
+    return rows, basis
+
+
+def judging_rows(labels: HandLabels) -> tuple[np.ndarray, str]:
+    """Which labelled rows say how right a source is, and in words what they are; (count,) bool."""
+    trusted = np.asarray(labels.noise == 0)
+    drawn = trusted & labels.representative
+    counted = drawn if drawn.any() else trusted
+    number = int(counted.sum())
+    if not number:
+        return counted, "no row is labelled by hand"
+    if not drawn.any():
+        how = ", all chosen and none drawn at random: they are harder than most"
+    elif (labels.told_random | ~drawn).all():
+        how = " drawn at random"
+    else:
+        how = "; how they were chosen is not known"
+    return counted, f"right on {number} hand labels{how}"
+
+
+def _confusion(outcome: Outcome) -> tuple[Table, ...]:
+    """Hand labels against the labels of models that did not learn from them; none where none are scored."""
+    labels, held, said = outcome.workspace.labels, outcome.held_out, outcome.held_out_labels
+    rows = np.zeros(0, dtype=bool) if held is None else scored_rows(labels, held)
+    if said is None or not rows.any():
+        return ()
+    return (confusion_table(labels.labels[rows], said[rows], outcome.workspace.classes),)
 
 
 def _auto(outcome: Outcome, graded: bool) -> list[bool]:

@@ -65,7 +65,7 @@ class Comparison(dict[str, Scores]):
     def __str__(self) -> str:
         if not any(self.values()):
             return f"no scores: {self.why}"
-        return "\n".join([*self._table().lines(), *([f"({self.why})"] if self.why else [])])
+        return "\n".join([str(self._table()), *([f"({self.why})"] if self.why else [])])
 
     __repr__ = __str__
 

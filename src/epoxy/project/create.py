@@ -14,6 +14,7 @@ import numpy as np
 from ..encoders import are_images, choose
 from ..errors import FrameError, LabelError, StoreError, UnknownName
 from ..storage import write_whole
+from ..votes import RANDOM
 from .settings import FILE, Project
 from .tables import ProjectRows, label_of, read_project, read_rows
 
@@ -34,6 +35,7 @@ metric = "cosine"
 kind = {kind}   # fusion uses votes, vectors and true labels together; epoxy is the paper's pipeline
 """
 
+OPTIONAL = ("id", "label", "dev", "chosen", "sequence", "position")
 NOTES = {"sequence": "   # rows stand in order: labels use what comes before and after"}
 
 LFS = '''\
@@ -135,6 +137,11 @@ def _fill_in(given: dict[str, str | None], table: Any, file: Path, apart: Any) -
             where, path = apart, Path(given["dev"] or "")
         if name is not None and name not in where.column_names:
             raise UnknownName.of(f"column of {path}", name, where.column_names)
+    how = given.get("chosen")
+    if how not in (None, RANDOM, *labelled.column_names):
+        raise UnknownName.of(
+            "column or word for --chosen", how or "", (RANDOM, *labelled.column_names)
+        )
     both = set(table.column_names) & set(labelled.column_names)
     given["id"] = given.get("id") or ("id" if "id" in both else None)
     given["label"] = given.get("label") or ("label" if "label" in labelled.column_names else None)
@@ -153,7 +160,7 @@ def _encoder_for(table: Any, column: str | None) -> str:
 
 def _settings(home: Path, file: Path, classes: list[str], given: Mapping[str, str | None]) -> str:
     """The text of `epoxy.toml`."""
-    optional = {name: given.get(name) for name in ("id", "label", "dev", "sequence", "position")}
+    optional = {name: given.get(name) for name in OPTIONAL}
     optional["dev"] = _relative(optional["dev"], home)
     positive, column = given.get("positive"), given.get("column")
     return TEMPLATE.format(

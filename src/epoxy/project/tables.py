@@ -31,7 +31,7 @@ from ..neighbors import store as arrays
 from ..progress import Progress
 from ..session.labels import Place
 from ..storage import open_regular
-from ..votes import ABSTAIN
+from ..votes import ABSTAIN, RANDOM
 from .settings import Project
 
 SHOWN = 200
@@ -673,7 +673,7 @@ def named_rows(
         tables,
         ids,
         truth,
-        tuple(_words(each, project.chosen) for each in tables),
+        tuple(_chosen(each, project.chosen) for each in tables),
         tuple(_words(each, project.by) for each in tables),
         tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
         positions,
@@ -691,7 +691,8 @@ def check_columns(project: Project, table: Any, apart: Any) -> None:
         *(project.id, project.column, project.sequence, project.position),
         *(project.vector_column, *project.mentions),
     )
-    labelled = (project.label, project.chosen, project.by)
+    chosen = None if project.chosen == RANDOM else project.chosen
+    labelled = (project.label, chosen, project.by)
     places: list[tuple[Any, Path | None, tuple[str | None, ...]]]
     places = [(table, project.rows, (*needed, *(labelled if apart is None else ())))]
     if apart is not None:
@@ -765,6 +766,13 @@ def in_both_files(both: list[str], same: list[str]) -> list[str]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _chosen(table: Any, how: str | None) -> np.ndarray | None:
+    """How each row was chosen: by the column of that name, or all at random."""
+    if how == RANDOM and how not in table.column_names:
+        return np.full(table.num_rows, RANDOM, dtype=object)
+    return _words(table, how)
 
 
 def _words(table: Any, column: str | None) -> np.ndarray | None:

@@ -206,6 +206,12 @@ COLUMNS = (
     Column("from", "known from"),
     Column("suspect", "suspect"),
 )
+DOUBTS = (
+    Column("row", "row"),
+    Column("label", "labelled"),
+    Column("probability", "probability of that", "share"),
+    Column("says", "model says"),
+)
 
 
 def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
@@ -216,8 +222,11 @@ def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         fact = f"Hand labels that look wrong, worst first: rows {', '.join(ids)}{more}."
         cure = "Look at them again: they are improbable to a model that did not learn from them."
-        finding = Finding("suspect-labels", (), "note", fact, cure)
-        report = replace(report, findings=(*report.findings, finding))
+        command = "epoxy annotate DIR --purpose check"
+        finding = Finding("suspect-labels", (), "note", fact, cure, command)
+        doubts = Table("Suspect labels", DOUBTS, tuple(_doubt(state, outcome, at) for at in found))
+        tables = (*report.tables, doubts)
+        report = replace(report, findings=(*report.findings, finding), tables=tables)
     rows = _labellers(state, found)
     if not rows:
         return report
@@ -249,6 +258,21 @@ def suspects(outcome: Outcome) -> list[tuple[int, int]]:
     places = [(at, int(row)) for at in labels.order for row in labels.rows[at]]
     order = np.argsort(given, kind="stable")
     return [places[at] for at in order if given[at] < SUSPECT]
+
+
+def _doubt(state: State, outcome: Outcome, place: Place) -> dict[str, Any]:
+    """A label that looks wrong, its probability by a model that did not learn from it, and what that says."""
+    labels, names = outcome.workspace.labels, state.workspace.classes
+    assert outcome.held_out is not None  # else nothing is suspect
+    starts = np.cumsum([0, *(len(labels.rows[each]) for each in labels.order)])
+    at = starts[labels.order.index(place[0])] + np.searchsorted(labels.rows[place[0]], place[1])
+    held, label = outcome.held_out[at], int(labels.labels[at])
+    return {
+        "row": state.names.name(place)[1],
+        "label": names[label],
+        "probability": float(held[label]),
+        "says": names[int(held.argmax())],
+    }
 
 
 def _labellers(state: State, found: list[tuple[int, int]]) -> tuple[dict[str, Any], ...]:

@@ -212,7 +212,7 @@ class Verdict:
         """A line per source as aligned text, those that are extended first."""
         left = len(self.sources) - _LINES
         more = [f"and {left} more that are not shown"] if left > 0 else []
-        return "\n".join([*self._table.lines(), *more])
+        return "\n".join([str(self._table), *more])
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from ..errors import EpoxyError
-from .output import draw, say
-from .project import folder_argument, folder_of, model_argument, open_project
+from .options import Home, Json, Model, app, folder_of, open_project
+from .row_view import glance
+from .screen import console, draw, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,37 +19,35 @@ if TYPE_CHECKING:
     from ..session import Session
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `epoxy watch`."""
-    folder_argument(parser)
-    model_argument(parser)
-    parser.add_argument(
-        "--every", type=float, default=0.1, metavar="SECONDS", help="how often to look (0.1)"
-    )
-    parser.add_argument("--times", type=int, default=None, metavar="N", help="stop after N saves")
+@app.command()
+def watch(
+    folder: Home,
+    model: Model = None,
+    every: Annotated[float, Option(metavar="SECONDS", help="how often to look")] = 0.1,
+    times: Annotated[int | None, Option(metavar="N", help="stop after N saves")] = None,
+    json: Json = None,
+) -> None:
+    """Save lfs.py in any editor and see what changed.
 
-
-def run(options: argparse.Namespace) -> None:
-    """Watch a project until Ctrl-C."""
-    path = options.folder / "lfs.py"
-    say(f"opening {options.folder}: voting, embedding, finding neighbours, fitting")
-    sys.stdout.flush()
-    session = open_project(options, graph=True)
-    watched = f"watching {path}; Ctrl-C ends"
-    problem = [session.problem] if session.problem else []
+    Shows how many rows have a vote, scores, the rows whose label flipped and the milliseconds, in
+    place, until Ctrl-C; also of what other sessions of the project decide meanwhile. A file without
+    functions is waited for.
+    """
+    say(f"opening {folder}: voting, embedding, finding neighbours, fitting")
+    session = open_project(folder, model, graph=True, empty=True)
+    watched = f"watching {folder / 'lfs.py'}; Ctrl-C ends"
+    problem = [session.problem] if session.problem and session.sources else []
     why = [] if session.problem or not session.scores.why else [f"({session.scores.why})"]
     told = [f"! {note}" for note in (*session.notes, *problem)]
-    draw([watched, *told, *why, _state(session)])
-    sys.stdout.flush()
-    for done, _ in enumerate(saves(folder_of(session).changed, options.every, time.sleep), 1):
-        lines: list[object] = [watched] if sys.stdout.isatty() else []
+    draw([watched, *told, *why, state(session)])
+    for done, _ in enumerate(saves(folder_of(session).changed, every, time.sleep), 1):
+        lines: list[str] = [watched] if console().is_terminal else []
         try:
             refresh(session, lines.append)
         except EpoxyError as error:  # a file with a typing error in it: say so, wait for the next
             lines.append(f"! {error}")
         draw(lines)
-        sys.stdout.flush()
-        if options.times is not None and done >= options.times:
+        if times is not None and done >= times:
             return
 
 
@@ -62,7 +61,7 @@ def saves(
             yield
 
 
-def refresh(session: Session, tell: Callable[[object], None]) -> None:
+def refresh(session: Session, tell: Callable[[str], None]) -> None:
     """Take up what other sessions decided, run lfs.py again, and tell the difference."""
     start, home = time.perf_counter(), folder_of(session)
     before, broken = None if session.problem else session.labels, home.unread
@@ -81,11 +80,11 @@ def refresh(session: Session, tell: Callable[[object], None]) -> None:
         tell("  nothing changed")
         return
     _tell_flips(session, before, tell)
-    tell(f"{_state(session)}  [{1000 * (time.perf_counter() - start):.0f} ms]")
+    tell(f"{state(session)}  [{1000 * (time.perf_counter() - start):.0f} ms]")
 
 
 def _tell_flips(
-    session: Session, before: np.ndarray | None, tell: Callable[[object], None], limit: int = 5
+    session: Session, before: np.ndarray | None, tell: Callable[[str], None], limit: int = 5
 ) -> None:
     if before is None or session.problem:
         return
@@ -94,25 +93,20 @@ def _tell_flips(
     train = session.split("train")
     for row in rows[:limit].tolist():
         old, new = session.classes[before[row]], session.classes[after[row]]
-        tell(f"    row {train.id_of(row)}: {old} → {new}{_text(session, row)}")
+        tell(f"    row {train.id_of(row)}: {old} → {new}  {glance(session, row)}".rstrip())
     if len(rows) > limit:
         tell(f"    and {len(rows) - limit} more rows")
 
 
-def _text(session: Session, row: int) -> str:
-    home = folder_of(session)
-    column = home.project.column
-    if column is None:
-        return ""
-    text = " ".join(str(home.rows.tables[0].column(column)[row].as_py()).split())
-    return f"  {text[:60]}{'…' if len(text) > 60 else ''}"
-
-
-def _state(session: Session) -> str:
+def state(session: Session) -> str:
+    """How many functions there are, on how many rows they vote, and how right the labels are."""
+    if not session.sources:
+        return "no function yet; write one in lfs.py and save it"
     if session.problem:
         return f"{len(session.sources)} functions; {session.problem}"
-    covered = session.votes.covered.mean()
+    own, both = session.split().votes.covered.mean(), session.votes.covered.mean()
     found = session.scores.line()
-    return f"{len(session.sources)} functions, {covered:.1%} of rows with a vote, own or lent" + (
-        f", held-out {found}" if found else ""
+    return (
+        f"{len(session.sources)} functions, {own:.1%} of rows with a vote, {both:.1%} with lent ones"
+        + (f", held-out {found}" if found else "")
     )

@@ -6,20 +6,20 @@ vectors of another encoder, or of lsa fitted on other rows, would answer and be 
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as to_json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
+from typer import Option
 
 from ..errors import ParameterError, StoreError, UnknownName
-from ..progress import bar
-from .output import say, write_json
-from .project import folder_argument, folder_of
+from .options import Home, Json, app, folder_of, open_project
+from .screen import say, write_json
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..session import Session
 
 KINDS = ("linear", "knn", "fine-tuned")
@@ -27,79 +27,74 @@ _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": 
 _RECORD = "vectors.json"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `epoxy train`."""
-    folder_argument(parser)
-    parser.add_argument(
-        "--model",
-        default="linear",
-        metavar="KIND",
-        help="linear (default), knn, fine-tuned, or fine-tuned:NETWORK",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where to save (default: DIR/model)"
-    )
-    parser.add_argument("--labels", choices=("fusion", "epoxy"), help="default: as epoxy.toml says")
-    parser.add_argument("--predict", type=Path, metavar="FILE", help="rows to label with it")
-    parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="where to write them (.parquet, .csv, .jsonl)"
-    )
-    parser.add_argument(
-        "--saved", action="store_true", help="label with the model saved before; train nothing"
-    )
+@app.command()
+def train(
+    folder: Home,
+    model: Annotated[
+        str, Option(metavar="KIND", help="linear, knn, fine-tuned, or fine-tuned:NETWORK")
+    ] = "linear",
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="where to save (default: DIR/model)")
+    ] = None,
+    labels: Annotated[
+        Literal["fusion", "epoxy"] | None, Option(help="default: as epoxy.toml says")
+    ] = None,
+    predict: Annotated[Path | None, Option(metavar="FILE", help="rows to label with it")] = None,
+    to: Annotated[
+        Path | None, Option(metavar="FILE", help="where to write them (.parquet, .csv, .jsonl)")
+    ] = None,
+    saved: Annotated[
+        bool, Option("--saved", help="label with the model saved before; train nothing")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Fit an end model on the labels, save it, and label new rows with it.
+
+    A linear layer or nearest neighbours on the vectors, or a pre-trained network fine-tuned on the
+    probabilities (needs the torch extra). Saved without pickle.
+
+    \b
+      epoxy train spam/ --model linear --predict tomorrow.csv --to labels.csv
+    """
+    _check(model, out, predict, to, saved)
+    session = open_project(folder, labels)
+    place = out or folder_of(session).project.folder / "model"
+    rows = None if predict is None else _new_rows(session, predict)
+    data: dict[str, Any] = {"folder": str(place)}
+    head = _saved(session, place) if saved else _trained(model, session, place, data)
+    if rows is not None and to is not None:
+        data["file"] = str(_predict(head, session, rows, to))
+        say(f"  labels of {predict}: {data['file']}")
+    write_json(data, json)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Fit an end model on soft labels, save it, and label new rows if asked."""
-    _check(options)
-    session = _opened(options)
-    folder = options.out or folder_of(session).project.folder / "model"
-    rows = None if options.predict is None else _new_rows(session, options.predict)
-    data: dict[str, Any] = {"folder": str(folder)}
-    if options.saved:
-        head = _saved(session, folder)
-    else:
-        head = _trained(options, session, folder, data)
-    if rows is not None:
-        data["file"] = str(_predict(head, session, rows, options.to))
-        say(f"  labels of {options.predict}: {data['file']}")
-    write_json(data, options.json)
-
-
-def _opened(options: argparse.Namespace) -> Session:
-    """The project under the model whose labels are learned; `--model` names the end model here."""
-    from ..session import Session
-
-    return Session.open(options.folder, model=options.labels, graph=False)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(
+    model: str, out: Path | None, predict: Path | None, to: Path | None, saved: bool
+) -> None:
     """Everything that can be wrong before minutes of training."""
-    kind, _, network = options.model.partition(":")
+    kind, _, network = model.partition(":")
     if kind not in KINDS:
         raise UnknownName.of("end model", kind, KINDS)
     if network and kind != "fine-tuned":
-        raise ParameterError(f"--model {options.model}: only fine-tuned:NETWORK names a network")
-    if options.predict is not None and options.to is None:
+        raise ParameterError(f"--model {model}: only fine-tuned:NETWORK names a network")
+    if predict is not None and to is None:
         raise ParameterError("--predict needs a file to write to; add --to labels.parquet")
-    if options.predict is None and (options.to is not None or options.saved):
+    if predict is None and (to is not None or saved):
         raise ParameterError("--to and --saved are about new rows; add --predict FILE")
-    if options.to is not None and options.to.suffix not in _ENDINGS:
-        raise ParameterError(f"--to {options.to}: the file must end in {', '.join(_ENDINGS)}")
-    if options.out is not None and options.out.is_file():
-        raise StoreError(f"--out {options.out} is a file; name a folder for the model")
-    if options.predict is not None and not options.predict.is_file():
-        raise StoreError(f"--predict {options.predict}: there is no such file; check the path")
+    if to is not None and to.suffix not in _ENDINGS:
+        raise ParameterError(f"--to {to}: the file must end in {', '.join(_ENDINGS)}")
+    if out is not None and out.is_file():
+        raise StoreError(f"--out {out} is a file; name a folder for the model")
+    if predict is not None and not predict.is_file():
+        raise StoreError(f"--predict {predict}: there is no such file; check the path")
 
 
-def _trained(
-    options: argparse.Namespace, session: Session, folder: Path, data: dict[str, Any]
-) -> Any:
+def _trained(model: str, session: Session, folder: Path, data: dict[str, Any]) -> Any:
     """Fit and save; what was done goes into `data`."""
     train = session.split("train")
     targets, taught = _targets(session)
     start = time.perf_counter()
-    head = _head(options.model, session)
+    head = _head(model, session)
     dev = session.split("dev") if "dev" in session.names else None
     if _reads_text(head):
         texts = _texts(session, folder_of(session).rows.tables[0])
@@ -111,11 +106,11 @@ def _trained(
     seconds = time.perf_counter() - start
     head.save(folder)
     if not _reads_text(head):
-        (folder / _RECORD).write_text(json.dumps(_origin(session), indent=1) + "\n", "utf-8")
-    say(f"trained {options.model} on {len(taught)} labelled rows in {seconds:.1f} s: {folder}")
-    data |= {"model": options.model, "rows": len(taught), "seconds": seconds}
+        (folder / _RECORD).write_text(to_json.dumps(_origin(session), indent=1) + "\n", "utf-8")
+    say(f"trained {model} on {len(taught)} labelled rows in {seconds:.1f} s: {folder}")
+    data |= {"model": model, "rows": len(taught), "seconds": seconds}
     if dev is not None and not _reads_text(head):
-        from ..diagnostics import scores
+        from ..scoring import scores
 
         data["scores"] = scores(head.predict_proba(dev.vectors), dev.y, dev.classes)
         say(
@@ -131,6 +126,8 @@ def _targets(session: Session) -> tuple[np.ndarray, np.ndarray]:
     Epoxy has nothing but the class balance to say where no function speaks, so such rows teach
     nothing and are left out; Fusion answers for every row.
     """
+    import numpy as np
+
     proba = session.probabilities
     taught = np.arange(len(proba))
     if session.engine.name == "epoxy":
@@ -140,6 +137,7 @@ def _targets(session: Session) -> tuple[np.ndarray, np.ndarray]:
 
 def _head(model: str, session: Session) -> Any:
     from .. import heads
+    from ..progress import bar
 
     kind, _, network = model.partition(":")
     if kind == "linear":
@@ -167,6 +165,8 @@ def _texts(session: Session, table: Any) -> list[Any]:
 
 def _dev_texts(session: Session, dev: Any) -> tuple[list[Any], np.ndarray] | None:
     """The dev rows early stopping looks at."""
+    import numpy as np
+
     if dev is None or not dev.labelled.any():
         return None
     known = np.flatnonzero(dev.labelled)
@@ -193,7 +193,7 @@ def _saved(session: Session, folder: Path) -> Any:
     if _reads_text(head):
         return head
     try:
-        known = json.loads((folder / _RECORD).read_text("utf-8"))
+        known = to_json.loads((folder / _RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         known = None
     if known != _origin(session):
@@ -234,6 +234,7 @@ def _encoder(session: Session) -> tuple[Any, Any]:
 
 def _predict(head: Any, session: Session, table: Any, target: Path) -> Path:
     """Label new rows, embedded as the project's rows were."""
+    import numpy as np
     import pyarrow as pa
 
     from ..session.export import write_table
