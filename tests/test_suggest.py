@@ -15,7 +15,7 @@ from epoxy.cli import main
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName
 from epoxy.functions.kinds import Definition
 from epoxy.project.create import new_project
-from epoxy.suggest.mine import Evidence, Finder, gather, read_wording, word_columns
+from epoxy.suggest.mine import Evidence, Finder, gather, word_columns
 from epoxy.suggest.precision import Judge
 
 LFS = """\
@@ -80,6 +80,10 @@ def folder(tmp_path, texts):
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     new_project(tmp_path / "project", tmp_path / "rows.csv", lfs=LFS)
     return tmp_path / "project"
+
+
+def words_of(session):
+    return [each for each in session.material.columns if each.kind != "like"]
 
 
 def said(found, label):
@@ -168,7 +172,7 @@ def test_a_class_that_nobody_votes_for_is_suggested_functions_from_hand_labels()
 def test_functions_for_one_class_of_two_come_only_where_it_is_asked_for(session):
     evidence = gather(session.outcome, session.material.find)
     own = [np.concatenate(each.own) for each in session.state.workspace.active]
-    finder = Finder(evidence, word_columns(session.material.wording), own, own)
+    finder = Finder(evidence, words_of(session), own, own)
     for group in finder.groups:
         group.tells[:, 0] = False
 
@@ -249,7 +253,7 @@ def test_what_the_other_half_is_does_not_decide_what_is_found(session):
     rng = np.random.default_rng(0)
     other = evidence.belief.copy()
     other[~evidence.find] = rng.dirichlet([1, 1], int((~evidence.find).sum()))
-    columns = word_columns(session.material.wording)
+    columns = words_of(session)
     own = [np.concatenate(each.own) for each in session.state.workspace.active]
 
     finders = [
@@ -362,18 +366,18 @@ def test_hostile_text_is_indexed_and_suggested_as_readable_code(tmp_path):
 def test_missing_and_endless_texts_are_read():
     texts = [None, "", "word " * 100_000, *["some word"] * 10, *["other"] * 10]
 
-    wording = read_wording(epoxy_texts(texts), [23], np.arange(23))
+    words, _ = word_columns(epoxy_texts(texts), [23], np.arange(23))
 
-    assert {"some", "some word", "other"} <= set(wording.words)
-    assert len(wording.rows) == 23
+    assert {"some", "some word", "other"} <= set(words.names)
+    assert len(words.rows) == 23
 
 
 def test_of_too_many_rows_some_are_read(monkeypatch):
     monkeypatch.setattr("epoxy.suggest.mine.MOST_ROWS", 10)
 
-    wording = read_wording(epoxy_texts(["one word"] * 5 + ["two"] * 15), [20], -np.arange(20))
+    words, _ = word_columns(epoxy_texts(["one word"] * 5 + ["two"] * 15), [20], -np.arange(20))
 
-    assert wording.rows.tolist() == list(range(10, 20))
+    assert words.rows.tolist() == list(range(10, 20))
 
 
 def epoxy_texts(texts):

@@ -229,27 +229,67 @@ class Folder:
             name for name in loaded.names if now[name] is None or now[name] != before.get(name, "")
         ]
         gone = [name for name in self.loaded.names if name not in now]
-        failures = [each for each in self.failures if each.name in now and each.name not in changed]
-        votes: dict[str, tuple[np.ndarray, ...]] = {}
-        if changed:
-            report = self.report(voting(self.runner, self.rows))
-            near = session.state.workspace.near
-            votes, failed = vote(
-                self.project, self.rows, self.runner, loaded, changed, lambda: near, report
-            )
-            failures += failed
-        self.failures = tuple(failures)
-        edits = _replacing(session.state.workspace, votes, gone)
+        kept = [each for each in self.failures if each.name in now and each.name not in changed]
+        workspace = session.state.workspace
+        votes, failed = self.vote(loaded, changed, lambda: workspace.near)
+        self.failures = (*kept, *failed)
+        edits = _replacing(workspace, votes, gone)
         change = None
         if edits:
-            words = ", ".join(edits)
-            edit = several([each for some in edits.values() for each in some], words)
+            edit = several([each for some in edits.values() for each in some], ", ".join(edits))
             if record:
                 change = session.apply_outside(edit, written)
             else:
                 session.follow(edit)
         self.loaded = loaded  # only now: an edit that could not be written is made at the next save
         return change
+
+    def vote(
+        self, loaded: Loaded, names: Sequence[str], near: Callable[[], Neighbourhood]
+    ) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
+        """Columns of functions on every split; those whose function is unchanged are read back.
+
+        A function that failed whole on any split has no columns. Functions of example rows are answered
+        here, where the vectors are, at every opening: it takes milliseconds, and another encoder gives
+        other votes.
+        """
+        rows, classes = self.rows, self.project.classes
+        asked = [name for name in names if name not in loaded.likes]
+        found: dict[str, list[np.ndarray]] = {name: [] for name in asked}
+        failures: dict[str, Failure] = {}
+        most = self.runner.limits.seconds_for(max(map(len, rows.ids)))
+        progress = self.report(f"voting, each function {most:g} s at most") if names else silent
+        for table, key, ids in zip(rows.tables, rows.keys, rows.ids):
+            places = {name: self._place(loaded.fingerprints[name], key) for name in asked}
+            columns = {name: _kept(place, len(ids)) for name, place in places.items()}
+            missing = [name for name, column in columns.items() if column is None]
+            if missing:
+                done = self.runner.vote(missing, table, classes, progress, partial(_keep, places))
+                for failure in done.failures:
+                    told = failure.named(None if self.project.id is None else ids)
+                    failures.setdefault(failure.name, told)
+                columns |= done.columns
+            for name, column in columns.items():
+                if column is None:
+                    asked.remove(name)
+                else:
+                    found[name].append(column)
+        voted = {name: tuple(found[name]) for name in asked}
+        for name in (each for each in names if each in loaded.likes):
+            try:
+                where = RowNames(rows.files, rows.ids)
+                voted[name] = like_votes(loaded.likes[name], where, near(), classes)
+            except EpoxyError as error:
+                failures[name] = Failure(name, (), str(error), kind="wrong")
+        return {name: voted[name] for name in names if name in voted}, list(failures.values())
+
+    def _place(self, meaning: str | None, key: str) -> Path | None:
+        """Where a column is kept; None for a function whose meaning cannot be hashed."""
+        if meaning is None:
+            return None
+        parts = "\n".join([meaning, key, *self.project.classes])
+        name = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+        return self.project.cache / "votes" / f"{name}.npz"
 
 
 def _with_own(history: History, record: LogRecord, edit: Edit | None) -> History:
@@ -297,79 +337,6 @@ def _alike(source: Source, columns: Sequence[np.ndarray]) -> bool:
     )
 
 
-def voting(runner: Runner, rows: ProjectRows) -> str:
-    """What voting is called while it goes on, with the seconds after which a function is ended."""
-    most = runner.limits.seconds_for(max(table.num_rows for table in rows.tables))
-    return f"voting, each function {most:g} s at most"
-
-
-def vote(
-    project: Project,
-    rows: ProjectRows,
-    runner: Runner,
-    loaded: Loaded,
-    names: Sequence[str],
-    near: Callable[[], Neighbourhood],
-    progress: Progress = silent,
-) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
-    """Columns of functions on every split; those whose function is unchanged are read back.
-
-    A function that failed whole on any split has no columns. Functions of example rows are answered
-    here, where the vectors are, at every opening: it takes milliseconds, and another encoder gives
-    other votes.
-    """
-    likes = {name: each for name, each in loaded.likes.items() if name in names}
-    asked = [name for name in names if name not in likes]
-    voted, failures = _run(project, rows, runner, loaded, asked, progress)
-    for name, like in likes.items():
-        try:
-            where = RowNames(rows.files, rows.ids)
-            voted[name] = like_votes(like, where, near(), project.classes)
-        except EpoxyError as error:
-            failures.append(Failure(name, (), str(error), kind="wrong"))
-    return {name: voted[name] for name in names if name in voted}, failures
-
-
-def _run(
-    project: Project,
-    rows: ProjectRows,
-    runner: Runner,
-    loaded: Loaded,
-    names: Sequence[str],
-    progress: Progress,
-) -> tuple[dict[str, tuple[np.ndarray, ...]], list[Failure]]:
-    found: dict[str, list[np.ndarray | None]] = {name: [] for name in names}
-    failures: dict[str, Failure] = {}
-    for table, key, ids in zip(rows.tables, rows.keys, rows.ids):
-        places = {name: _place(project, loaded.fingerprints[name], key) for name in names}
-        kept = {name: _kept(place, table.num_rows) for name, place in places.items()}
-        lost = {name for name, columns in found.items() if any(c is None for c in columns)}
-        missing = [name for name in names if kept[name] is None and name not in lost]
-        if missing:
-            done = runner.vote(missing, table, project.classes, progress, partial(_keep, places))
-            for failure in done.failures:
-                told = failure.named(None if project.id is None else ids)
-                failures.setdefault(failure.name, told)
-            kept |= done.columns
-        for name in names:
-            found[name].append(kept[name])
-    whole = {
-        name: tuple(each for each in columns if each is not None)
-        for name, columns in found.items()
-        if all(each is not None for each in columns)
-    }
-    return whole, list(failures.values())
-
-
-def _place(project: Project, meaning: str | None, key: str) -> Path | None:
-    """Where a column is kept; None for a function whose meaning cannot be hashed."""
-    if meaning is None:
-        return None
-    parts = "\n".join([meaning, key, *project.classes])
-    name = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
-    return project.cache / "votes" / f"{name}.npz"
-
-
 def _keep(places: Mapping[str, Path | None], name: str, column: np.ndarray) -> None:
     """Write one function's votes at once: what was interrupted goes on after it."""
     place = places[name]
@@ -402,26 +369,35 @@ def open_session(
     project = Project.read(folder)
     model = project.make_model(model) if model is None or isinstance(model, str) else model
     rows = read_project(project)
-    n_rows = sum(table.num_rows for table in rows.tables)
+    n_rows = sum(map(len, rows.ids))
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     private(project.cache)
     log = Log(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
     loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})
+    home = Folder(project, rows, runner, log, loaded, notes=log.notes, report=report)
     read = cache(lambda: read_vectors(project, rows, report("embedding")))
-    near = cache(lambda: _near(engine_of(model).metric, rows, read()))
-    told = report(voting(runner, rows))
-    failures: list[Failure] = []
+
+    @cache
+    def near() -> Neighbourhood:
+        """What functions of example rows vote by."""
+        sizes = tuple(map(len, rows.ids))
+        return Neighbourhood.of_vectors(sizes, read(), engine_of(model).metric, apart=True)
+
     if project.votes is not None:
         columns = ready_made(project, rows.ids)
     else:
-        columns, failures = vote(project, rows, runner, loaded, loaded.names, near, told)
+        columns, failures = home.vote(loaded, loaded.names, near)
+        home.failures = tuple(failures)
     if not columns and not empty:
-        shown = "; ".join(map(str, failures[:3]))
+        shown = "; ".join(map(str, home.failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
-    vectors = read()
-    splits = [_split(project, rows, columns, at, vectors[at]) for at in range(len(rows.tables))]
-    home = Folder(project, rows, runner, log, loaded, tuple(failures), log.notes, report)
+    splits = []
+    for at, vectors in enumerate(read()):
+        nobody = np.empty((len(rows.ids[at]), 0), dtype=np.int8)
+        matrix = np.column_stack([nobody, *(each[at] for each in columns.values())])
+        votes = Votes(matrix, list(columns), project.classes, sequences=rows.sequences[at])
+        splits.append(Split(votes, vectors, rows.y[at], rows.ids[at], rows.chosen[at]))
     home.notes.extend(twice(project, rows))
     if loaded.undecorated:
         home.notes.append(
@@ -441,21 +417,3 @@ def open_session(
         folder=home,
         labels=splits[0] if project.sequence is not None else None,
     )
-
-
-def _near(metric: str, rows: ProjectRows, vectors: list[np.ndarray | None]) -> Neighbourhood:
-    """What functions of example rows vote by."""
-    return Neighbourhood.of_vectors(tuple(map(len, rows.ids)), vectors, metric, apart=True)
-
-
-def _split(
-    project: Project,
-    rows: ProjectRows,
-    columns: dict[str, tuple[np.ndarray, ...]],
-    at: int,
-    vectors: np.ndarray | None,
-) -> Split:
-    nobody = np.empty((rows.tables[at].num_rows, 0), dtype=np.int8)
-    matrix = np.column_stack([nobody, *(each[at] for each in columns.values())])
-    votes = Votes(matrix, list(columns), project.classes, sequences=rows.sequences[at])
-    return Split(votes, vectors, rows.y[at], rows.ids[at], rows.chosen[at])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from .state import State, compared
 
 if TYPE_CHECKING:
     from ..project.project import Folder
+    from ..suggest.search import RowTexts
+    from .labels import Place
     from .state import History, Moment, Trial
 
 
@@ -33,6 +36,7 @@ class SessionView:
     _engine: Engine
     _paper: PaperEngine | None = None  # the paper's pipeline, kept in step beside the model
     _beside: Outcome | None = None
+    _rows: Any
 
     @property
     def version(self) -> int:
@@ -162,6 +166,69 @@ class SessionView:
     def state(self) -> State:
         """All that was decided."""
         return self._now.state
+
+    @property
+    def frames(self) -> Any:
+        """The rows behind the splits as they were given, for functions to vote on."""
+        return self._rows
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all splits."""
+        return sum(split.n_rows for split in self._now.state.workspace.splits)
+
+    def place(self, number: int) -> Place:
+        """The split, by position, and the row in it of a row number."""
+        left = number
+        if isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 0:
+            for at, split in enumerate(self._now.state.workspace.splits):
+                if left < split.n_rows:
+                    return at, int(left)
+                left -= split.n_rows
+        raise ParameterError(
+            f"rows are numbered from 0 to {self.n_rows - 1}, got {number!r:.60}; "
+            "give a whole number of that range"
+        )
+
+    def number(self, place: Place) -> int:
+        """The number of a row of a split."""
+        at, row = place
+        return row + sum(split.n_rows for split in self._now.state.workspace.splits[:at])
+
+    @cached_property
+    def texts(self) -> RowTexts | None:
+        """The rows as a person reads them; None where the session was given none."""
+        from ..suggest.search import RowTexts
+
+        column = None if self.folder is None else self.folder.project.column
+        return None if self._rows is None else RowTexts(self._rows, column)
+
+    def need_texts(self) -> RowTexts:
+        """The rows, or what to do where the session was given none."""
+        if self.texts is None:
+            raise ParameterError(
+                "rows are read and searched by their cells, and this session was given none; "
+                "give them: Session(train, dev, rows=(train_frame, dev_frame))"
+            )
+        return self.texts
+
+    @property
+    def file_order(self) -> np.ndarray:
+        """What sorts rows as their files do, rows appended since at the end; (n_rows,)."""
+        if self.folder is None or not self.rows_of_one_file:
+            return np.arange(self.n_rows)
+        known = self.folder.rows.positions
+        end, splits = sum(map(len, known)), self._now.state.workspace.splits
+        more = (end + np.arange(split.n_rows - len(at)) for at, split in zip(known, splits))
+        return np.concatenate([part for both in zip(known, more) for part in both])
+
+    def text(self, number: int) -> str:
+        """The text of a row: its text column, or all cells where there is none."""
+        return self.need_texts().text(*self.place(number))
+
+    def cells(self, number: int) -> dict[str, str]:
+        """Every cell of a row, by column, as text."""
+        return self.need_texts().cells(*self.place(number))
 
     def split(self, name: str = "train", *, every: bool = False) -> Split:
         """A split with its current own votes and hand labels; `every` includes sources switched off."""

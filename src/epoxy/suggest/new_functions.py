@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,18 +19,16 @@ from .mine import (
     Bundle,
     Columns,
     Finder,
-    Wording,
     digests_of,
     example_columns,
     gather,
-    read_wording,
     word_columns,
 )
 from .precision import Judge, Precision
 from .search import in_conflict, nobody_votes, quarrels, row_mask
 
 if TYPE_CHECKING:
-    from ..session.verbs import SessionVerbs
+    from ..session.session import Session
 
 SHOWN, IN_QUESTION = 3, 200
 """Examples of each kind, and candidates on which the model's word is checked."""
@@ -76,10 +75,7 @@ class FunctionSuggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings, lists and dicts."""
-        return asdict(self) | {
-            "right": [asdict(each) for each in self.right],
-            "wrong": [asdict(each) for each in self.wrong],
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         return (
@@ -89,18 +85,16 @@ class FunctionSuggestion:
 
 
 class Material:
-    """What suggestions are made from and rows alone decide: their words and halves; kept by a session."""
+    """What suggestions are made from and rows alone decide: their columns and halves; kept by a session."""
 
-    def __init__(self, session: SessionVerbs) -> None:
+    def __init__(self, session: Session) -> None:
         self.workspace = session.state.workspace
-        self.digests = digests_of(session)
-        self.find = (self.digests >> np.uint64(17)) % np.uint64(2) == 0
+        digests = digests_of(session)
+        self.find = (digests >> np.uint64(17)) % np.uint64(2) == 0
         sizes = [split.n_rows for split in self.workspace.splits]
-        self.wording: Wording | None = read_wording(session.texts, sizes, self.digests)
-        near = self.workspace.near
         self.columns: list[Columns] = [
-            *word_columns(self.wording),
-            *example_columns(near, self.find, self.digests),
+            *word_columns(session.texts, sizes, digests),
+            *example_columns(self.workspace.near, self.find, digests),
         ]
 
     def fits(self, workspace: Workspace) -> bool:
@@ -109,7 +103,7 @@ class Material:
 
 
 def suggest_functions(
-    session: SessionVerbs,
+    session: Session,
     n: int,
     *,
     label: str | None = None,
@@ -130,7 +124,7 @@ def suggest_functions(
     return made.found(int(n), range(len(classes)) if label is None else [classes.index(label)])
 
 
-def _region(session: SessionVerbs, rows: Any, conflict: bool | Sequence[str]) -> np.ndarray | None:
+def _region(session: Session, rows: Any, conflict: bool | Sequence[str]) -> np.ndarray | None:
     """The rows that functions are wanted for; None for all."""
     workspace = session.outcome.workspace
     found = None if rows is None else row_mask(rows, session.n_rows)
@@ -151,9 +145,7 @@ def _region(session: SessionVerbs, rows: Any, conflict: bool | Sequence[str]) ->
 class _Suggesting:
     """One call."""
 
-    def __init__(
-        self, session: SessionVerbs, kinds: tuple[str, ...], region: np.ndarray | None
-    ) -> None:
+    def __init__(self, session: Session, kinds: tuple[str, ...], region: np.ndarray | None) -> None:
         self.session, self.outcome = session, session.outcome
         self.workspace = self.outcome.workspace
         material = session.material
@@ -190,8 +182,7 @@ class _Suggesting:
             voted = self._voted(votes.votes)
             self.finder.told(bundle.label, voted)
             if voted[: len(self.silent)].any():
-                precision = judge.precision(bundle.label, voted)
-                made.append(self._told(bundle, definition, voted, precision))
+                made.append(self._told(bundle, definition, voted, judge))
         return tuple(made)
 
     def _definition(self, bundle: Bundle) -> Definition:
@@ -211,33 +202,32 @@ class _Suggesting:
 
     def _voted(self, votes: Sequence[Any]) -> np.ndarray:
         """Rows it votes on, through all splits; rows without cells are not voted on; (n_rows,) bool."""
-        found = []
-        for at, split in enumerate(self.workspace.splits):
-            column = np.zeros(split.n_rows, dtype=bool)
-            if at < len(votes) and votes[at] is not None:
-                column[: len(votes[at])] = np.asarray(votes[at]) != ABSTAIN
-            found.append(column)
-        return np.concatenate(found)
+        parts = [np.zeros(split.n_rows, dtype=bool) for split in self.workspace.splits]
+        for part, column in zip(parts, votes):
+            if column is not None:
+                part[: len(column)] = np.asarray(column) != ABSTAIN
+        return np.concatenate(parts)
 
     def _told(
-        self, bundle: Bundle, definition: Definition, voted: np.ndarray, precision: Precision
+        self, bundle: Bundle, definition: Definition, voted: np.ndarray, judge: Judge
     ) -> FunctionSuggestion:
-        label, train = self.workspace.classes[bundle.label], voted[: len(self.silent)]
-        others = [np.where(each == bundle.label, ABSTAIN, each) for each in self.own]
-        adds = train & self.silent
+        precision = judge.precision(bundle.label, voted)
+        evidence, label, train = self.evidence, bundle.label, voted[: len(self.silent)]
+        others = [np.where(each == label, ABSTAIN, each) for each in self.own]
+        adds = int((train & self.silent).sum())
         self.silent &= ~train
-        found_on = voted & self.evidence.find & self.evidence.known
-        share = float(self.evidence.belief[found_on, bundle.label].mean()) if found_on.any() else 0
-        by_hand = int((found_on & (self.evidence.hand != ABSTAIN)).sum())
-        right, wrong = self._examples(bundle.label, voted)
+        found_on = voted & evidence.find & evidence.known
+        share = float(evidence.belief[found_on, label].mean()) if found_on.any() else 0
+        by_hand = int((found_on & (evidence.hand != ABSTAIN)).sum())
+        right, wrong = self._examples(label, voted)
         return FunctionSuggestion(
             name=self._name(bundle),
             definition=dict(definition),
-            label=label,
+            label=self.workspace.classes[label],
             rows=int(train.sum()),
             coverage=float(train.mean()),
             precision=precision,
-            adds=int(adds.sum()),
+            adds=adds,
             against=int((train & ~nobody_votes(others, len(train))).sum()),
             right=right,
             wrong=wrong,
@@ -260,37 +250,28 @@ class _Suggesting:
         )
 
     def _name(self, bundle: Bundle) -> str:
-        said = bundle.parts[:3]
-        if bundle.kind == "regex":
-            said = (bundle.parts[0].name,)
-        elif bundle.kind == "like":
-            said = tuple(self.session.state.names.name((TRAIN, row))[1] for row in said)
-        base = name = slug(bundle.kind, said)
-        number = 2
-        while name in self.names:
-            name, number = f"{base}_{number}", number + 1
+        said = [each.name if bundle.kind == "regex" else each for each in bundle.parts[:3]]
+        if bundle.kind == "like":
+            said = [self.session.state.names.name((TRAIN, row))[1] for row in said]
+        base = slug(bundle.kind, said)
+        names = chain([base], (f"{base}_{number}" for number in count(2)))
+        name = next(each for each in names if each not in self.names)
         self.names.add(name)
         return name
 
-    def _examples(
-        self, label: int, voted: np.ndarray
-    ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    def _examples(self, label: int, voted: np.ndarray) -> tuple[tuple[Example, ...], ...]:
         """Rows it is or looks right about, and wrong; hand-labelled rows first, then the clearest."""
-        belief, hand = self.evidence.belief[:, label], self.evidence.hand
         rows = np.flatnonzero(voted & self.evidence.known)
-        by_hand = hand[rows] != ABSTAIN
-        sure = belief[rows]
-        likely, unlikely = sure >= LOOKS_WRONG, sure < LOOKS_WRONG
-        first = [rows[likely][np.lexsort((-sure[likely], ~by_hand[likely]))]]
-        first.append(rows[unlikely][np.lexsort((sure[unlikely], ~by_hand[unlikely]))])
-        right, wrong = (tuple(map(self._example, each[:SHOWN].tolist())) for each in first)
-        return right, wrong
+        sure, by_model = self.evidence.belief[rows, label], self.evidence.hand[rows] == ABSTAIN
+        likely = sure >= LOOKS_WRONG
+        right = rows[likely][np.lexsort((-sure[likely], by_model[likely]))]
+        wrong = rows[~likely][np.lexsort((sure[~likely], by_model[~likely]))]
+        return tuple(tuple(map(self._example, each[:SHOWN].tolist())) for each in (right, wrong))
 
     def _example(self, row: int) -> Example:
-        place, session = self.session.place(row), self.session
+        session = self.session
         text = "" if session.texts is None else session.text(row)
-        by_hand = self.evidence.hand[row] != ABSTAIN
         label = self.workspace.classes[int(self.evidence.belief[row].argmax())]
         short = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-        name = session.state.names.name(place)[1]
-        return Example(row, name, short, label, "hand" if by_hand else "model")
+        by = "model" if self.evidence.hand[row] == ABSTAIN else "hand"
+        return Example(row, session.state.names.name(session.place(row))[1], short, label, by)

@@ -21,11 +21,11 @@ from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..neighbors import Graph
 from ..session.labels import Place, suspects
 from ..votes import ABSTAIN, RANDOM
-from ..workspace import TRAIN, Source
+from ..workspace import TRAIN
 from .search import UNSURE, best, nobody_votes
 
 if TYPE_CHECKING:
-    from ..session.verbs import SessionVerbs
+    from ..session.session import Session
 
 AROUND = 16
 """Neighbours whose worth a row gains, itself among them."""
@@ -50,7 +50,7 @@ class Suggestion:
 
 
 def suggest(
-    session: SessionVerbs,
+    session: Session,
     n: int,
     purpose: str,
     seed: int,
@@ -73,7 +73,7 @@ class Chooser:
     """One call's choice of rows; no row twice, and none of those `taken`."""
 
     def __init__(
-        self, session: SessionVerbs, seed: int, among: set[Place] | None, taken: set[Place]
+        self, session: Session, seed: int, among: set[Place] | None, taken: set[Place]
     ) -> None:
         self.session, self.seed, self.among = session, seed, among
         self.outcome, self.names = session.outcome, session.state.names
@@ -191,30 +191,28 @@ class Chooser:
 
     def _doubtful(self, n: int) -> list[Suggestion]:
         """Rows on which a source votes against a model that is sure, the source with most such rows first."""
-        found: list[Suggestion] = []
-        sources = [(self._doubted(each), each) for each in self.workspace.active if n > 0]
-        for wrong, source in sorted(sources, key=lambda each: -int(each[0].sum())):
-            found += self._against(source, wrong, 1 + n // 4)
-        return found[:n]
-
-    def _doubted(self, source: Source) -> np.ndarray:
-        """Rows on which a source votes against a model that is sure; (n_rows,) bool."""
-        decided, column = self.outcome.labels[TRAIN], source.own[TRAIN]
-        sure = best(self.outcome)[: len(decided)]
-        return np.asarray((column != ABSTAIN) & (column != decided) & (sure >= SURE))
-
-    def _against(self, source: Source, wrong: np.ndarray, n: int) -> list[Suggestion]:
         decided, classes = self.outcome.labels[TRAIN], self.workspace.classes
-        sure, column = best(self.outcome)[: len(decided)], source.own[TRAIN]
-
-        def why(row: int, around: np.ndarray) -> str:
-            return (
-                f"{source.name} votes {classes[int(column[row])]!r}, and the model is "
-                f"{sure[row]:.0%} sure of {classes[int(decided[row])]!r}"
-                + self._also(around, wrong, "it is so for")
+        sure, found = best(self.outcome)[: len(decided)], list[Suggestion]()
+        doubted = []
+        for source in self.workspace.active if n > 0 else ():
+            said = source.own[TRAIN]
+            doubted.append(
+                (source.name, said, (said != ABSTAIN) & (said != decided) & (sure >= SURE))
             )
 
-        return self._greedy(n, np.where(wrong, sure, 0.0), "check", why)
+        def against(name: str, said: np.ndarray, wrong: np.ndarray) -> list[Suggestion]:
+            def why(row: int, around: np.ndarray) -> str:
+                return (
+                    f"{name} votes {classes[int(said[row])]!r}, and the model is "
+                    f"{sure[row]:.0%} sure of {classes[int(decided[row])]!r}"
+                    + self._also(around, wrong, "it is so for")
+                )
+
+            return self._greedy(1 + n // 4, np.where(wrong, sure, 0.0), "check", why)
+
+        for each in sorted(doubted, key=lambda each: -int(each[2].sum())):
+            found += against(*each)
+        return found[:n]
 
     # the choice
 
@@ -226,24 +224,18 @@ class Chooser:
         for at, row in self.taken:
             if at == TRAIN:
                 worth[row] = 0.0
-        field = self._field
-        told = field.total(worth)  # of all rows, whoever may be asked about
-        worth = self._worth_asking(worth)
-        if n <= 0 or not worth.any():
+        field, askable = self._field, self._worth_asking(worth)
+        if n <= 0 or not askable.any():
             return []
-        left = field.begin(worth, told)
-        if field.graph is not None:
-            field.tell(left, self.labels.rows[TRAIN])
-        found = []
-        for _ in range(n):
-            node = field.best(left)
-            if node is None:
-                break
-            row = field.row_of(node, worth)
+        field.begin(worth, askable, self.labels.rows[TRAIN])
+        found: list[Suggestion] = []
+        while len(found) < n and (node := field.best()) is not None:
+            rows = field.of(node)
+            row = int(rows[askable[rows].argmax()])  # the one with the most worth, first of equals
             reason = why(row, field.around(node))
             found.append(self._made((TRAIN, row), purpose, reason, purpose))
-            worth[row] = 0.0
-            field.take(left, node)
+            askable[row] = 0.0
+            field.take(node)
         return found
 
     def _open(self, place: Place) -> bool:
@@ -252,9 +244,9 @@ class Chooser:
     def _worth_asking(self, worth: np.ndarray) -> np.ndarray:
         """Worth of the rows that may be asked about, nothing of others."""
         if self.among is None:
-            return worth
-        found = np.zeros_like(worth)
+            return worth.copy()
         rows = [row for at, row in self.among if at == TRAIN]
+        found = np.zeros_like(worth)
         found[rows] = worth[rows]
         return found
 
@@ -291,83 +283,55 @@ class _Field:
     def __init__(
         self, graph: Graph | None, placed: np.ndarray | None, n_rows: int, seed: int
     ) -> None:
-        self.graph, self.placed = graph, placed
         self.node = np.arange(n_rows)  # of each row; −1 for rows without a direction
-        self.n_nodes = n_rows
+        self.rows, self.start = np.arange(n_rows), np.arange(n_rows + 1)  # of each vector
+        self.near, self.weight = self.node[:, None], np.ones((n_rows, 1), dtype=np.float32)
         if graph is not None:
             self.node = np.full(n_rows, -1)
             self.node[slice(None) if placed is None else placed] = graph.train.node
-            self.n_nodes = graph.train.n_nodes
+            self.rows, self.start = graph.train.members
+            self.rows = self.rows if placed is None else placed[self.rows]
             self.near, far = graph.listed(AROUND)
-            typical = float(np.median(far[:, -1])) or 1.0
-            self.weight = np.exp(-far / typical).astype(np.float32)
+            self.weight = np.exp(-far / (float(np.median(far[:, -1])) or 1.0)).astype(np.float32)
         # equal gains are settled by the seed, not by the order of the rows
-        self.shake = 1 + 1e-9 * np.random.default_rng(seed).random(self.n_nodes)
-        self.gain: np.ndarray | None = None
+        self.shake = 1 + 1e-9 * np.random.default_rng(seed).random(len(self.near))
 
-    def total(self, worth: np.ndarray) -> np.ndarray:
-        """The worth of each distinct vector: that of its rows together."""
+    def begin(self, worth: np.ndarray, askable: np.ndarray, known: np.ndarray) -> None:
+        """What is to be told: each row's `worth`, of which `askable` may be asked, and some are `known`."""
         kept = self.node >= 0
-        return np.bincount(self.node[kept], worth[kept], self.n_nodes)
+        self.left = np.bincount(self.node[kept], worth[kept], len(self.near))
+        self.most = np.zeros(len(self.near))
+        np.maximum.at(self.most, self.node[kept], askable[kept])
+        nodes = self.node[known][self.node[known] >= 0]
+        np.multiply.at(self.left, self.near[nodes].ravel(), 1 - self.weight[nodes].ravel())
+        self.gain = (self.weight * self.left[self.near]).sum(axis=1) * self.most * self.shake
+        self.gain[self.left <= 0] = 0.0
 
-    def begin(self, worth: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """What is to be told of each vector, `total`, where rows with a `worth` may be asked about."""
-        kept = self.node >= 0
-        self.gain, self.most = None, np.zeros(self.n_nodes)
-        np.maximum.at(self.most, self.node[kept], worth[kept])
-        return total
-
-    def tell(self, left: np.ndarray, rows: np.ndarray) -> None:
-        """Take off what is known from rows that have a label."""
-        nodes = self.node[rows]
-        nodes = nodes[nodes >= 0]
-        np.multiply.at(left, self.near[nodes].ravel(), 1 - self.weight[nodes].ravel())
-
-    def best(self, left: np.ndarray) -> int | None:
+    def best(self) -> int | None:
         """The vector whose label would tell most; None where there is nothing left to tell."""
-        if self.graph is None:
-            gain = left * self.shake * (self.most > 0)
-            top = int(gain.argmax())
-            return top if gain[top] > 0 else None
-        if self.gain is None:
-            self.gain = (self.weight * left[self.near]).sum(axis=1) * self.most * self.shake
-            self.gain[left <= 0] = 0.0
         # gains only fall, so the first whose gain still stands is the best
         while True:
             top = int(self.gain.argmax())
-            now = float((self.weight[top] * left[self.near[top]]).sum())
-            now *= self.most[top] * self.shake[top] if left[top] > 0 else 0.0
+            now = float((self.weight[top] * self.left[self.near[top]]).sum())
+            now *= self.most[top] * self.shake[top] if self.left[top] > 0 else 0.0
             if now <= 0 and self.gain[top] <= 0:
                 return None
             if now >= self.gain[top] * (1 - 1e-12):
                 return top
             self.gain[top] = now
 
-    def take(self, left: np.ndarray, node: int) -> None:
+    def take(self, node: int) -> None:
         """A label of this vector was asked for: what it tells is known."""
-        if self.graph is None:
-            left[node] = 0.0
-            return
-        left[self.near[node]] *= 1 - self.weight[node]
-        left[node] = 0.0
+        self.left[self.near[node]] *= 1 - self.weight[node]
+        self.left[node] = 0.0
 
-    def row_of(self, node: int, worth: np.ndarray) -> int:
-        """The row of a vector with the most worth, the first of equals."""
-        rows = self._rows(node)
-        return int(rows[worth[rows].argmax()])
+    def of(self, node: int) -> np.ndarray:
+        """The rows of a vector."""
+        return self.rows[self.start[node] : self.start[node + 1]]
 
     def around(self, node: int) -> np.ndarray:
         """The rows nearest to a vector, itself among them."""
-        if self.graph is None:
-            return np.array([node])
-        return np.concatenate([self._rows(each) for each in self.near[node].tolist()])[:AROUND]
-
-    def _rows(self, node: int) -> np.ndarray:
-        if self.graph is None:
-            return np.array([node])
-        order, start = self.graph.train.members
-        rows = order[start[node] : start[node + 1]]
-        return rows if self.placed is None else self.placed[rows]
+        return np.concatenate([self.of(each) for each in self.near[node].tolist()])[:AROUND]
 
 
 PURPOSES: dict[str, Callable[[Chooser, int], list[Suggestion]]] = {

@@ -24,7 +24,7 @@ from ..votes import ABSTAIN
 from ..workspace import Source, Workspace
 
 if TYPE_CHECKING:
-    from ..session.verbs import SessionVerbs
+    from ..session.session import Session
 
 UNSURE = 0.8
 """A row is uncertain whose most probable class has less."""
@@ -98,14 +98,14 @@ class Found:
         return len(self.rows)
 
 
-def browse(session: SessionVerbs, query: RowQuery) -> Found:
+def browse(session: Session, query: RowQuery) -> Found:
     """Answer a question about rows."""
     outcome, total = session.outcome, session.n_rows
     source = None if query.source is None else known(outcome.workspace, query.source)
     kept = row_mask(query.selection, total) if query.selection is not None else np.ones(total, bool)
     if query.find.strip():
         sizes = [split.n_rows for split in outcome.workspace.splits]
-        kept &= need_texts(session.texts).found(query.find, sizes)
+        kept &= session.need_texts().found(query.find, sizes)
     far = None
     if query.like is not None:
         far = np.concatenate(distances_to(outcome.workspace.near, session.place(query.like)))
@@ -118,7 +118,7 @@ def browse(session: SessionVerbs, query: RowQuery) -> Found:
 
 
 def _order(
-    session: SessionVerbs, by: str, source: Source | None, far: Any, rows: np.ndarray
+    session: Session, by: str, source: Source | None, far: Any, rows: np.ndarray
 ) -> np.ndarray:
     if by == "file":
         key = session.file_order[rows]
@@ -321,16 +321,6 @@ class RowTexts:
                         continue
                 self._lower.append(texts)
         return self._lower
-
-
-def need_texts(texts: RowTexts | None) -> RowTexts:
-    """The rows, or what to do where a session was given none."""
-    if texts is None:
-        raise ParameterError(
-            "rows are read and searched by their cells, and this session was given none; "
-            "give them: Session(train, dev, rows=(train_frame, dev_frame))"
-        )
-    return texts
 
 
 def _shown(value: Any) -> str:
