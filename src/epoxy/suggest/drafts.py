@@ -148,65 +148,46 @@ def save_code(session: Session, text: str, expecting: str) -> Change | None:
 
 def _told(session: Session, found: Draft, made: Definition, start: float) -> Draft:
     """The draft with its numbers."""
-    trial, votes = found.trial, found.votes
+    trial, votes, classes = found.trial, found.votes, session.classes
     assert trial is not None
     cast = votes[TRAIN] != ABSTAIN
     workspace = trial.state.workspace
     others = [each.own[TRAIN] for each in workspace.active if each.name != found.name]
-    met = cast & ~nobody_votes(others, len(cast))
-    quarrel = cast & in_conflict([*others, votes[TRAIN]], len(cast))
-    rows = np.flatnonzero(cast)
+    hand, said = np.concatenate(workspace.labels.y), np.concatenate(votes)
+    active, extended = trial.outcome.workspace.names, trial.outcome.extended[TRAIN]
+    after = extended.columns[active.index(found.name)] if found.name in active else None
+
+    def text(row: int) -> str:
+        return "" if session.texts is None else session.text(row)
+
+    def named(decided: tuple[np.ndarray, ...], row: int) -> str | None:
+        return classes[int(decided[TRAIN][row])] if decided else None
+
     old, new = session.outcome.decided, trial.outcome.decided
-    flips = tuple(
-        Flip(row, _text(session, row), _class(session, old, row), _class(session, new, row))
-        for row in trial.change.flipped[:SHOWN].tolist()
-    )
-    hand = np.concatenate(workspace.labels.y)
-    numbers = np.flatnonzero(np.concatenate(votes) != ABSTAIN)
-    shown = [
-        (row, _text(session, row), None if hand[row] < 0 else session.classes[hand[row]])
-        for row in numbers[:SHOWN].tolist()
-    ]
-    after = trial.change.coverage or (0.0, _share_after(trial, found.name))
-    return replace(
-        found,
-        rows=len(rows),
-        coverage=float(cast.mean()),
-        extended=after[1],
-        right=_right(session, made, votes, hand),
-        conflicts=int(quarrel.sum()),
-        overlaps=int(met.sum()),
-        flips=flips,
-        unheard=found.name in trial.outcome.unheard,
-        flipped=len(trial.change.flipped),
-        examples=tuple(shown),
-        seconds=time.perf_counter() - start,
-    )
-
-
-def _share_after(trial: Trial, name: str) -> float:
-    names = trial.outcome.workspace.names
-    column = trial.outcome.extended[TRAIN].columns[names.index(name)]
-    return float((column != ABSTAIN).mean())
-
-
-def _right(
-    session: Session, made: Definition, votes: tuple[np.ndarray, ...], hand: np.ndarray
-) -> dict[str, Any] | None:
-    said = np.concatenate(votes)
     judged = (said != ABSTAIN) & (hand != ABSTAIN)
     if made.kind == "like":  # it was made from these rows
         examples = places_of(made.function(), session.state.names)
         judged[[session.number(place) for place in examples]] = False
-    return interval(int((said[judged] == hand[judged]).sum()), int(judged.sum()))
-
-
-def _class(session: Session, decided: tuple[np.ndarray, ...], row: int) -> str | None:
-    return session.classes[int(decided[TRAIN][row])] if decided else None
-
-
-def _text(session: Session, row: int) -> str:
-    return "" if session.texts is None else session.text(row)
+    return replace(
+        found,
+        rows=int(cast.sum()),
+        coverage=float(cast.mean()),
+        extended=0.0 if after is None else float((after != ABSTAIN).mean()),
+        right=interval(int((said[judged] == hand[judged]).sum()), int(judged.sum())),
+        conflicts=int((cast & in_conflict([*others, votes[TRAIN]], len(cast))).sum()),
+        overlaps=int((cast & ~nobody_votes(others, len(cast))).sum()),
+        unheard=found.name in trial.outcome.unheard,
+        flips=tuple(
+            Flip(row, text(row), named(old, row), named(new, row))
+            for row in trial.change.flipped[:SHOWN].tolist()
+        ),
+        flipped=len(trial.change.flipped),
+        examples=tuple(
+            (row, text(row), None if hand[row] < 0 else classes[hand[row]])
+            for row in np.flatnonzero(said != ABSTAIN)[:SHOWN].tolist()
+        ),
+        seconds=time.perf_counter() - start,
+    )
 
 
 # running
