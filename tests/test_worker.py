@@ -330,6 +330,13 @@ def test_votes_are_those_of_apply_for_functions_of_every_kind(runner):
         ("return 'spma'", "wrong", r"'bad' returned 'spma' on row 0; expected one of \['ham'"),
         ("return Odd()", "crashed", r"labeling function 'bad' failed: RuntimeError: no repr"),
         pytest.param("os.kill(os.getpid(), 11)", "crashed", "by SIGSEGV; correct it", marks=posix),
+        pytest.param(
+            "for fd in os.listdir('/proc/self/fd'):\n"
+            "    if os.path.exists(way := f'/proc/self/fd/{fd}') and 'socket' in os.readlink(way):\n"
+            "        os.write(int(fd), b'abcd' * 9)",
+            *("crashed", "it ended its process by SIGKILL|it wrote into the pipe"),
+            marks=linux,
+        ),
         pytest.param("x = bytearray(2 ** 33)", "large", "more than 0.5 GiB of mem", marks=linux),
     ],
 )

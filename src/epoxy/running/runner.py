@@ -379,10 +379,18 @@ class _Process:
         running = self.running  # before the look: what it said last is in the pipe
         try:
             if self._connection.poll(max(0.0, min(left, 0.5))):
-                kind, value = self._connection.recv()
+                # what a function wrote there may announce more than ever comes
+                over = threading.Timer(max(0.0, left) + _GRACE, self.end)
+                over.start()
+                try:
+                    kind, value = self._connection.recv()
+                finally:
+                    over.cancel()
                 return kind, value
         except (EOFError, OSError):
             raise _Ended(self._how()) from None
+        except Exception:  # noqa: BLE001 - what is no answer may unpickle as anything
+            raise _Ended("wrote into the pipe by which its process answers") from None
         if not running:  # a process it forked holds the pipe open
             raise _Ended(self._how())
         if left <= 0:
