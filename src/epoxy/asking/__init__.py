@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EndpointError, ParameterError, UnknownName
 from ..progress import Progress, silent
-from .budget import Budget
 from .cache import Cache
-from .plan import Asker, Callback, Plan
-from .prompt import Prompt
-from .questions import Rows, questions
-from .report import Answers
-from .server import LOCAL, Server
-from .task import FILE, Example, Task, read_task, write_task
+from .plan import Answers, Asker, Callback, Plan, Rows, questions
+from .server import LOCAL, Budget, Server
+from .task import FILE, Example, Prompt, Task, read_task, write_task
 
 if TYPE_CHECKING:
     from ..session import Session

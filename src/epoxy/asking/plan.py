@@ -1,4 +1,4 @@
-"""What a run would ask, what leaves the machine for it, and the run itself.
+"""Which rows are asked about, what leaves the machine for it, the run itself, and what came of it.
 
 Rows are chosen first, answers that were paid for are looked up, and the rest is told, with what it may
 cost, before the first call. Every answer is on the disk before it counts; when the run ends, for
@@ -8,25 +8,138 @@ whatever reason, all answers become labels of a labeller who may err, in one edi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
+
+from ..diagnostics import Column, Finding, Report, Table
+from ..diagnostics.sources import interval
 from ..errors import EndpointError, EpoxyError, UnknownName
 from ..progress import Progress, silent
 from ..session.edits import Label, several
-from .budget import Budget, Meter, Spent
-from .cache import Answer, Cache, Kept
-from .prompt import Prompt, fingerprint
-from .questions import Chosen, Question
-from .report import Answers, report_of
-from .server import Server, Stopped, Unanswered
-from .task import UNSURE
+from ..session.labels import Place
+from ..suggest.search import RowQuery
+from ..votes import ABSTAIN, RANDOM
+from .cache import About, Answer, Cache, Kept
+from .server import Budget, Meter, Server, Spent, Stopped, Unanswered
+from .task import UNSURE, Prompt, fingerprint
 
 if TYPE_CHECKING:
     from ..session import Session
+
+Rows = int | RowQuery | Sequence[Any] | Literal["again"] | None
+"""How many rows, a question that they match, their ids, or those that were answered before."""
+CHECK, MOST_CHECKED, SHARE_CHECKED = "check", 100, 5
+"""One row in five, and 100 at most, is one that a person labelled: that tells how often answers are right."""
+
+
+class Chosen(NamedTuple):
+    """A row, and how it was picked."""
+
+    place: Place
+    how: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A row to ask about, and the fingerprint of all that its answer depends on."""
+
+    chosen: Chosen
+    cells: Mapping[str, str]
+    key: str
+    name: tuple[str, str]  # file and id of the row
+
+    @property
+    def about(self) -> About:
+        """The question and the row."""
+        return (self.key, *self.name)
+
+
+def questions(
+    session: Session,
+    asker: Asker,
+    cache: Cache,
+    rows: Rows,
+    n: int,
+    check: int | None,
+    purpose: str,
+) -> list[Question]:
+    """What to ask about: answers that wait to be used first, then rows to check on, then the rest."""
+    if rows == "again":
+        return [asker.question(session, each) for each in answered(session, asker.by)]
+    if rows is not None and not isinstance(rows, int | RowQuery):
+        named = (Chosen(_place(session, each), "named") for each in rows)
+        return [asker.question(session, each) for each in named]
+    if isinstance(rows, RowQuery):
+        chosen = _matching(session, rows)
+    else:
+        more = cache.n_taken(asker.identity)  # some of which were no label, or undone
+        done = [session.number(place) for place, _ in answered(session, asker.by)]
+        ranked = session.next(n + more, purpose, without=done)
+        chosen = [Chosen(session.place(each.number), each.chosen) for each in ranked]
+    found = list(islice(_waiting(session, asker, cache), n))
+    n_check = min(MOST_CHECKED, n // SHARE_CHECKED) if check is None else check
+    n_check -= sum(each.chosen.how == CHECK for each in found)
+    for places, most in ((_to_check(session, asker.by), n_check), (chosen, n)):
+        seen = {each.chosen.place for each in found}
+        new = (asker.question(session, each) for each in places if each.place not in seen)
+        unused = (each for each in new if not cache.is_taken(each.about))
+        found += islice(unused, max(0, min(most, n - len(found))))
+    return found
+
+
+def answered(session: Session, by: str) -> list[Chosen]:
+    """Rows that `by` labelled."""
+    every = session.state.records.rows.items()
+    return [
+        Chosen(place, each.chosen) for place, several in every for each in several if each.by == by
+    ]
+
+
+def _matching(session: Session, rows: RowQuery) -> list[Chosen]:
+    """Rows that match a question and have no label."""
+    how = "words" if rows.find else rows.filter
+    labelled = session.state.records.labels
+    places = (session.place(int(number)) for number in session.browse(rows).rows)
+    return [Chosen(each, how) for each in places if labelled.y[each[0]][each[1]] == ABSTAIN]
+
+
+def _waiting(session: Session, asker: Asker, cache: Cache) -> Iterator[Question]:
+    """Questions whose answers came, and that a killed run did not come to use."""
+    done = {place for place, _ in answered(session, asker.by)}
+    for kept in cache.waiting(asker.identity):
+        place = session.state.names.find(kept.file, kept.row)
+        if place is not None and place not in done:
+            question = asker.question(session, Chosen(place, kept.chosen))
+            if question.key == kept.key:
+                yield question
+
+
+def _to_check(session: Session, by: str) -> list[Chosen]:
+    """Rows that a trusted person labelled and `by` did not, shuffled; those drawn at random first."""
+    records = session.state.records
+    labels = records.labels
+    found = [
+        Chosen((at, int(row)), CHECK)
+        for at in labels.order
+        for row in labels.rows[at]
+        if labels.wrong[at][row] == 0 and all(each.by != by for each in records.of((at, int(row))))
+    ]
+    words = [labels.chosen[at][row] for (at, row), _ in found]
+    order = np.random.default_rng(0).permutation(len(found))
+    return [found[at] for at in sorted(order, key=lambda at: words[at] not in (None, RANDOM))]
+
+
+def _place(session: Session, row: Any) -> Place:
+    split, at = session.find(row)
+    return session.names.index(split), at
+
 
 Callback = Callable[[dict[str, str]], str | None]
 """Anything that answers: gets the cells of a row by column, returns a class, or None where it is unsure."""
@@ -233,3 +346,143 @@ def _told(amounts: Mapping[str, object]) -> str:
         if isinstance(value, int | float):
             found.append(f"{value:,.4g} in money" if name == "money" else f"{value:,.0f} {name}")
     return ", ".join(found)
+
+
+_COLUMNS = (
+    Column("class", "labelled by hand as"),
+    Column("agreed", "answered the same", "interval"),
+    Column("instead", "answered instead"),
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The report of a run; it prints, and turns into a dict."""
+
+    report: Report
+    labels: int
+    """Answers that became labels."""
+    unsure: int
+    """Rows of which the answerer said that they do not tell."""
+    abstained: int
+    """Rows whose answer was no answer, also after one repair."""
+    unanswered: int
+    """Rows that got no answer at all."""
+    calls: int
+    tokens: int
+    money: float | None
+    agreement: dict[str, Any] | None
+    """The share of hand-labelled rows answered as labelled, with its interval; None for no such row."""
+    stopped: str = ""
+    """Why the run ended before all rows were asked about; empty if it did not."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings and lists."""
+        return {**vars(self), "report": self.report.to_dict()}
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+def report_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answers:
+    """The report of a run that is over."""
+    found = [plan.cache.get(each.key) for each in plan.questions]
+    said = [each for each in found if each is not None]
+    labels = sum(each.choice not in (None, UNSURE) for each in said)
+    unsure = sum(each.choice == UNSURE for each in said)
+    wrong = Counter(each.said for each in said if each.choice is None)
+    pairs, older = _compared(plan)
+    agreement = interval(sum(hand == answer for hand, answer in pairs), len(pairs))
+    table = Table("agreement with hand labels", _COLUMNS, _by_class(plan, pairs))
+    money = meter.money
+    summary: dict[str, Any] = {
+        "labels": labels,
+        "unsure": unsure,
+        "no valid answer": wrong.total(),
+        "not answered": len(found) - len(said),
+        "agreement": (agreement and Column("", "", "interval").write({"": agreement}))
+        or "not known: no row with a hand label was answered",
+        "calls": meter.calls,
+        "tokens": f"{meter.sent:,} sent, {meter.answered:,} answered",
+    }
+    if money is not None:
+        summary["money"] = f"{money:.4f}" + (f", {money / labels:.6f} a label" if labels else "")
+    report = Report(
+        f"answers of {plan.asker.by}",
+        summary,
+        findings=tuple(_findings(plan, agreement, older, stopped, wrong)),
+        tables=(table,) if pairs else (),
+    )
+    tokens = meter.sent + meter.answered
+    counts = (labels, unsure, wrong.total(), unanswered, meter.calls, tokens)
+    return Answers(report, *counts, money, agreement, stopped)
+
+
+def _compared(plan: Plan) -> tuple[list[tuple[int, int]], int]:
+    """Hand label and answer of rows that have both, and how many answers are to another prompt.
+
+    Examples of the task are left out: their answer was told.
+    """
+    records, by = plan.session.state.records, plan.asker.by
+    told = [dict(each.row) for each in plan.asker.prompt.task.examples]
+    pairs, older = [], 0
+    for place, _ in answered(plan.session, by):
+        question = plan.asker.question(plan.session, Chosen(place, None))
+        if plan.cache.get(question.key) is None:
+            older += 1
+            continue
+        several = records.of(place)
+        hand = next((each.label for each in several if each.by is None), None)
+        if hand is not None and dict(question.cells) not in told:
+            pairs += [(hand, each.label) for each in several if each.by == by]
+    return pairs, older
+
+
+def _by_class(plan: Plan, pairs: list[tuple[int, int]]) -> tuple[dict[str, Any], ...]:
+    rows = []
+    for at, name in enumerate(plan.session.classes):
+        said = [answer for hand, answer in pairs if hand == at]
+        others = Counter(plan.session.classes[each] for each in said if each != at).most_common(3)
+        instead = ", ".join(f"{other} {count}" for other, count in others)
+        rows.append(
+            {"class": name, "agreed": interval(said.count(at), len(said)), "instead": instead}
+        )
+    return tuple(rows)
+
+
+def _findings(
+    plan: Plan,
+    agreement: dict[str, Any] | None,
+    older: int,
+    stopped: str,
+    wrong: Counter[str],
+) -> list[Finding]:
+    found, by = [], plan.asker.by
+    if wrong:
+        shown = "; ".join(f"{text!r:.200} ({count} ×)" for text, count in wrong.most_common(3))
+        fact = f"{wrong.total()} answers named none of the choices: {shown}."
+        cure = "Allow a model that thinks aloud more --answer-tokens, or take another."
+        found.append(Finding("no-valid-answer", (), "warning", fact, cure))
+    if stopped:
+        cure = "The same command goes on from there, and pays nothing twice."
+        found.append(Finding("stopped", (), "warning", f"The run ended early: {stopped}.", cure))
+    if agreement is None:
+        fact = f"How often {by} is right is not known; 90% is assumed, or what [labellers] says."
+        cure = "Label some rows by hand, drawn at random, and ask again: some are then asked twice."
+        found.append(Finding("unknown-reliability", (), "note", fact, cure))
+    elif agreement["value"] < plan.reliable:
+        share = f"{agreement['value']:.0%} ({agreement['low']:.0%}–{agreement['high']:.0%})"
+        fact = (
+            f"{by} agrees with {share} of hand labels, less than the {plan.reliable:.0%} asked for."
+        )
+        cure = "Say more of the classes in the task, take another model, or undo these labels."
+        found.append(Finding("unreliable", (), "warning", fact, cure))
+    if older:
+        fact = f"{older} labels of {by} answer another prompt, or were not asked for here."
+        found.append(
+            Finding("older-answers", (), "note", fact, "Ask about them again: rows='again'.")
+        )
+    return found
