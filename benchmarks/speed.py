@@ -173,10 +173,8 @@ def machine() -> Result:
 
 COLD = "| data | ours | share of sgemm | faiss, best BLAS kernels | ratio | pytorch path | ratio |"
 GRAPH = "| data | k | distinct | seconds | executed GFLOP/s | share of sgemm | plain | peak MB |"
-EDIT = "| data | radius | edit | new source | radius move | searched directly | wrong |"
-LOOP = (
-    "| data | radius | radius moved | votes changed | searched directly | reference edit | ratio |"
-)
+EDIT = "| data | radius | edit | radius move | wrong |"
+LOOP = "| data | radius | radius moved | votes changed | reference edit | ratio |"
 FUSION = (
     "| data | hand labels | votes changed | radius moved | one more label | refit | ratio | "
     "open, neighbours given | peak MB | apart |"
@@ -289,7 +287,6 @@ def _loop_rows(found: Result) -> list[str]:
         if not isinstance(each, dict):
             continue
         cells = [found["label"], radius, _times(each["radius_ms"]), _times(each["edit_ms"])]
-        cells.append(_shares(each["searched_share"]))
         cells.append("missing" if theirs is None else f"{theirs:,.0f}")
         cells.append("" if theirs is None else f"{theirs / each['edit_ms']['p50']:,.0f}")
         rows.append("| " + " | ".join(cells) + " |")
@@ -317,14 +314,10 @@ def _edit_rows(found: Result) -> list[str]:
     for radius, each in found.get("edits", {}).items():
         if "edit_ms" in each:
             cells = [found["label"], radius]
-            cells += [_times(each[name]) for name in ("edit_ms", "new_source_ms", "radius_ms")]
-            cells += [_shares(each["searched_share"]), str(each["wrong_in_sample"])]
+            cells += [_times(each[name]) for name in ("edit_ms", "radius_ms")]
+            cells.append(str(each["wrong_in_sample"]))
             rows.append("| " + " | ".join(cells) + " |")
     return rows
-
-
-def _shares(summary: Result) -> str:
-    return f"{summary['p50']:.1%} / {summary['worst']:.1%}"
 
 
 def _times(summary: Result) -> str:

@@ -49,7 +49,7 @@ def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
     rng = np.random.default_rng(3)
     now = {source.name: source for source in session.state.workspace.sources}
     session.set_radii(radii)
-    moves, edits, searched = [], [], []
+    moves, edits = [], []
 
     def read() -> None:
         session.probabilities, session.dev_probabilities, session.scores  # noqa: B018
@@ -63,13 +63,11 @@ def loop(session: epoxy.Session, radii: dict[str, float]) -> dict[str, Any]:
     for number in range(EDITS):
         name = names[number % len(names)]
         column = _edited(session.state.workspace.source(name), 0.3 if number % 2 else 0.05, rng)
-        seconds, (change, _) = timed(lambda n=name, c=column: (session.set_votes(n, c), read()))
+        seconds, _ = timed(lambda n=name, c=column: (session.set_votes(n, c), read()))
         edits.append(seconds)
-        searched.append(change.searched)
     return {
         "radius_ms": summary(moves),
         "edit_ms": summary(edits),
-        "searched_share": {"p50": float(np.median(searched)), "worst": max(searched)},
     }
 
 

@@ -1,305 +1,308 @@
-"""Exact search against a naive float64 oracle."""
+"""The neighbour graph and who lends, against all distances in float64."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.errors import AlignmentError, RadiusError, UnknownName, VectorError
-from epoxy.neighbors import Found, Space, kernels, nearest, nearest_both, within
-from epoxy.neighbors.search import Query, search
-
-
-def pair_distance(metric, x, z):
-    """The definition, one pair at a time: 32 running float64 sums, folded in halves."""
-    x, z = x.astype(np.float64), z.astype(np.float64)
-
-    def total(terms):
-        sums = [0.0] * 32
-        for at, term in enumerate(terms.tolist()):
-            sums[at % 32] += term
-        while len(sums) > 1:
-            half = len(sums) // 2
-            sums = [a + b for a, b in zip(sums[:half], sums[half:], strict=True)]
-        return sums[0]
-
-    if metric == "euclidean":
-        return float(np.sqrt(total((x - z) * (x - z))))
-    return max(0.0, float(1.0 - total(x * z) / np.sqrt(total(x * x) * total(z * z))))
-
-
-def all_distances(metric, queries, vectors):
-    queries, vectors = np.asarray(queries, np.float32), np.asarray(vectors, np.float32)
-    return np.array([[pair_distance(metric, x, z) for z in vectors] for x in queries]).reshape(
-        len(queries), len(vectors)
-    )
-
-
-def naive_nearest(metric, vectors, support, queries=None):
-    table = all_distances(metric, vectors if queries is None else queries, vectors)
-    row = np.full((len(table), support.shape[1]), -1, np.int32)
-    distance = np.full(row.shape, np.inf)
-    for source in range(support.shape[1]):
-        backing = np.flatnonzero(support[:, source])
-        if len(backing):
-            best = table[:, backing].argmin(axis=1)  # the first of equals: the lowest row
-            row[:, source] = backing[best]
-            distance[:, source] = table[np.arange(len(table)), backing[best]]
-    return Found(row, distance)
-
-
-def assert_same(found, expected):
-    assert found.row.tolist() == expected.row.tolist()
-    assert found.distance.tolist() == expected.distance.tolist()
-
+from epoxy import Epoxy, Fusion, Session, Split, Votes, loans
+from epoxy.errors import (
+    AlignmentError,
+    ParameterError,
+    RadiusError,
+    StoreError,
+    UnknownName,
+    VectorError,
+)
+from epoxy.neighbors import Graph, Settings, Space, graph, ivf, lenders, nearest_lenders, within
+from epoxy.project.settings import Project
 
 METRICS = pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 
 
-@METRICS
-@pytest.mark.parametrize("dimension", [1, 7, 32, 33, 64, 100])
-def test_nearest_equals_the_naive_oracle_bit_for_bit(metric, dimension):
-    rng = np.random.default_rng(dimension)
-    vectors = rng.normal(size=(40, dimension)).astype(np.float32)
-    support = rng.random((40, 4)) < [0.05, 0.2, 0.9, 0.0]
-
-    found = nearest(Space(vectors, metric), support)
-
-    assert_same(found, naive_nearest(metric, vectors, support))
-
-
-@METRICS
-def test_another_split_asks_the_train_split(metric):
-    rng = np.random.default_rng(3)
-    vectors, queries = rng.normal(size=(50, 12)), rng.normal(size=(17, 12))
-    support = rng.random((50, 3)) < 0.3
-
-    found = nearest(Space(vectors, metric), support, Space(queries, metric))
-
-    assert_same(found, naive_nearest(metric, vectors, support, queries))
-
-
-@METRICS
-@pytest.mark.parametrize("votes", [0.0, 0.1, 0.9])
-def test_two_spaces_that_ask_each_other_are_told_what_each_would_be_told_alone(metric, votes):
-    rng = np.random.default_rng(3)
-    drawn = np.round(rng.normal(size=(70, 5)), 1).astype(np.float32)  # some are equal
-    one, two = drawn[:40], drawn[rng.integers(70, size=1100)]
-    support = rng.random((40, 3)) < 0.4, rng.random((1100, 3)) < votes
-    wanted = ~support[0], ~support[1]
-
-    spaces = Space(one, metric), Space(two, metric)
-    here, there = nearest_both(spaces[0], support[0], spaces[1], support[1], wanted=wanted)
-
-    assert_same(here, nearest(spaces[1], support[1], spaces[0], wanted=wanted[0]))
-    assert_same(there, nearest(spaces[0], support[0], spaces[1], wanted=wanted[1]))
-
-
-@METRICS
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_ties_go_to_the_lowest_row_on_integer_grids(metric, data):
-    n, dimension = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 3))
-    cells = st.lists(st.integers(-1, 1), min_size=dimension, max_size=dimension)
-    vectors = np.array(data.draw(st.lists(cells, min_size=n, max_size=n)), np.float32)
+def all_distances(metric: str, queries: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """By the definition, rounded to float32: (n_queries, n)."""
+    x, z = queries.astype(np.float64)[:, None], vectors.astype(np.float64)[None]
     if metric == "cosine":
-        vectors[~vectors.any(axis=1)] = 1
-    support = np.array(data.draw(st.lists(st.booleans(), min_size=2 * n, max_size=2 * n)))
-    support = support.reshape(n, 2)
-
-    found = nearest(Space(vectors, metric), support)
-
-    assert_same(found, naive_nearest(metric, vectors, support))
+        x = x / np.linalg.norm(x, axis=2, keepdims=True)
+        z = z / np.linalg.norm(z, axis=2, keepdims=True)
+    squares = np.square(x - z).sum(axis=2).round(14)
+    return (np.sqrt(squares) if metric == "euclidean" else squares / 2).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_ties_in_many_dimensions_go_to_the_lowest_row(data):
-    n = data.draw(st.integers(1, 20))
-    cells = st.lists(st.integers(-1, 1), min_size=3, max_size=3)
-    vectors = np.zeros((n, 70), np.float32)
-    vectors[:, :3] = data.draw(st.lists(cells, min_size=n, max_size=n))
-    vectors[~vectors.any(axis=1)] = 1
-    support = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))[:, None]
-
-    found = nearest(Space(vectors), support)
-
-    assert_same(found, naive_nearest("cosine", vectors, support))
+def oracle(metric, space, support, onto):
+    """Each row's nearest supporting row, of equals the first, and how far it is."""
+    table = all_distances(metric, onto.vectors, space.vectors)
+    table = np.where(support, table, np.inf)
+    far = table.min(axis=1, initial=np.inf)
+    first = (table <= far[:, None]).argmax(axis=1) if table.size else np.zeros(len(table), int)
+    return np.where(np.isfinite(far), first, -1), far
 
 
-def test_a_crowd_of_vectors_that_point_almost_the_same_way_is_still_ranked():
-    rng = np.random.default_rng(11)
-    vectors = 1 + 1e-3 * rng.normal(size=(75, 64)).astype(np.float32)
-    support = np.arange(75)[:, None] >= 5
+def draw(seed: int, count: int, dimension: int = 6, values: int = 0) -> np.ndarray:
+    """Rows; with few `values` many are equal, and many equally far."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(count, dimension))
+    if values:
+        rows = rng.integers(-values, values + 1, (count, dimension))
+        rows[~rows.any(axis=1)] = 1
+    return rows.astype(np.float32)
 
-    found = nearest(Space(vectors), support)
 
-    assert_same(found, naive_nearest("cosine", vectors, support))
+def assert_lists_are_right(found: Graph, metric: str, onto: Space) -> None:
+    table = all_distances(metric, onto.vectors[onto.first], found.train.vectors[found.train.first])
+    near, far = found.listed()
+    np.testing.assert_allclose(far, np.sort(table, axis=1)[:, : found.width], atol=1e-6)
+    np.testing.assert_allclose(far, np.take_along_axis(table, near, axis=1), atol=1e-6)
+    assert not ((np.diff(far, axis=1) == 0) & (np.diff(near, axis=1) < 0)).any()
 
 
 @METRICS
-@pytest.mark.parametrize("dimension", [7, 64])
-def test_what_is_known_spares_a_search_and_changes_no_answer_within_it(metric, dimension):
-    rng = np.random.default_rng(21)
-    vectors = rng.normal(size=(300, dimension)).astype(np.float32)
-    vectors[200:] = vectors[:100] + 1e-6 * rng.normal(size=(100, dimension))  # nearly ties
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 999), k=st.integers(1, 90), values=st.sampled_from([0, 1, 2]))
+def test_a_graph_holds_the_nearest_of_each_distinct_row(metric, seed, k, values):
+    space = Space(draw(seed, 70, 3, values), metric)
+    asking = Space(draw(seed + 1, 20, 3, values), metric)
+
+    built = Graph.build(space, k)
+
+    assert built.width == min(k, space.n_nodes)
+    assert_lists_are_right(built, metric, space)
+    assert_lists_are_right(built.queries(asking), metric, asking)
+
+
+@METRICS
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 999),
+    k=st.sampled_from([1, 3, 200]),
+    values=st.sampled_from([0, 1, 2]),
+    share=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
+    elsewhere=st.booleans(),
+)
+def test_the_nearest_row_that_votes_lends_and_of_equals_the_first(
+    metric, seed, k, values, share, elsewhere
+):
+    space = Space(draw(seed, 90, 3, values), metric)
+    onto = Space(draw(seed + 1, 30, 3, values), metric) if elsewhere else space
+    rng = np.random.default_rng(seed)
+    supports = [rng.random(90) < share, rng.random(90) < 0.2]
+    listed = Graph.build(space, k, onto=onto if elsewhere else None)
+
+    for found in (lenders(listed, supports), nearest_lenders(space, onto, supports)):
+        for support, (row, far) in zip(supports, found, strict=True):
+            expected, distance = oracle(metric, space, support, onto)
+            np.testing.assert_allclose(far, distance, atol=1e-6)
+            same = row == expected
+            table = all_distances(metric, onto.vectors[~same], space.vectors)
+            other = np.take_along_axis(table, row[~same][:, None], axis=1)[:, 0]
+            np.testing.assert_allclose(other, distance[~same], atol=1e-6)
+            assert same.mean() > 0.95
+
+
+@METRICS
+@pytest.mark.parametrize("name", ["spam", "sms"])
+def test_lists_and_a_direct_search_name_the_same_lender_on_real_vectors(shared_data, name, metric):
+    folder = shared_data / name
+    vectors = np.load(folder / "vectors-train.npy").astype(np.float32)
+    supports = list((np.load(folder / "votes-train.npy")[:, :6] != -1).T)
     space = Space(vectors, metric)
-    queries = np.arange(space.n_nodes)
-    query = Query.of(space, rng.random(300) < 0.4, queries)
-    free = search(space, space, [query])[0]
 
-    # some ask for no more than they have, to the bit, some for less, some for anything
-    known = np.where(queries % 3 == 0, free.distance, rng.uniform(0, 2, len(queries)))
-    known[queries % 7 == 0] = np.inf
-    spared = search(space, space, [replace(query, within=known)])[0]
+    walked = lenders(Graph.build(space, 16), supports)
 
-    useful = free.distance <= known
-    assert useful.any()
-    assert not useful.all()
-    assert spared.row[useful].tolist() == free.row[useful].tolist()
-    assert spared.distance[useful].tolist() == free.distance[useful].tolist()
+    direct = nearest_lenders(space, space, supports)
+    for support, mine, theirs in zip(supports, walked, direct, strict=True):
+        assert (mine[0] == theirs[0]).mean() > 0.999
+        np.testing.assert_allclose(mine[1], theirs[1], atol=1e-6)
+        if metric == "cosine" and support.any():
+            unit = vectors / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
+            table = 1 - unit @ unit[support].T
+            np.testing.assert_allclose(mine[1], table.min(axis=1), atol=1e-6)
 
 
 @METRICS
-def test_equal_rows_are_one_node_and_the_lowest_supporting_row_answers(metric):
-    vectors = np.ones((6, 5), np.float32)
-    support = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]], bool)
-    space = Space(vectors, metric)
+def test_rows_that_need_no_answer_get_none_unless_an_equal_row_does(metric):
+    space = Space(draw(0, 40), metric)
+    support = np.random.default_rng(0).random(40) < 0.4
+    every = lenders(Graph.build(space, 4), [support])[0]
 
-    found = nearest(space, support)
+    row, far = lenders(Graph.build(space, 4), [support], [~support])[0]
 
-    assert (space.n_nodes, len(space)) == (1, 6)
-    assert found.row.tolist() == [[2, 1]] * 6
-    assert found.distance.tolist() == [[0.0, 0.0]] * 6
-
-
-@METRICS
-def test_a_source_that_never_votes_is_infinitely_far(metric):
-    found = nearest(Space([[1.0, 2.0], [2.0, 1.0]], metric), np.zeros((2, 1), bool))
-
-    assert found.row.tolist() == [[-1], [-1]]
-    assert found.distance.tolist() == [[np.inf], [np.inf]]
-
-
-def test_a_single_row_finds_itself():
-    found = nearest(Space([[3.0, 4.0]]), np.ones((1, 1), bool))
-
-    assert (found.row.item(), found.distance.item()) == (0, 0.0)
-
-
-def test_opposite_vectors_are_at_distance_two():
-    found = nearest(Space([[1.0, 0.0], [-5.0, 0.0]]), np.array([[True], [False]]))
-
-    assert found.distance.ravel().tolist() == [0.0, 2.0]
-
-
-def test_pairs_nobody_wants_are_left_out():
-    rng = np.random.default_rng(0)
-    vectors, support = rng.normal(size=(30, 4)), rng.random((30, 3)) < 0.4
-    space = Space(vectors)
-
-    found = nearest(space, support, wanted=~support)
-
-    whole = nearest(space, support)
-    assert found.row.tolist() == np.where(support, -1, whole.row).tolist()
-    assert found.distance.tolist() == np.where(support, np.inf, whole.distance).tolist()
-
-
-def test_vectors_from_float16_keep_the_definition():
-    rng = np.random.default_rng(1)
-    vectors = rng.normal(size=(50, 40)).astype(np.float16)
-    support = rng.random((50, 2)) < 0.2
-
-    found = nearest(Space(vectors), support)
-
-    assert_same(found, naive_nearest("cosine", vectors.astype(np.float32), support))
-
-
-def test_nearly_equal_vectors_are_ranked_beyond_float32():
-    base = np.random.default_rng(2).normal(size=64).astype(np.float32)
-    vectors = np.stack([base] + [base + np.float32(2**-21) * step for step in range(1, 9)])
-    support = np.zeros((9, 1), bool)
-    support[1:] = True
-
-    found = nearest(Space(vectors), support)
-
-    assert_same(found, naive_nearest("cosine", vectors, support))
+    assert (row[support] == -1).all()
+    assert np.isinf(far[support]).all()
+    assert row[~support].tolist() == every[0][~support].tolist()
 
 
 @METRICS
-@pytest.mark.parametrize("budget", [1, 1000, 1 << 20])
-def test_within_lists_every_pair_of_the_ball_including_its_surface(metric, budget):
-    rng = np.random.default_rng(4)
-    vectors = rng.integers(-2, 3, size=(40, 3)).astype(np.float32)
-    vectors[~vectors.any(axis=1)] = 1
+def test_equal_rows_lend_at_distance_0_and_the_first_of_them_that_votes(metric):
+    space = Space(np.ones((6, 5)), metric)
+    support = np.array([0, 0, 1, 1, 0, 0], bool)
+
+    [(row, far)] = lenders(Graph.build(space), [support])
+
+    assert (space.n_nodes, row.tolist(), far.tolist()) == (1, [2] * 6, [0.0] * 6)
+
+
+@METRICS
+@pytest.mark.parametrize("k", [4, 300])
+def test_an_appended_graph_lists_whom_one_built_anew_lists(metric, k):
+    vectors = draw(6, 120, 3, 4)
+    other = Space(draw(7, 15, 3), metric)
+    first = Graph.build(Space(vectors[:60], metric), k)
+    before = first.neighbour.copy()
+
+    grown = first.append(vectors[60:90]).append(vectors[90:], vectors)
+    asking = first.queries(other).asking(grown.train)
+
+    assert grown.train.node.tolist() == Space(vectors, metric).node.tolist()
+    assert_lists_are_right(grown, metric, grown.train)
+    assert_lists_are_right(asking, metric, other)
+    assert (first.neighbour == before).all()
+
+
+def test_rows_far_from_the_origin_or_from_all_others_do_not_hide_who_is_near():
+    rows = draw(0, 300, 5)
+    far = (rows + 1000).astype(np.float32)
+    with_outlier = np.vstack([rows, np.full((1, 5), 1e6, np.float32)])
+    for each in (far, with_outlier):
+        space = Space(each, "euclidean")
+        assert_lists_are_right(Graph.build(space, 5), "euclidean", space)
+
+
+def test_among_rows_that_point_almost_the_same_way_one_within_rounding_is_found():
+    rows = (1 + 1e-3 * draw(0, 75, 64)).astype(np.float32)
+    space, support = Space(rows), np.arange(75) >= 5
+
+    row, far = lenders(Graph.build(space, 3), [support])[0]
+
+    table = all_distances("cosine", rows, rows)
+    np.testing.assert_allclose(far, oracle("cosine", space, support, space)[1], atol=1e-6)
+    np.testing.assert_allclose(far, table[np.arange(75), row], atol=1e-12)
+
+
+@METRICS
+def test_within_lists_every_pair_of_the_ball_and_its_surface(metric, monkeypatch):
+    monkeypatch.setattr("epoxy.neighbors.walk.BUDGET", 2000)
+    vectors = draw(4, 40, 3, 2)
     table = all_distances(metric, vectors, vectors)
-    radius = float(np.quantile(table, 0.3))  # the distance of some pair
-    support, rows = np.flatnonzero(rng.random(40) < 0.5), np.arange(5, 35)
+    radius = float(np.sort(table, axis=None)[500])
+    support, rows = np.arange(0, 40, 2), np.arange(5, 35)
+    space = Space(vectors, metric)
 
-    chunks = list(within(Space(vectors, metric), support, None, rows, radius=radius, budget=budget))
+    chunks = list(within(space, support, space, rows, radius))
 
-    asking, backing, distance = (np.concatenate(part) for part in zip(*chunks, strict=True))
-    expected = [(i, j, table[i, j]) for i in rows for j in support if table[i, j] <= radius]
-    assert list(zip(asking, backing, distance, strict=True)) == expected
-    assert sum(len(np.unique(chunk[0])) for chunk in chunks) == len(np.unique(asking))
+    asking, lending, far = (np.concatenate(part) for part in zip(*chunks, strict=True))
+    expected = [(i, j) for i in rows for j in support if table[i, j] <= radius]
+    assert list(zip(asking, lending, strict=True)) == expected
+    np.testing.assert_allclose(far, table[asking, lending], atol=1e-6)
+    assert len(chunks) > 1
+    assert sum(len(np.unique(each[0])) for each in chunks) == len(np.unique(asking))
 
 
-def test_within_an_empty_support_there_is_nothing():
-    assert list(within(Space(np.eye(3)), np.zeros(3, bool), radius=2.0)) == []
+def test_threads_change_nothing(monkeypatch):
+    rows = draw(0, 3000, 20)
+    support = np.arange(3000) % 50 == 0
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        built = Graph.build(Space(rows), 8)
+        found.append([*built.listed(), *lenders(built, [support])[0]])
 
+    assert all((one == other).all() for one, other in zip(*found, strict=True))
+
+
+# the cache
+
+
+@pytest.fixture
+def kept(tmp_path):
+    rows = draw(8, 120, 8)
+    return rows, Graph.build(Space(rows), 5, cache=tmp_path), tmp_path
+
+
+def test_a_graph_built_before_is_read_and_not_searched_again(kept, monkeypatch):
+    rows, built, cache = kept
+    monkeypatch.setattr(graph, "nearest_rows", None)
+
+    read = Graph.build(Space(rows), 5, cache=cache)
+
+    assert read.neighbour.tolist() == built.neighbour.tolist()
+    assert read.distance.tolist() == built.distance.tolist()
+
+
+def test_a_changed_vector_or_metric_is_never_served_from_the_cache(kept):
+    rows, _, cache = kept
+    rows = rows.copy()
+    rows[7] *= -1
+
+    for metric in ("cosine", "euclidean"):
+        space = Space(rows, metric)
+        assert_lists_are_right(Graph.build(space, 5, cache=cache), metric, space)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "deleted", "other words"])
+def test_a_damaged_cache_is_made_again(kept, damage):
+    rows, built, cache = kept
+    [file] = cache.iterdir()
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 97) if damage == "flipped" else [len(whole) // 2]:
+        content = bytearray(whole)
+        content[at] ^= 1
+        made = {"cut": whole[:at], "flipped": bytes(content), "emptied": b""}
+        file.write_bytes(made.get(damage, b"other words"))
+        if damage == "deleted":
+            file.unlink()
+
+        again = Graph.build(Space(rows), 5, cache=cache)
+
+        assert again.neighbour.tolist() == built.neighbour.tolist()
+        assert again.distance.tolist() == built.distance.tolist()
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match="cannot be written"):
+        Graph.build(Space(draw(0, 9)), cache=tmp_path / "file" / "cache")
+
+
+# spaces, and what is refused
 
 TWO = Space(np.eye(2))
-ALL = np.ones((2, 1), bool)
 
 
 @pytest.mark.parametrize(
-    ("error", "match", "call"),
+    ("error", "names", "call"),
     [
-        (
-            VectorError,
-            r"2 rows have a vector of zeros.*first rows \[1, 2\].*metric='euclidean'",
-            lambda: Space([[1, 0], [0, 0], [0, 0]]),
-        ),
-        (VectorError, "must be finite.*first row 1", lambda: Space([[1.0], [np.nan]])),
-        (VectorError, "rows × dimension, got shape", lambda: Space([1.0, 2.0])),
+        (VectorError, r"zeros.*\[1, 2\]", lambda: Space([[1, 0], [0, 0], [0, 0]])),
+        (VectorError, "finite.*row 1", lambda: Space([[1.0], [np.nan]])),
+        (VectorError, "shape", lambda: Space([1.0, 2.0])),
         (VectorError, "too long.*divide", lambda: Space([[9e17, 9e17], [0, 1]], "euclidean")),
-        (UnknownName, "did you mean 'euclidean'", lambda: Space([[1.0]], "euclidian")),
+        (UnknownName, "'euclidean'", lambda: Space([[1.0]], "euclidian")),
+        (VectorError, "dimension 2.*3", lambda: Graph.build(TWO, onto=Space(np.eye(3)))),
         (
             VectorError,
-            "dimension 2 cannot be compared with vectors of dimension 3",
-            lambda: nearest(TWO, ALL, Space(np.eye(3))),
-        ),
-        (
-            VectorError,
-            "cosine distance and the other euclidean",
+            "cosine.*euclidean",
             lambda: TWO.check_same_dimension(Space(np.eye(2), "euclidean")),
         ),
-        (VectorError, "appended vectors have dimension 3", lambda: TWO.append(np.eye(3))),
+        (VectorError, "dimension 3", lambda: TWO.append(np.eye(3))),
+        (VectorError, "at least one train row", lambda: Graph.build(Space(np.empty((0, 2))))),
+        (ParameterError, "k must be at least 1", lambda: Graph.build(TWO, 0)),
+        (ParameterError, "k is a whole number", lambda: Settings(k=0)),
+        (ParameterError, "recall is a share", lambda: Settings(recall=1.5)),
         (
             AlignmentError,
-            "support is True or False per train row",
-            lambda: nearest(TWO, np.ones((3, 1), bool)),
+            "per train row",
+            lambda: lenders(Graph.build(TWO), [np.ones(3, bool)]),
         ),
-        (
-            AlignmentError,
-            "wanted has 2 columns and support 1",
-            lambda: nearest(TWO, ALL, wanted=np.ones((2, 2), bool)),
-        ),
-        (RadiusError, "at least 0, got -1", lambda: within(TWO, [0], radius=-1)),
-        (AlignmentError, "from 0 to 5 for 2 rows", lambda: within(TWO, [0, 5], radius=1)),
-        (
-            AlignmentError,
-            r"mask of rows has shape \(3,\) for 2 rows",
-            lambda: within(TWO, np.ones(3, bool), radius=1),
-        ),
+        (RadiusError, "at least 0", lambda: list(within(TWO, [0], TWO, [0], -1))),
     ],
 )
-def test_bad_input_is_refused_with_a_cure(error, match, call):
-    with pytest.raises(error, match=match):
+def test_bad_input_is_refused_by_name(error, names, call):
+    with pytest.raises(error, match=names):
         call()
 
 
@@ -310,52 +313,136 @@ def test_appended_rows_keep_the_numbers_of_the_old_ones():
 
     assert grown.node.tolist() == [0, 1, 0, 1, 2]
     assert grown.first.tolist() == [0, 1, 4]
+    assert grown.points.unit.tolist() == Space(grown.vectors).points.unit.tolist()
 
 
-def test_the_fingerprint_depends_on_values_and_metric():
-    prints = {
-        Space([[1.0, 2.0]]).fingerprint,
-        Space([[1.0], [2.0]]).fingerprint,
-        Space([[1.0, 2.0]], "euclidean").fingerprint,
-        Space([[2.0, 1.0]]).fingerprint,
-    }
+def test_the_fingerprint_depends_on_values_shape_and_metric():
+    made = [
+        Space([[1.0, 2.0]]),
+        Space([[1.0], [2.0]]),
+        Space([[1.0, 2.0]], "euclidean"),
+        Space([[2.0, 1.0]]),
+    ]
 
-    assert len(prints) == 4
-    assert Space([[1.0, 2.0]]).fingerprint in prints
-
-
-@pytest.mark.parametrize("name", ["spam", "weather", "sms"])
-def test_nearest_is_exact_on_real_vectors(shared_data, name):
-    folder = shared_data / name
-    if not (folder / "vectors-train.npy").exists():
-        pytest.skip(f"no vectors of {name} on this machine")
-    vectors = np.load(folder / "vectors-train.npy").astype(np.float32)
-    support = np.load(folder / "votes-train.npy")[:, :6] != -1
-
-    found = nearest(Space(vectors), support)
-
-    norm = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1))
-    for source in range(support.shape[1]):
-        backing = np.flatnonzero(support[:, source])
-        if not len(backing):
-            assert np.isinf(found.distance[:, source]).all()
-            continue
-        table = 1 - vectors.astype(np.float64) @ vectors[backing].T.astype(np.float64) / np.outer(
-            norm, norm[backing]
-        )
-        np.testing.assert_allclose(found.distance[:, source], table.min(axis=1), atol=1e-14)
-        rows = found.row[:, source]
-        near = table <= table.min(axis=1, keepdims=True) + 1e-14
-        assert (rows[:, None] == backing)[near].sum() == len(rows)
+    assert len({each.fingerprint for each in made}) == 4
+    assert Space([[1.0, 2.0]]).fingerprint == made[0].fingerprint
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (16, 16), (33, 70), (70, 15), (40, 1024)])
-def test_a_tile_turned_is_its_transpose(shape):
-    room = np.random.default_rng(0).random((shape[0], shape[1] + 5), dtype=np.float32)
-    for tile in (np.ascontiguousarray(room[:, 5:]), room[:, 5:]):
-        buffer = np.full(tile.size + 3, np.nan, np.float32)
+# large data
 
-        turned = kernels.turned(tile, buffer)
 
-        assert (turned == tile.T).all()
-        assert np.shares_memory(turned, buffer)
+@pytest.fixture
+def small(monkeypatch):
+    """Large is what has some hundred rows."""
+    monkeypatch.setattr(graph, "LARGE", 300)
+    monkeypatch.setattr(ivf, "LARGE", 300)
+    monkeypatch.setattr(ivf, "WORTH", 1.0)
+
+
+def in_groups(count: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    middle = rng.normal(size=(20, 16))
+    return (middle[rng.integers(20, size=count)] + 0.4 * rng.normal(size=(count, 16))).astype("f4")
+
+
+def votes_of(vectors: np.ndarray) -> Votes:
+    near = vectors @ np.random.default_rng(0).normal(size=(vectors.shape[1], 5))
+    cast = near > np.quantile(near, 0.85, axis=0)
+    return Votes(np.where(cast, np.arange(5) % 2, -1), classes=["no", "yes"])
+
+
+def test_of_many_rows_the_share_wanted_is_listed_measured_kept_and_all_there_is(small, tmp_path):
+    space = Space(in_groups(1000))
+    built = Graph.build(space, approximate=Settings(k=8, recall=0.8), cache=tmp_path)
+    again = Graph.build(space, approximate=Settings(k=8, recall=0.8), cache=tmp_path)
+    exact = Graph.build(space, 8)
+    few = np.arange(1000) == 3
+
+    share = np.mean([np.isin(*each).mean() for each in zip(exact.neighbour, built.neighbour)])
+    assert 0.78 < share < 1
+    assert abs(built.recall.value - share) < 0.05
+    assert "of 8, measured on 500 rows" in str(built.recall)
+    assert again.recall == built.recall
+    assert (again.neighbour == built.neighbour).all()
+    row, _ = lenders(built, [few])[0]
+    assert (row == np.where((built.neighbour == 3).any(axis=1), 3, -1)).all()
+
+
+def test_rows_of_another_split_and_rows_appended_are_listed_among_many_too(small):
+    vectors = in_groups(1040)
+    built = Graph.build(Space(vectors[:1000]), approximate=Settings(k=8))
+
+    grown, asked = built.append(vectors[1000:]), built.queries(Space(vectors[1000:]))
+
+    exact = Graph.build(Space(vectors), 8).neighbour
+    assert np.mean([np.isin(*each).mean() for each in zip(exact, grown.neighbour)]) > 0.9
+    assert asked.recall is not None
+    assert grown.neighbour.shape == (1040, 8)
+
+
+@pytest.mark.parametrize("model", [Epoxy(radius=0.2), Fusion()])
+def test_a_session_over_many_rows_is_as_if_made_anew_and_says_what_it_knows(small, model):
+    vectors = in_groups(400)
+    votes = votes_of(vectors)
+    dev = Split(votes.rows(range(60)), vectors[:60], y=np.arange(60) % 2)
+    column = votes.matrix[:, 0].copy()
+    column[:40] = 1
+    edited = Votes(np.column_stack([column, votes.matrix[:, 1:]]), classes=votes.classes)
+    how = Settings(k=8, recall=0.8)
+
+    session = Session(Split(votes, vectors), dev, model, neighbours=how)
+    session.set_votes("source_0", column)
+    fresh = Session(Split(edited, vectors), dev, model, neighbours=how)
+
+    np.testing.assert_allclose(session.probabilities, fresh.probabilities, rtol=0, atol=1e-7)
+    recall = session.state.workspace.near.recall
+    assert session.notes[-1] == f"neighbours are approximate: {recall}"
+    about = session.report().to_dict()["summary"]["approximate neighbours"]
+    assert (about["recall"], about["k"], about["rows"]) == (recall.value, 8, 400)
+
+
+def test_neighbours_are_approximate_above_so_many_distinct_vectors(monkeypatch):
+    monkeypatch.setattr(loans, "LARGE", 100)
+    vectors = in_groups(101)
+    train = Split(votes_of(vectors), vectors)
+
+    def is_approximate(rows, **options):
+        session = Session(train.rows(range(rows)), model=Epoxy(radius=0.1), **options)
+        return session.state.workspace.near.recall is not None
+
+    assert is_approximate(101)
+    assert not is_approximate(100)
+    assert not is_approximate(101, neighbours="exact")
+    assert is_approximate(50, neighbours="approximate")
+    with pytest.raises(UnknownName, match=r"'exakt'.*'exact'"):
+        Session(train, neighbours="exakt")
+
+
+PROJECT = '[rows]\nfile = "rows.csv"\n[classes]\nnames = ["no", "yes"]\n[vectors]\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", "auto"),
+        ('neighbours = "exact"', "exact"),
+        ('neighbours = "approximate"', "approximate"),
+        ('neighbours = "approximate"\nrecall = 0.9', Settings(recall=0.9)),
+    ],
+)
+def test_a_project_says_how_neighbours_are_found(lines, expected, tmp_path):
+    assert Project.of(tmp_path, PROJECT + lines).neighbours == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ('neighbours = "near"', "'near'"),
+        ("recall = 0.9", "recall"),
+        ('neighbours = "exact"\nrecall = 0.9', "recall"),
+        ('neighbours = "approximate"\nrecall = 2', "recall"),
+    ],
+)
+def test_a_project_refuses_settings_of_neighbours_that_are_not_read(lines, names, tmp_path):
+    with pytest.raises((StoreError, UnknownName), match=names):
+        Project.of(tmp_path, PROJECT + lines)

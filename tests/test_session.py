@@ -20,7 +20,7 @@ from epoxy.errors import (
     UnknownName,
     VoteError,
 )
-from epoxy.neighbors import build, cells, graph, search_cells
+from epoxy.neighbors import graph
 from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
 from epoxy.session.edits import Balance, Several
@@ -157,23 +157,9 @@ def test_after_any_edits_a_session_equals_a_fitted_model_bit_for_bit(edits):
 
 @given(EDITS)
 @settings(SLOW, max_examples=20)
-def test_the_graph_changes_no_answer(edits):
-    session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(epoxy.Triplet([0.4, 0.6]), 0.05), graph=False)
-
-    play(session, edits)
-
-    assert_equals_a_fit(session)
-
-
-@given(EDITS)
-@settings(SLOW, max_examples=20)
 def test_lists_that_end_and_rows_that_come_later_change_no_answer(edits):
-    with pytest.MonkeyPatch.context() as patch:  # as in large data: short lists, and cells
-        for where, name, value in (
-            *((graph, "FULL_ORDER", 0), (graph, "WIDTH", 5), (build, "TILE", 16)),
-            *((cells, "FROM", 1), (cells, "SIZE", 6), (search_cells, "WORTH", 0)),
-        ):
-            patch.setattr(where, name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph, "K", 5)
         session = paper()
         assert session.state.workspace.near.graphs[0].width == 5
 
@@ -359,17 +345,6 @@ def test_who_lies_exactly_on_the_radius_still_borrows_after_an_edit_of_votes(ses
     assert_equals_a_fit(session)
 
 
-def test_loans_of_several_splits_are_as_certain_as_the_least_of_them(session):
-    near, own = session.state.workspace.near, TRAIN.votes.matrix[:, 0]
-    some, all_of_it = (
-        near.lend([own, DEV.votes.matrix[:, 0]], radius=each)[0] for each in (0.1, 1.0)
-    )
-
-    both = epoxy.loans.Loans.joined([all_of_it, some])
-
-    assert both.certain == some.certain < all_of_it.certain
-
-
 def test_undo_of_a_switch_that_turned_nothing_turns_nothing(session):
     before = session.probabilities
     session.switch("s0", True)
@@ -389,19 +364,6 @@ def test_undo_brings_back_the_label_before_and_how_its_row_was_chosen(session):
 
     assert session.state.records.of((0, 3)) == before
     assert session.state.workspace.labels.chosen[0][3] == "random"
-
-
-def test_a_source_that_is_asked_farther_is_not_answered_for_another(session):
-    near = session.state.workspace.near
-    columns = [np.ascontiguousarray(TRAIN.votes.matrix[:, at]) for at in (0, 1)]
-    here, there = (near.lend([each, DEV.votes.matrix[:, 0]], radius=0.05) for each in columns)
-
-    near.reaching(here, 0.5)
-    found = near.reaching(there, 0.5)
-
-    whole = near.lend([columns[1], DEV.votes.matrix[:, 0]])
-    assert found[0].certain >= 0.5 > there[0].certain
-    np.testing.assert_array_equal(found[0].extend(0.5), whole[0].extend(0.5))
 
 
 def test_a_preview_says_what_an_edit_would_do_and_keeps_nothing(session):
@@ -839,9 +801,6 @@ def test_reports_explanations_and_models_come_from_the_current_state(session):
     assert session.report().rows[1]["radius"] == 0.4
     assert session.explain(0).probabilities["c0"] == session.probabilities[0, 0]
     assert (session.model().predict_proba(DEV) == session.dev_probabilities).all()
-    session.set_votes("s1", TRAIN.votes.matrix[:, 1])
-    with pytest.raises(RadiusError, match="source 's1' was searched up to"):
-        session.model().reach_.extend(np.inf)
 
 
 def test_sessions_without_dev_or_vectors_work():
@@ -982,45 +941,6 @@ def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():
     np.testing.assert_array_equal(kept.beside().proba[0], fresh.beside().proba[0])
 
 
-def many_sources(n_sources=70, seed=3) -> tuple[epoxy.Split, epoxy.Split]:
-    """Splits with more sources than are lent for every radius when a session is opened."""
-    return make(400, seed, n_sources=n_sources), make(60, seed + 1, n_sources=n_sources)
-
-
-def test_of_many_sources_only_what_is_lent_is_looked_for_and_every_answer_stays():
-    train, dev = many_sources()
-    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01))
-    assert {each.loans[0].certain for each in session.state.workspace.sources} == {0.01}
-    few = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01), graph=False)
-    assert (session.probabilities == few.probabilities).all()
-
-    for radius in (0.3, 0.02, 0.6, None):
-        session.set_radius("s3", radius)
-        few.set_radius("s3", radius)
-        assert_equals_a_fit(session)
-        assert (session.probabilities == few.probabilities).all()
-    assert session.curve("s4").to_dict() == few.curve("s4").to_dict()
-
-
-def test_a_slider_searches_for_lenders_once_and_not_at_every_step(monkeypatch):
-    train, dev = many_sources()
-    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.01))
-    asked = []
-    reaching = epoxy.neighbors.Column.reaching
-
-    def counted(self, radius):
-        asked.append(radius)
-        return reaching(self, radius)
-
-    monkeypatch.setattr(epoxy.neighbors.Column, "reaching", counted)
-    session.curve("s3")
-    searched = len(asked)
-    for radius in (0.1, 0.4, 0.2):
-        session.preview(Radii({"s3": radius}))
-
-    assert searched == len(asked) == 2  # once on each split
-
-
 def test_labels_are_made_with_what_tuning_chose_and_undo_comes_back_to_it():
     session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy())
     before = session.votes.matrix.copy()
@@ -1041,7 +961,6 @@ def test_labels_are_made_with_what_tuning_chose_and_undo_comes_back_to_it():
 def test_tuning_after_an_edit_chooses_what_it_would_choose_in_a_new_session(session):
     column = np.where(np.arange(TRAIN.n_rows) % 3, -1, TRAIN.y)
     session.set_votes("s0", column, dev=np.full(DEV.n_rows, -1))
-    assert session.state.workspace.sources[0].loans[0].certain == 0.05
     new = epoxy.Session(session.split(), session.split("dev"), epoxy.Epoxy(radius=0.05))
 
     session.tune()

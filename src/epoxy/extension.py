@@ -17,7 +17,7 @@ import numpy as np
 from . import neighbors
 from .errors import RadiusError, UnknownName, VectorError, VoteError
 from .loans import NOBODY, Loans
-from .neighbors.knn_lists import exact_rows
+from .neighbors.knn import nearest_rows
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split, Votes, check_alike
 from .weighting import Nearest, Pairs, Weighting, resolve_weighting
@@ -85,8 +85,10 @@ class Reach:
 
     @cached_property
     def distance(self) -> np.ndarray:
-        """How far it is; (n_rows, n_sources) float64."""
-        return np.where(self.votes.cast, 0.0, self._stack([each.distance for each in self.loans]))
+        """How far it is; (n_rows, n_sources) float32."""
+        return np.where(
+            self.votes.cast, np.float32(0), self._stack([each.distance for each in self.loans])
+        )
 
     @cached_property
     def lender(self) -> np.ndarray:
@@ -114,7 +116,7 @@ class Reach:
         within = ~own & (columns != ABSTAIN)
         if isinstance(self.weighting, Nearest):
             lender = np.where(within | own, self.lender, NOBODY)
-            distance = np.where(within | own, self.distance, np.inf)
+            distance = np.where(within | own, self.distance, np.float32(np.inf))
         else:
             columns, lender, distance = self._ask_around(within, radii)
         return Extended(self.votes.with_matrix(columns), lender.astype(np.int32), distance)
@@ -122,14 +124,7 @@ class Reach:
     def _radii(self, radius: Radius) -> np.ndarray:
         if radius is None:
             raise RadiusError("extend needs a radius, got None; give 0 or more, or {} for nobody")
-        radii = as_radii(radius, self.votes.sources)
-        for name, far, each in zip(self.votes.sources, radii, self.loans):
-            if far > each.certain:
-                raise RadiusError(
-                    f"source {name!r} was searched up to {each.certain:g}, not to {far:g}; "
-                    "use epoxy.reach(train), or set the radius in the session"
-                )
-        return radii
+        return as_radii(radius, self.votes.sources)
 
     def _ask_around(
         self, within: np.ndarray, radii: np.ndarray
@@ -142,13 +137,13 @@ class Reach:
         own = self.votes.cast
         matrix = self.votes.matrix.copy()
         lender = np.where(own, self.lender, NOBODY)
-        distance = np.where(own, 0.0, np.inf)
+        distance = np.where(own, np.float32(0), np.float32(np.inf))
         train, onto = self.spaces
         for source in np.flatnonzero(within.any(axis=0)):
             said = self.lent.matrix[:, source]
             rows = np.flatnonzero(within[:, source])
             support = np.flatnonzero(said != ABSTAIN)
-            found = neighbors.within(train, support, onto, rows, radius=float(radii[source]))
+            found = neighbors.within(train, support, onto, rows, float(radii[source]))
             for asks, lends, far in found:
                 pairs = Pairs.sort(asks, lends, far, said[lends], self.votes.n_classes)
                 chosen = self.weighting.choose(pairs)
@@ -197,14 +192,10 @@ def reach(
     own = rows.votes.cast
     support = train.votes.cast
     support = support & ~support.all(axis=0)  # sources with full coverage are left alone
-    found = neighbors.nearest(
-        space, support, None if onto is None else asking, wanted=~own, progress=progress
-    )
+    found = neighbors.nearest_lenders(space, asking, list(support.T), list(~own.T), progress)
     loans = tuple(
         Loans(votes, lender, distance, lent.take(lender))
-        for votes, lender, distance, lent in zip(
-            rows.votes.matrix.T, found.row.T, found.distance.T, train.votes.matrix.T
-        )
+        for votes, (lender, distance), lent in zip(rows.votes.matrix.T, found, train.votes.matrix.T)
     )
     spaces = (space, asking)
     return Reach(rows.votes, loans, onto is None, resolve_weighting(weighting), spaces, train.votes)
@@ -284,12 +275,11 @@ def typical_distance(
     rows = np.unique(np.linspace(0, len(space) - 1, min(sample, len(space))).astype(int))
     alone = np.bincount(space.node)[space.node[rows]] == 1  # a row with an equal twin is at 0
     nodes = np.unique(space.node[rows[alone]])
-    distance = np.zeros(space.n_nodes)
-    listed = graph is not None and graph.width > 1
-    if listed and graph is not None:
+    distance = np.zeros(space.n_nodes, np.float32)
+    if graph is not None and graph.width > 1:
         far = graph.listed(2, nodes)[1]
     else:
-        far = exact_rows(space, space, nodes, 2)[1]
+        far = nearest_rows(space.points[nodes], space.points, 2, metric=space.metric)[1]
     distance[nodes] = far[:, 1]  # the nearest but itself
     return float(np.median(distance[space.node[rows]]))
 

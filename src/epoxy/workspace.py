@@ -7,7 +7,7 @@ what is new. Nothing else has to be told what happened, and a step back is a ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -218,19 +218,14 @@ class Workspace:
         dev: Split | None,
         near: Neighbourhood,
         settings: Sequence[Setting] | None = None,
-        certain: Callable[[Setting], float] | None = None,
     ) -> Workspace:
-        """Take up splits as they are, with one radius setting per source (None: all `AUTO`).
-
-        `certain` says how far the loans of a source with a setting must be known; None: all of them.
-        """
+        """Take up splits as they are, with one radius setting per source (None: all `AUTO`)."""
         splits = (train,) if dev is None else (train, dev)
         check_alike(*splits)
         names = train.votes.sources
         radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)
         own = [[column_of(split, at) for split in splits] for at in range(len(names))]
-        far = None if certain is None else [certain(radius) for radius in radii]
-        loans = near.lend_all(own, far)
+        loans = near.lend_all(own)
         sources = tuple(
             Source(name, lent, radius, tuned=radius)
             for name, lent, radius in zip(names, loans, radii, strict=True)

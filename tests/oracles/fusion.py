@@ -117,7 +117,7 @@ class Oracle:
         far = np.full(votes.shape, np.inf)
         if vectors is None or self.vectors is None:
             return lent, far
-        table = distances(self.metric, vectors, self.vectors)
+        table = distances(self.metric, vectors, self.vectors).astype(np.float32)
         for source in range(votes.shape[1]):
             backs = self.votes[:, source] >= 0
             if backs.all() or not np.isfinite(table[:, backs]).any():

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..label_models.base import LabelModel
 from ..neighbors import Space
+from ..neighbors.knn import nearest_rows
 from ..numerics import wilson
 from ..scoring import precision_recall_f1
 from ..votes import ABSTAIN, Split, Votes
@@ -225,9 +226,10 @@ def likeness(vectors: np.ndarray, values: np.ndarray, metric: str) -> Likeness |
         return None
     space, values = Space(vectors[pool], metric), values[pool]
     asked = evenly(len(pool), _ASKED)
-    score = space.left[space.node[asked]] @ space.right[space.node].T
-    score[np.arange(len(asked)), asked] = -np.inf
-    mine, near = values[asked], values[score.argmax(axis=1)]
+    points = space.points[space.node]
+    found = nearest_rows(points[asked], points, 2, metric=metric)[0]
+    itself = found[:, 0] == asked
+    mine, near = values[asked], values[np.where(itself, found[:, 1], found[:, 0])]
     rng = np.random.default_rng(0)
     shuffled = [(mine == rng.permutation(near)).mean() for _ in range(_SHUFFLES)]
     # not from frequencies over all rows: a few hubs are the neighbour of many

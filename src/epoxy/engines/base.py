@@ -15,7 +15,6 @@ from ..diagnostics.unheard import defended_by
 from ..errors import NotIdentifiable
 from ..extension import Setting
 from ..label_models.runner import Columns
-from ..loans import Neighbourhood
 from ..votes import Votes
 from ..workspace import Workspace
 
@@ -100,9 +99,6 @@ class Engine(Protocol):
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radius each source starts with."""
-
-    def certain(self, radius: Setting, near: Neighbourhood) -> float:
-        """How far loans must be known for a source with this setting."""
 
     def update(self, workspace: Workspace) -> Outcome:
         """What the model makes of a workspace; it equals what a new engine would make of it."""

@@ -59,10 +59,6 @@ class PaperEngine:
         """The radii of the constructor."""
         return as_settings(AUTO if self.radius is None else self.radius, sources)
 
-    def certain(self, radius: Setting, near: Neighbourhood) -> float:
-        """As far as the radius."""
-        return self._resolved(radius, near)
-
     def update(self, workspace: Workspace) -> Outcome:
         """Extend what changed, fit the label model, read every probability."""
         if self._runner is None or self._runner.classes != workspace.classes:
@@ -189,8 +185,6 @@ class PaperEngine:
         if old is not None and old.loans is source.loans and _same(old.radius, radius):
             return old
         loans = source.loans
-        if radius > min(each.certain for each in loans):
-            loans = workspace.near.reaching(loans, radius)
         if isinstance(self.weighting, Nearest):
             columns = tuple(each.extend(radius) for each in loans)
         else:

@@ -11,7 +11,6 @@ from ..diagnostics import Explanation, Report, Voice, vote_shares
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import AUTO, Setting
-from ..loans import Neighbourhood
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
@@ -50,10 +49,6 @@ class RefitEngine:
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The model lends as it likes."""
         return [AUTO] * len(sources)
-
-    def certain(self, radius: Setting, near: Neighbourhood) -> float:
-        """Loans are not read."""
-        return 0.0
 
     def update(self, workspace: Workspace) -> Outcome:
         """Fit a clone on everything, and one more for each fold of the hand labels."""

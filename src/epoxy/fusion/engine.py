@@ -19,7 +19,6 @@ import numpy as np
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..extension import AUTO, Setting, as_settings
-from ..loans import Neighbourhood
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
@@ -73,10 +72,6 @@ class FusionEngine:
         if isinstance(radius, Mapping):
             return as_settings({**dict.fromkeys(sources, AUTO), **radius}, sources)
         return as_settings(radius, sources)
-
-    def certain(self, radius: Setting, near: Neighbourhood) -> float:
-        """Loans are graded by distance, so every one must be known."""
-        return float("inf")
 
     # one update
 

@@ -16,7 +16,7 @@ from ..errors import NotFitted, ParameterError, UnknownName, VectorError
 from ..estimators import Estimator
 from ..extension import AUTO, Radius, as_setting
 from ..loans import Neighbourhood
-from ..neighbors.metrics import metric_named
+from ..neighbors.space import metric_named
 from ..scoring import positive_index
 from ..sequences.layout import layout_of
 from ..shares import checked_shares
@@ -149,7 +149,7 @@ class Fusion(Estimator, Updatable):
         self.checked(train.classes)
         splits = (train,) if dev is None else (train, dev)
         engine = SequenceEngine(self)
-        near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
+        near = Neighbourhood.over(splits, self.metric, apart=True)
         workspace = Workspace.over(train, dev, near, engine.settings(train.votes.sources))
         outcome = engine.update(workspace)
         self.with_parts(outcome.model.fitted_, workspace, self)
@@ -305,7 +305,7 @@ class Fusion(Estimator, Updatable):
         vectors = None if train.vectors is None else split.vectors  # it learned from none
         bare = Split.of_checked(split.votes, vectors, None, split.ids)
         splits = (train,) if same else (train, bare)
-        near = Neighbourhood.over(splits, self.metric, apart=True, graph=False)
+        near = Neighbourhood.over(splits, self.metric, apart=True)
         sources = Workspace.over(train, None if same else bare, near).sources
         loans = [sources[at].loans[TRAIN if same else DEV] for at in fitted.columns]
         features = near_rows = None

@@ -1,25 +1,23 @@
-"""Neighbours: who is nearest, who is near, and a graph that answers every edit; exact, or most of them."""
+"""Neighbours: who is nearest, who lends a source's votes, and a graph that answers every edit."""
 
 from __future__ import annotations
 
-from .approximate import NeighbourLists, Recall, Settings, approximate_lists
-from .column import Column
-from .exact import nearest, nearest_both, warm, within
-from .graph import Graph
-from .search import Found
+from .graph import LARGE, Graph, Recall, Settings
+from .ivf import nearest
+from .knn import Nearest
 from .space import Space
+from .walk import lenders, nearest_lenders, warm, within
 
 __all__ = [
-    "Column",
-    "Found",
+    "LARGE",
     "Graph",
-    "NeighbourLists",
+    "Nearest",
     "Recall",
     "Settings",
     "Space",
-    "approximate_lists",
+    "lenders",
     "nearest",
-    "nearest_both",
+    "nearest_lenders",
     "warm",
     "within",
 ]

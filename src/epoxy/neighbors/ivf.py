@@ -16,8 +16,19 @@ import numpy as np
 
 from ..compiling import compiled
 from ..progress import Progress, silent
-from .knn import NOBODY, Nearest, blocks, keep, measure, nearest_rows, operands, unpacked
-from .space import group_equal_rows, row_hashes
+from .knn import (
+    NOBODY,
+    Nearest,
+    Points,
+    blocks,
+    both,
+    keep,
+    measure,
+    nearest_rows,
+    operands,
+    unpacked,
+)
+from .space import equal_rows, row_hashes
 from .workers import spread
 
 LARGE = 20_000
@@ -60,13 +71,15 @@ def nearest(
     >>> nearest(rows, rows, 2, same=True)[0].tolist()
     [[1, 2], [2, 0], [1, 0], [0, 1]]
     """
-    node, first = group_equal_rows(train, row_hashes(train))
+    node, first = equal_rows(train, row_hashes(train))
     whole = len(first) == len(train)
     points = train if whole else train[first]
     asking = points if same else queries
     width = min(k + (same and not whole), len(first) - (same and whole))
     alone = same and whole  # a point that stands for several rows is a neighbour of each of them
-    found = _nearest_points(asking, points, width, alone, metric, recall, progress)
+    found = nearest_points(
+        asking, points, width, same=alone, metric=metric, recall=recall, progress=progress
+    )
     if whole:
         return found
     order = np.argsort(node, kind="stable").astype(np.int32)
@@ -78,16 +91,19 @@ def nearest(
     return rows, far
 
 
-def _nearest_points(
-    queries: np.ndarray,
-    points: np.ndarray,
+def nearest_points(
+    queries: np.ndarray | Points,
+    points: np.ndarray | Points,
     k: int,
-    same: bool,
-    metric: str,
-    recall: float,
-    progress: Progress,
+    *,
+    same: bool = False,
+    metric: str = "cosine",
+    recall: float = 0.9,
+    progress: Progress = silent,
 ) -> Nearest:
+    """The same among points of which no two are equal."""
     if len(points) >= LARGE and k > 0 and recall < 1:
+        queries, points = both(queries, points)
         cells = Cells.of(points, metric)
         probes = cells.probes_for(k, recall)
         if probes <= WORTH * len(cells.centre):
@@ -99,32 +115,34 @@ def _nearest_points(
 class Cells:
     """Train rows, each in the cell of the centre nearest to it."""
 
-    train: np.ndarray
+    train: Points
     metric: str
     centre: np.ndarray  # (n_cells, dimension) float32
     cell: np.ndarray  # (n_train,) int32
 
     @classmethod
-    def of(cls, train: np.ndarray, metric: str, seed: int = 0) -> Cells:
+    def of(cls, train: np.ndarray | Points, metric: str, seed: int = 0) -> Cells:
         """Learn centres and assign every row."""
+        points = Points.of(train)
+        train = points.unit
         count = max(1, round(2 * len(train) ** 0.5))
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
         centre = _learned(train[np.sort(sample)], count, seed)
-        return cls(train, metric, centre, _nearest_centres(train, centre, 1)[:, 0])
+        return cls(points, metric, centre, _nearest_centres(train, centre, 1)[:, 0])
 
     def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
         """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
         chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
         sample = self.train[np.sort(chosen)]
         true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
-        order = _nearest_centres(sample, self.centre, len(self.centre))
+        order = _nearest_centres(sample.unit, self.centre, len(self.centre))
         place = np.argsort(order, axis=1)
         needed = np.sort(np.take_along_axis(place, self.cell[true], axis=1), axis=None)
         return int(needed[int(np.ceil(recall * len(needed))) - 1]) + 1
 
     def nearest(
         self,
-        queries: np.ndarray,
+        queries: np.ndarray | Points,
         k: int,
         probes: int,
         *,
@@ -132,25 +150,27 @@ class Cells:
         progress: Progress = silent,
     ) -> Nearest:
         """The k nearest members of the cells nearest to each query, of all cells where those hold fewer."""
-        left, right = operands(queries, self.train, self.metric)
+        queries = Points.of(queries)
+        left, right, fine, _ = operands(queries, self.train, self.metric)
         order = np.argsort(self.cell, kind="stable").astype(np.int32)
         start = np.searchsorted(self.cell[order], np.arange(len(self.centre) + 1))
         members = right[order]
         keys = np.zeros((len(queries), k), np.uint64)
 
         def search(part: slice) -> None:
-            asked = _nearest_centres(queries[part], self.centre, probes).ravel()
+            asked = _nearest_centres(queries.unit[part], self.centre, probes).ravel()
             by_cell = np.argsort(asked, kind="stable")
             ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
-            floor = np.full(part.stop - part.start, np.finfo(np.float32).min)
-            mine, heaps = left[part], keys[part]
+            floor = np.full(part.stop - part.start, -np.inf, np.float32)
+            mine, heaps, steps = left[part], keys[part], fine[part]
             itself = part.start if same else len(self.train)
             for cell in range(len(self.centre)):
                 who = by_cell[ends[cell] : ends[cell + 1]] // probes
                 inside = slice(start[cell], start[cell + 1])
                 for some in blocks(len(who)):
                     tile = mine[who[some]] @ members[inside].T
-                    _offer_members(tile, order[inside], who[some], itself, heaps, floor)
+                    names = order[inside], who[some], itself
+                    _offer_members(tile, *names, heaps, floor, steps)
             measure(queries, self.train, keys, part, self.metric)
 
         spread(search, blocks(len(queries), QUERIES), progress)
@@ -160,7 +180,7 @@ class Cells:
             rows[short], far[short] = self._everywhere(queries, short, k, same)
         return rows, far
 
-    def _everywhere(self, queries: np.ndarray, some: np.ndarray, k: int, same: bool) -> Nearest:
+    def _everywhere(self, queries: Points, some: np.ndarray, k: int, same: bool) -> Nearest:
         """The k nearest of some queries, by comparing everything."""
         rows, far = nearest_rows(queries[some], self.train, k + same, metric=self.metric)
         itself = rows == some[:, None] if same else np.zeros(rows.shape, bool)
@@ -199,14 +219,16 @@ def _nearest_centres(rows: np.ndarray, centre: np.ndarray, count: int) -> np.nda
 
 
 @compiled
-def _offer_members(tile: Any, members: Any, rows: Any, itself: int, keys: Any, floor: Any) -> None:
+def _offer_members(
+    tile: Any, members: Any, rows: Any, itself: int, keys: Any, floor: Any, fine: Any
+) -> None:
     """Let queries keep the best of a cell; query `q` is row `itself` + q of train."""
     for at in range(tile.shape[0]):
         row = rows[at]
         low = floor[row]
         for column in range(tile.shape[1]):
             if tile[at, column] >= low and members[column] != itself + row:
-                low = keep(keys[row], tile[at, column], members[column])
+                low = keep(keys[row], tile[at, column], members[column], fine[row])
         floor[row] = low
 
 

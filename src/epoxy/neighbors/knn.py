@@ -3,17 +3,23 @@
 A product gives a score, larger is nearer, rounded to a grid a little coarser than float32's error, so that
 equal distances tie whatever block they fall into; of a tie the first row is taken. What is found is then
 measured pair by pair from Σ (x − z)², always summed in one order: a distance is a property of two rows,
-exactly 0 between equal ones, whatever the blocks were and however many threads there are.
+exactly 0 between equal ones, whatever the blocks were and however many threads there are. Who is listed is
+the nearest row, or one whose distance differs by rounding (1e-6 of the lengths of the vectors).
 
     cosine      distance = |x − z|²/2, rows at length one     score = x·z
     euclidean   distance = |x − z|                            score = x·z − |x|²/2 − |z|²/2
+
+Under euclidean distance rows are first moved to their median, so that it does not matter how far from the
+origin they lie, and the grid is as fine as the length of the row that asks, so that neither does one row
+that lies far from all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,18 +30,54 @@ from .workers import spread
 BLOCK = 1024
 CHUNK = 64  # entries of a tile that are looked over at a time
 GRID = 2.0**22  # steps of a score between 0 and 1
+DOUBT = 8  # steps by which rounding may put the nearest behind
+SIGN = 1 << 31
+TINY = 1e-12
+SLACK = 1e-5  # how far a score may be off, of the length of the query
 NOBODY = -1
+ALIKE = 1e-14  # |x − z|² of rows that point the same way, but for the rounding of their lengths
 Nearest = tuple[np.ndarray, np.ndarray]
 """Rows (int32, −1 for nobody) and how far they are (float32, inf for nobody), nearest first."""
 
 
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows to multiply, and the same as they were given, to be measured."""
+
+    unit: np.ndarray  # (n, dimension) float32: under cosine distance of length one
+    raw: np.ndarray  # (n, dimension) float32
+    shrink: (
+        np.ndarray
+    )  # (n,) float64, raw row times this has length one; 1 under euclidean distance
+
+    @classmethod
+    def of(cls, rows: np.ndarray | Points) -> Points:
+        """Rows that are as they are to be multiplied."""
+        return rows if isinstance(rows, Points) else cls(rows, rows, np.ones(len(rows)))
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def __getitem__(self, some: Any) -> Points:
+        unit = self.unit[some]
+        raw = unit if self.raw is self.unit else self.raw[some]
+        return Points(unit, raw, self.shrink[some])
+
+    def followed_by(self, more: Points) -> Points:
+        """These rows and then those."""
+        unit = np.concatenate([self.unit, more.unit])
+        raw = unit if self.raw is self.unit else np.concatenate([self.raw, more.raw])
+        return Points(unit, raw, np.concatenate([self.shrink, more.shrink]))
+
+
 def nearest_rows(
-    queries: np.ndarray,
-    train: np.ndarray,
+    queries: np.ndarray | Points,
+    train: np.ndarray | Points,
     k: int,
     *,
     same: bool = False,
     metric: str = "cosine",
+    within: np.ndarray | None = None,
     progress: Progress = silent,
 ) -> Nearest:
     """Find the k nearest rows of `train` for each query: rows and distances, (n_queries, k).
@@ -45,10 +87,12 @@ def nearest_rows(
     Parameters
     ----------
     queries, train
-        float32 rows, of length one under cosine distance; each product is used twice where they are
-        one array.
+        float32 rows, of length one under cosine distance, or `Points`; each product is used twice where
+        they are one object.
     same
         Query i is row i of `train`, and is not its own neighbour.
+    within
+        How far away a row is still of use to each query; of those beyond some may be missing (−1, inf).
 
     Examples
     --------
@@ -56,11 +100,15 @@ def nearest_rows(
     >>> nearest_rows(rows, rows, 1, same=True)[0].tolist()
     [[1], [0], [0]]
     """
-    left, right = operands(queries, train, metric)
+    queries, train = both(queries, train)
+    ready = operands(queries, train, metric)
+    left, right, fine, _ = ready
     keys = np.zeros((len(queries), max(0, min(k, len(train) - same))), np.uint64)
     if not keys.size:
         return np.zeros(keys.shape, np.int32), np.zeros(keys.shape, np.float32)
-    floor = np.full(len(queries), np.finfo(np.float32).min)
+    floor = np.full(len(queries), -np.inf, np.float32)
+    if within is not None:
+        floor = ready.score_of(within, metric)
     down, twice = blocks(len(queries)), queries is train
     pairs = [(i, j) for i in down for j in blocks(len(train)) if not twice or i.start <= j.start]
     locks = [Lock() for _ in down]
@@ -71,10 +119,10 @@ def nearest_rows(
         if same and rows == columns:
             np.fill_diagonal(tile, -np.inf)
         with locks[rows.start // BLOCK]:
-            _offer(tile, columns.start, keys[rows], floor[rows])
+            _offer(tile, columns.start, keys[rows], floor[rows], fine[rows])
         if twice and rows != columns:
             with locks[columns.start // BLOCK]:
-                _offer_across(tile, rows.start, keys[columns], floor[columns])
+                _offer_across(tile, rows.start, keys[columns], floor[columns], fine[columns])
 
     spread(offer, pairs, progress)
     spread(
@@ -101,8 +149,8 @@ def merge_nearest(one: Nearest, other: Nearest, k: int) -> Nearest:
 
 
 def nearest_of_each(
-    queries: np.ndarray,
-    train: np.ndarray,
+    queries: np.ndarray | Points,
+    train: np.ndarray | Points,
     candidates: Sequence[np.ndarray],
     *,
     metric: str = "cosine",
@@ -113,50 +161,79 @@ def nearest_of_each(
     `candidates` are numbers of rows of `train`; of equals the first in its set is taken. What is
     returned are places in the sets.
     """
+    queries, train = both(queries, train)
     union = candidates[0] if len(candidates) == 1 else np.unique(np.concatenate([*candidates, []]))
     union = union.astype(np.int64)
     chosen = train[union]
-    left, right = operands(queries, chosen, metric)
+    left, right, fine, _ = operands(queries, chosen, metric)
     order = np.argsort(union)
     places = [order[np.searchsorted(union, each, sorter=order)] for each in candidates]
-    best = np.full((len(candidates), len(queries)), np.finfo(np.float32).min, np.float32)
-    winner = np.full(best.shape, NOBODY, np.int32)
-    distance = np.full(best.shape, np.inf, np.float32)
+    shape = len(candidates), len(queries)
+    best, second = np.full(shape, -np.inf, np.float32), np.full(shape, -np.inf, np.float32)
+    winner = np.full(shape, NOBODY, np.int32)
+    distance = np.full(shape, np.inf, np.float32)
 
     def search(asking: slice) -> None:
         for part in blocks(len(union)):
             tile = right[part] @ left[asking].T
             for at, mine in enumerate(places):
-                inside = np.flatnonzero((mine >= part.start) & (mine < part.stop))
-                _best(tile, mine[inside] - part.start, inside, best[at, asking], winner[at, asking])
+                names = np.flatnonzero((mine >= part.start) & (mine < part.stop))
+                kept = best[at, asking], second[at, asking], winner[at, asking]
+                _best_two(tile, mine[names] - part.start, names, *kept)
         for at, mine in enumerate(places):
-            if len(mine):
-                found = mine[winner[at, asking]][:, None]
-                distance[at, asking] = distances(queries[asking], chosen, found, metric)[:, 0]
+            if not len(mine):
+                continue
+            found = mine[winner[at, asking]][:, None]
+            distance[at, asking] = distances(queries[asking], chosen, found, metric)[:, 0]
+            lead = (best[at, asking] - second[at, asking]) * fine[asking]
+            doubtful = asking.start + np.flatnonzero(lead <= DOUBT)
+            for some in np.array_split(doubtful, 1 + len(mine) // BLOCK):
+                settle(at, mine, some)
+
+    def settle(at: int, mine: np.ndarray, some: np.ndarray) -> None:
+        """Measure all that rounding may have put behind the best; the nearest, of equals the first."""
+        least = best[at, some] - DOUBT / fine[some]
+        who, place = np.nonzero(left[some] @ right[mine].T >= least[:, None])
+        far = distances(queries[some[who]], chosen, mine[place][:, None], metric)[:, 0]
+        order = np.lexsort((place, far, who))
+        first = order[np.searchsorted(who[order], np.arange(len(some)))]
+        winner[at, some], distance[at, some] = place[first], far[first]
 
     spread(search, blocks(len(queries)), progress)
     return winner, distance
 
 
 def distances(
-    queries: np.ndarray, train: np.ndarray, found: np.ndarray, metric: str = "cosine"
+    queries: Points, train: Points, found: np.ndarray, metric: str = "cosine"
 ) -> np.ndarray:
-    """How far each query is from the rows found for it; (n_queries, any) float32."""
-    squares = np.empty(found.shape, np.float32)
-    _measure(queries, train, found, squares)
-    return np.sqrt(squares) if metric == "euclidean" else squares / np.float32(2)
+    """How far each query is from the rows found for it, inf from nobody; (n_queries, any) float32."""
+    squares = np.empty(found.shape)
+    sides = _fixed(queries.raw), queries.shrink, _fixed(train.raw), train.shrink
+    _measure(*sides, found, squares)
+    if metric == "cosine":
+        squares[squares < ALIKE] = 0
+    return np.asarray(np.sqrt(squares) if metric == "euclidean" else squares / 2, np.float32)
 
 
-def measure(
-    queries: np.ndarray, train: np.ndarray, keys: np.ndarray, rows: slice, metric: str
-) -> None:
+def measure(queries: Points, train: Points, keys: np.ndarray, rows: slice, metric: str) -> None:
     """Turn heaps of scores into lists of (distance, row), in order; nobody comes last."""
     found = (np.uint64(0xFFFFFFFF) - (keys[rows] & np.uint64(0xFFFFFFFF))).astype(np.int64)
-    nobody = keys[rows] == 0
-    found[nobody] = 0
+    found[keys[rows] == 0] = NOBODY
     far = distances(queries[rows], train, found, metric)
-    found[nobody], far[nobody] = NOBODY, np.inf
     keys[rows] = np.sort(packed(found, far), axis=1)
+
+
+def both(queries: np.ndarray | Points, train: np.ndarray | Points) -> tuple[Points, Points]:
+    """Rows on both sides as points; one object stays one."""
+    one = Points.of(queries)
+    return one, one if queries is train else Points.of(train)
+
+
+def _fixed(rows: np.ndarray) -> np.ndarray:
+    """Read-only and in C order: to the compiler anything else is another type."""
+    view = np.ascontiguousarray(rows).view()
+    view.flags.writeable = False
+    return view
 
 
 def blocks(count: int, size: int = BLOCK) -> list[slice]:
@@ -164,16 +241,44 @@ def blocks(count: int, size: int = BLOCK) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def operands(queries: np.ndarray, train: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Two matrices whose products are scores of at most one."""
+class Operands(NamedTuple):
+    """Two matrices whose products are scores."""
+
+    left: np.ndarray  # of the queries
+    right: np.ndarray  # of train
+    fine: np.ndarray  # (n_queries,) float32, steps of the grid for one of the score
+    scale: float  # what distances were multiplied by
+
+    def score_of(self, distance: Any, metric: str) -> np.ndarray:
+        """A score that no row at this distance of each query is below, whatever its rounding."""
+        far = np.asarray(distance, float) * self.scale
+        score = 1 - far if metric == "cosine" else -np.square(far) / 2
+        return np.asarray(score - SLACK * GRID / self.fine, np.float32)
+
+
+def operands(queries: Points, train: Points, metric: str) -> Operands:
+    """What to multiply, and how to read the products."""
     if metric == "cosine":
-        return queries, train
-    squares = [np.einsum("ij,ij->i", each, each)[:, None] for each in (queries, train)]
-    scale = np.sqrt(max(each.max(initial=np.finfo(np.float32).tiny) for each in squares))
-    halves = [-(each / scale) / (2 * scale) for each in squares]
+        return Operands(queries.unit, train.unit, np.full(len(queries), GRID, np.float32), 1.0)
+    middle, scale = _middle(train.unit)
+    left = (queries.unit - middle) * scale
+    right = left if queries is train else (train.unit - middle) * scale
+    halves = [np.einsum("ij,ij->i", each, each)[:, None] / 2 for each in (left, right)]
+    length = 2 * halves[0][:, 0] + (2 * float(np.median(halves[1])) if len(train) else 0) + TINY
     ones = [np.ones_like(each) for each in halves]
-    left = np.hstack([queries / scale, ones[0], halves[0]])
-    return left, np.hstack([train / scale, halves[1], ones[1]])
+    both = np.hstack([left, ones[0], halves[0]]), np.hstack([right, -halves[1], -ones[1]])
+    return Operands(*both, (GRID / length).astype(np.float32), float(scale))
+
+
+def _middle(train: np.ndarray) -> tuple[np.ndarray, np.float32]:
+    """The median of the rows, rounded, and a power of two that brings their spread to about one."""
+    some = train[:: max(1, len(train) // 1000)].astype(np.float64)
+    if not some.size:
+        return np.zeros(train.shape[1], np.float32), np.float32(1)
+    middle = np.median(some, axis=0)
+    spread = float(np.median(np.sqrt(np.square(some - middle).mean(axis=1)))) or 1.0
+    power = 2.0 ** np.floor(np.log2(spread))
+    return (np.round(middle / power * 64) * power / 64).astype(np.float32), np.float32(1 / power)
 
 
 def packed(rows: np.ndarray, distance: np.ndarray) -> np.ndarray:
@@ -189,7 +294,7 @@ def unpacked(keys: np.ndarray) -> Nearest:
 
 
 @compiled
-def _offer(tile: Any, start: int, keys: Any, floor: Any) -> None:
+def _offer(tile: Any, start: int, keys: Any, floor: Any, fine: Any) -> None:
     """Let each row of a tile keep its best; its columns are rows `start`, `start` + 1, … of train."""
     for row in range(tile.shape[0]):
         low = floor[row]
@@ -205,12 +310,13 @@ def _offer(tile: Any, start: int, keys: Any, floor: Any) -> None:
                     continue
             for column in range(begin, end):
                 if tile[row, column] >= low:
-                    low = keep(keys[row], tile[row, column], start + column)
+                    worst = keep(keys[row], tile[row, column], start + column, fine[row])
+                    low = max(low, worst)
         floor[row] = low
 
 
 @compiled
-def _offer_across(tile: Any, start: int, keys: Any, floor: Any) -> None:
+def _offer_across(tile: Any, start: int, keys: Any, floor: Any, fine: Any) -> None:
     """The same for the columns of a tile, read row by row."""
     for row in range(tile.shape[0]):
         for begin in range(0, tile.shape[1], CHUNK):
@@ -224,14 +330,17 @@ def _offer_across(tile: Any, start: int, keys: Any, floor: Any) -> None:
                     continue
             for column in range(begin, end):
                 if tile[row, column] >= floor[column]:
-                    floor[column] = keep(keys[column], tile[row, column], start + row)
+                    score = tile[row, column]
+                    worst = keep(keys[column], score, start + row, fine[column])
+                    floor[column] = max(floor[column], worst)
 
 
 @compiled
-def keep(heap: Any, score: float, name: int) -> Any:
+def keep(heap: Any, score: float, name: int, fine: float) -> Any:
     """Offer one row to a heap, the worst on top; returns the score below which nothing is kept."""
-    step = np.int64(np.floor(np.float32(score) * np.float32(GRID) + np.float32(0.5)))
-    key = (np.uint64(step + (1 << 31)) << np.uint64(32)) | np.uint64(0xFFFFFFFF - name)
+    steps = np.floor(np.float64(score) * np.float64(fine) + 0.5)
+    step = np.int64(max(steps, np.float64(1 - SIGN)))
+    key = (np.uint64(step + SIGN) << np.uint64(32)) | np.uint64(0xFFFFFFFF - name)
     if key > heap[0]:
         at, k = 0, len(heap)
         while 2 * at + 1 < k:
@@ -243,29 +352,34 @@ def keep(heap: Any, score: float, name: int) -> Any:
             heap[at] = heap[child]
             at = child
         heap[at] = key
-    worst = np.int64(heap[0] >> np.uint64(32)) - (1 << 31)
-    return np.float32((worst - 0.5) / GRID)
+    worst = np.int64(heap[0] >> np.uint64(32)) - SIGN
+    low = (np.float64(worst) - 0.5) / np.float64(fine)
+    return np.float32(low if worst > 1 - SIGN else -np.inf)
 
 
 @compiled
-def _best(tile: Any, mine: Any, names: Any, best: Any, winner: Any) -> None:
-    """Keep, per column of a tile, the best of some of its rows and the name it goes by."""
+def _best_two(tile: Any, mine: Any, names: Any, best: Any, second: Any, winner: Any) -> None:
+    """Keep, per column of a tile, the two best scores of some of its rows, and who has the best."""
     for at in range(len(mine)):
-        name = np.int32(names[at])
+        scores, name = tile[mine[at]], np.int32(names[at])
         for column in range(len(best)):
-            score = np.floor(tile[mine[at], column] * np.float32(GRID) + np.float32(0.5))
-            better = score > best[column]
-            winner[column] = name if better else winner[column]
-            best[column] = score if better else best[column]
+            score, top, next_best = scores[column], best[column], second[column]
+            higher = score > top
+            second[column] = top if higher else (score if score > next_best else next_best)
+            winner[column] = name if higher else winner[column]
+            best[column] = score if higher else top
 
 
 @reordered
-def _measure(x: Any, z: Any, found: Any, squares: Any) -> None:
-    """Σ (x[i] − z[found[i, p]])² for every pair."""
+def _measure(x: Any, one: Any, z: Any, other: Any, found: Any, squares: Any) -> None:
+    """Σ (x[i] · one[i] − z[j] · other[j])² for every pair of i and a j = found[i, p]."""
     for i in range(found.shape[0]):
         for p in range(found.shape[1]):
-            other, total = found[i, p], np.float64(0)
+            j, total = found[i, p], np.float64(0)
+            if j < 0:
+                squares[i, p] = np.inf
+                continue
             for at in range(x.shape[1]):
-                gap = np.float64(x[i, at]) - np.float64(z[other, at])
+                gap = np.float64(x[i, at]) * one[i] - np.float64(z[j, at]) * other[j]
                 total += gap * gap
             squares[i, p] = total

@@ -133,7 +133,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse settings that no model or encoder could use, before anything is computed."""
         from ..encoders import resolve
-        from ..neighbors.metrics import metric_named
+        from ..neighbors.space import metric_named
 
         path, names = self.folder / FILE, self.classes
         if self.position is not None and self.sequence is None:

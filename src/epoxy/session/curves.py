@@ -42,7 +42,7 @@ class Curve:
 
 def curve_of(workspace: Workspace, source: Source, points: int) -> Curve:
     """The curve of one source, at 0 and where equal shares of the rows that it can reach are reached."""
-    loans = workspace.near.reaching(source.loans, np.inf)
+    loans = source.loans
     train = loans[TRAIN]
     far = np.sort(_distances(train))
     which = np.linspace(0, max(len(far) - 1, 0), max(points - 1, 1)).astype(np.intp)

@@ -24,8 +24,9 @@ from ..extension import AUTO, Setting, as_setting
 from ..functions.apply import apply, check_declared
 from ..functions.declare import Like
 from ..functions.define import as_labeling_function
-from ..loans import Neighbourhood
-from ..neighbors import Space, nearest
+from ..loans import Neighbourhood, within
+from ..neighbors import Space
+from ..neighbors.knn import nearest_rows
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import SPLITS, TRAIN, Source, Workspace, column_of
@@ -77,14 +78,13 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
         return About(self.words or f"radius of {alone or 'all'}", touches, alone)
 
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Set the radii, and search farther where that is needed."""
+        """Set the radii."""
         workspace = state.workspace
         before, tuned = dict[str, Setting](), dict[str, Setting]()
         for name, radius in self.radii.items():
             source, now = known(workspace, name), as_setting(radius, name)
             before[name], tuned[name] = source.radius, source.tuned
-            loans = workspace.near.reaching(source.loans, engine.certain(now, workspace.near))
-            made = replace(source, loans=loans, tuned=now)
+            made = replace(source, tuned=now)
             workspace = workspace.with_source(made if self.tuned else replace(made, radius=now))
         back = [] if self.tuned else [Radii(before, self.words)]
         if self.tuned or tuned != before:
@@ -204,8 +204,7 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
             votes = np.full(split.n_rows, ABSTAIN) if given is None else given
             own.append(checked_column(self.name, votes, split.n_rows, workspace.classes))
         settings = self.settings or ((AUTO, True, AUTO) if old is None else settings_of(old))
-        far = engine.certain(settings[2], workspace.near)  # the one that is read as a distance
-        loans = workspace.near.lend(own, far, None if old is None else old.loans)
+        loans = workspace.near.lend(own)
         made = workspace.with_source(Source(self.name, loans, *settings))
         if old is None and self.place is not None:
             order = list(made.sources[:-1])
@@ -304,11 +303,12 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
         # true labels of train rows are never read
         grown = before.followed_by(Split.of_checked(rows.votes, rows.vectors, None, rows.ids))
         near = workspace.near.append(rows, grown, apart=engine.apart)
+        own = [
+            (column_of(grown, at), *source.own[1:]) for at, source in enumerate(workspace.sources)
+        ]
         sources = tuple(
-            replace(
-                source, loans=near.lend_more((column_of(grown, at), *source.own[1:]), source.loans)
-            )
-            for at, source in enumerate(workspace.sources)
+            replace(source, loans=loans)
+            for source, loans in zip(workspace.sources, near.lend_all(own), strict=True)
         )
         records = state.records.resized(grown.n_rows)
         splits = (grown, *workspace.splits[1:])
@@ -338,11 +338,7 @@ class Cut(_Edit, frozen=True, tag="rows", eq=False):
     def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
         """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
         now, then = state.workspace, self.state.workspace
-        sources = []
-        for each in now.sources:
-            far = engine.certain(each.tuned, then.near)
-            loans = then.near.reaching(known(then, each.name).loans, far)
-            sources.append(replace(each, loans=loans))
+        sources = [replace(each, loans=known(then, each.name).loans) for each in now.sources]
         records = state.records.resized(self.state.n_train)
         made = replace(then, sources=tuple(sources), balance=now.balance)
         return State.of(made, records, self.state.names), Cut(state)
@@ -509,7 +505,7 @@ def like_votes(
     places = places_of(like, names)
     far = nearest_of(near, places, f"labeling function {like.name!r}")
     vote = classes.index(like.label)
-    columns = [np.where(each <= like.radius, vote, ABSTAIN).astype(np.int8) for each in far]
+    columns = [np.where(within(each, like.radius), vote, ABSTAIN).astype(np.int8) for each in far]
     if len(classes) > 127:
         columns = [each.astype(np.int16) for each in columns]
     for at, row in places:  # a row is like itself, with or without a direction
@@ -535,15 +531,15 @@ def places_of(like: Like, names: RowNames) -> list[Place]:
 def nearest_of(near: Neighbourhood, places: Sequence[Place], who: str) -> list[np.ndarray]:
     """How far every row of every split is from the nearest of some rows."""
     vectors = vectors_at(near, places, who)
-    far = [np.full(size, np.inf) for size in near.sizes]
+    far = [np.full(size, np.inf, np.float32) for size in near.sizes]
     if not len(vectors):
         return far
     examples = Space(vectors, near.metric)
     assert near.spaces is not None
     for at, space in enumerate(near.spaces):
-        found = nearest(examples, np.ones((len(examples), 1), dtype=bool), space).distance[:, 0]
+        found = nearest_rows(space.points, examples.points, 1, metric=near.metric)[1][:, 0]
         rows = near.places[at]
-        far[at][slice(None) if rows is None else rows] = found
+        far[at][slice(None) if rows is None else rows] = found[space.node]
     return far
 
 

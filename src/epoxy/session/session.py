@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,7 +62,7 @@ class Session(SessionView):
     cache
         A folder in which neighbours are kept, by content.
     neighbours
-        "exact", "approximate", or "auto": approximate above 300,000 distinct vectors, where most of the
+        "exact", "approximate", or "auto": approximate above 30,000 distinct vectors, where most of the
         neighbours are found, their share is measured, and rows with no vote of a source among them
         borrow nothing from it. `neighbors.Settings` sets the recall wanted.
     labels
@@ -124,14 +123,12 @@ class Session(SessionView):
             splits,
             self._engine.metric,
             apart=self._engine.apart,
-            graph=graph,
             cache=None if cache is None else Path(cache),
             found=neighbours,
             progress=progress,
         )
         settings = self._engine.settings(train.votes.sources)
-        certain = partial(self._engine.certain, near=near)
-        workspace = Workspace.over(train, dev, near, settings, certain)
+        workspace = Workspace.over(train, dev, near, settings)
         if labels is not None:
             workspace = replace(workspace, labels=workspace.labels.with_train(labels))
         number = 0

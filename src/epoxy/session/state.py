@@ -129,7 +129,6 @@ class Change:
     after: dict[str, float]
     coverage: tuple[float, float] | None  # of the source after extension, before and after
     seconds: float  # the whole edit, from call to return
-    searched: float  # share of rows that had to be searched directly
     problem: str = ""
     edit: dict[str, Any] = field(default_factory=dict)  # what was done, as the log keeps it
     unheard: tuple[
@@ -140,7 +139,7 @@ class Change:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, strings and lists."""
         plain = {name: getattr(self, name) for name in ("version", "what", "source", "seconds")}
-        plain |= {"searched": self.searched, "problem": self.problem, "edit": self.edit}
+        plain |= {"problem": self.problem, "edit": self.edit}
         plain |= {"flipped": self.flipped.tolist(), "before": dict(self.before)}
         coverage = None if self.coverage is None else list(self.coverage)
         plain |= {"unheard": list(self.unheard), "heard": list(self.heard)}
@@ -290,7 +289,6 @@ def change_between(old: Moment, new: Moment, edit: Edit, what: str, start: float
     """What an edit begun at `start` (by `time.perf_counter`) made different."""
     source = edit.about.source
     before, now = old.outcome, new.outcome
-    edited = None if source is None else now.workspace.source(source)
     return Change(
         version=new.version,
         what=what,
@@ -299,7 +297,6 @@ def change_between(old: Moment, new: Moment, edit: Edit, what: str, start: float
         before=old.scores,
         after=new.scores,
         coverage=None if source is None else (_coverage(before, source), _coverage(now, source)),
-        searched=0.0 if edited is None else edited.loans[TRAIN].searched,
         problem=now.problem,
         edit=edit.to_json(),
         unheard=tuple(each for each in now.unheard if each == source or each not in before.unheard),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ..engines import PaperEngine
 from ..errors import LabelError
@@ -14,7 +12,7 @@ from ..extension import Reach
 from ..model import Epoxy
 from ..progress import Progress, silent
 from ..tuning import Search, tune
-from ..workspace import TRAIN, Workspace
+from ..workspace import TRAIN
 from .edits import Balance, Edit, Radii, several
 from .state import Change
 
@@ -91,16 +89,9 @@ def _by_itself(session: Session, name: str) -> str:
     )
 
 
-def _with_every_loan(workspace: Workspace) -> Workspace:
-    """The same with loans certain for every radius: an edit looks no farther than a source lends."""
-    near = workspace.near
-    sources = (replace(each, loans=near.reaching(each.loans, np.inf)) for each in workspace.sources)
-    return replace(workspace, sources=tuple(sources))
-
-
 def _searched(session: Session, engine: PaperEngine, scoring: str, **options: Any) -> Search:
     """What `epoxy.tune` tries on the session's rows, over loans that are certain at any radius."""
-    workspace = _with_every_loan(session.state.workspace)
+    workspace = session.state.workspace
     dev = workspace.hand_labelled()
     if dev is None:
         raise LabelError("tuning needs hand labels, and there are none; label some rows first")

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import neighbors
 from ..errors import EpoxyError, UnknownName, VectorError
 from ..functions.apply import Failure, check_declared
 from ..functions.declare import Like
 from ..functions.define import as_labeling_function
+from ..neighbors import old as neighbors
 from ..votes import ABSTAIN
 from .lending import with_direction
 from .run import Run

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import neighbors
 from ..loans import NOBODY
-from ..neighbors.search import Found
+from ..neighbors import old as neighbors
+from ..neighbors.old.search import Found
 from ..votes import ABSTAIN
 from .run import Run
 from .runner import Summary
@@ -310,7 +310,7 @@ def typical_shard(
     sample: np.ndarray,
 ) -> Summary:
     """How near any other row of a shard comes to each row of the sample; inf where there is none."""
-    from ..neighbors.knn_lists import exact_rows
+    from ..neighbors.old.knn_lists import exact_rows
 
     near = np.full(len(rows), np.inf)
     if not shard.n_train:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled
-from ..loans import EXACT_UP_TO, Neighbours
+from ..loans import LARGE as EXACT_UP_TO
+from ..loans import Neighbours
 from ..neighbors import store
-from ..neighbors.approximate import ROOM, NeighbourLists, Recall, Settings, asked_by, build
-from ..neighbors.points import Points
+from ..neighbors.graph import Recall
+from ..neighbors.old.approximate import ROOM, NeighbourLists, Settings, asked_by, build
+from ..neighbors.old.points import Points
 from ..storage import write_whole
 from ..votes import ABSTAIN
 from .lending import Answers, Lending
@@ -116,7 +118,7 @@ def find_lists(
     points = Points.over(_mapped(run, vectors), metric, None if train.all() else train)
     if not are_asked(how, points.n_nodes):
         return None
-    settings = how if isinstance(how, Settings) else Settings()
+    settings = Settings() if isinstance(how, str) else Settings(how.k, how.recall)
     home, made_of = run.home / "neighbours", f"{points.fingerprint()} {settings}"
     found = build(
         points,

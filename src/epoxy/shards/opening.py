@@ -20,7 +20,7 @@ from ..engines import Engine, engine_of
 from ..errors import AlignmentError, ParameterError
 from ..inputs import as_float32
 from ..loans import Loans
-from ..neighbors.approximate import Recall
+from ..neighbors.graph import Recall
 from ..progress import Progress, silent
 from ..project.project import Folder
 from ..project.settings import Project

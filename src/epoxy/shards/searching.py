@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..neighbors.approximate import BLOCK, Search, search_block
-from ..neighbors.lists_folder import Blocks, parts
-from ..neighbors.metrics import metric_named
-from ..neighbors.points import Points
-from ..neighbors.probing import Members, Partition
+from ..neighbors.old.approximate import BLOCK, Search, search_block
+from ..neighbors.old.lists_folder import Blocks, parts
+from ..neighbors.old.metrics import metric_named
+from ..neighbors.old.points import Points
+from ..neighbors.old.probing import Members, Partition
 from ..neighbors.workers import Work
 from ..progress import Progress
 from ..storage import write_whole

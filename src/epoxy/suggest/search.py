@@ -207,10 +207,9 @@ def _about(outcome: Outcome, source: Source, votes: str) -> tuple[np.ndarray, np
     """Rows a source votes on (own, lent or any), and rows whose lender is about as far as its radius."""
     radius = reach_of(outcome, source)
     voted, near = [], []
-    # a model may know lenders as far as its radius only
-    for loans in outcome.workspace.near.reaching(source.loans, radius * (1 + NEAR)):
+    for loans in source.loans:
         own = loans.own != ABSTAIN
-        lent = ~own & (loans.distance <= radius)  # as `Loans.extend` decides
+        lent = loans.lent(radius)
         voted.append({"own": own, "lent": lent, "any": own | lent}[votes])
         near.append(~own & (np.abs(loans.distance - radius) <= NEAR * radius))
     return np.concatenate(voted), np.concatenate(near)
@@ -349,17 +348,11 @@ def suggest_radius(near: Neighbourhood, places: Sequence[Place]) -> float:
     vectors = vectors_at(near, list(dict.fromkeys(asked)), "a radius")
     mine = Space(vectors, near.metric)
     assert near.spaces is not None
-    around = []
-    for row in range(min(len(mine), FEW)):
-        far = mine.distances(
-            np.full(len(near.spaces[0]), row), near.spaces[0], np.arange(len(near.spaces[0]))
-        )
-        around.append(np.partition(far, min(FEW, len(far) - 1))[min(FEW, len(far) - 1)])
-    reach = float(np.median(around))
+    around = mine.distances(slice(FEW), near.spaces[0])
+    last = min(FEW, around.shape[1] - 1)
+    reach = float(np.median(np.partition(around, last, axis=1)[:, last]))
     if len(mine) < 2:
         return reach
-    every = np.arange(len(mine))
-    between = [mine.distances(np.full(len(mine), row), mine, every) for row in every]
-    table = np.array(between)
+    table = mine.distances(slice(None), mine)
     np.fill_diagonal(table, np.inf)
     return min(reach, float(np.median(table.min(axis=1))))

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import AlignmentError, LabelError, ParameterError, RadiusError, VectorError
 from ..inputs import as_table, check_finite
-from ..neighbors.metrics import metric_named
+from ..neighbors.space import metric_named
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import wilson
 from ..votes import ABSTAIN, Split

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AlignmentError, RadiusError
-from ..progress import Progress, silent
+from ...errors import AlignmentError, RadiusError
+from ...progress import Progress, silent
 from .search import NONE, Found, Query, search, search_both
 from .space import Space
 

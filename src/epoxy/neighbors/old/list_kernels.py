@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import U, compiled, select_largest
+from ...compiling import U, compiled, select_largest
 
 CHUNK = 64
 SIGN = np.uint32(0x80000000)

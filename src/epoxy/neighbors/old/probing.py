@@ -23,13 +23,13 @@ from typing import Self
 
 import numpy as np
 
+from ..workers import Work
 from . import list_kernels
 from .centres import learned_centres, nearest_centre, nearest_centres
 from .kernels import multiply
 from .knn_lists import Lists
 from .points import Points
 from .space import pair_distances
-from .workers import Work
 
 TILE = 1024
 SAMPLE = 32  # nodes per cell from which centres are learned

@@ -22,8 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import StoreError
-from . import store
+from ...errors import StoreError
+from .. import store
 from .points import release, write_array
 
 Arrays = dict[str, np.ndarray]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import U, compiled
+from ...compiling import U, compiled
 from .metrics import LANES
 
 STRIP = 16  # rows turned at a time: whole cache lines are written, and all stay in the cache

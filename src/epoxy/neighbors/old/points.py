@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import StoreError, VectorError
-from ..inputs import as_table, check_finite
-from ..storage import write_whole
+from ...errors import StoreError, VectorError
+from ...inputs import as_table, check_finite
+from ...storage import write_whole
 from . import kernels
 from .metrics import Metric, metric_named
 from .space import Space, group_equal_rows, row_hashes

@@ -23,9 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError
-from ..numerics import wilson
-from ..progress import Progress, silent
+from ...errors import ParameterError
+from ...numerics import wilson
+from ...progress import Progress, silent
+from ..graph import Recall
+from ..workers import Work, n_threads
 from .lists_folder import Blocks, InFolder, InMemory, parts
 from .points import Points
 from .probing import (
@@ -38,7 +40,6 @@ from .probing import (
     nearest_in_cells,
     with_newcomers,
 )
-from .workers import Work, n_threads
 
 BLOCK = 4096  # nodes searched, written and checked at a time
 MEMORY = 4 << 30
@@ -49,20 +50,6 @@ ROOM = 256 << 20  # for prepared cells where few are asked
 
 Search = Callable[[Members, Partition, Blocks, int, Progress], None]
 """Searches the blocks of positions that are not finished and writes them."""
-
-
-@dataclass(frozen=True)
-class Recall:
-    """The share of true neighbours that are listed, as a sample of distinct vectors has it."""
-
-    value: float
-    low: float  # 95 % interval: sampled vectors are independent, neighbours of one are not
-    high: float
-    k: int
-    sampled: int
-
-    def __str__(self) -> str:
-        return f"recall {self.value:.3f} of {self.k}, measured on {self.sampled:,} rows"
 
 
 @dataclass(frozen=True)

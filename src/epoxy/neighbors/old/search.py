@@ -17,11 +17,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..progress import Progress, silent
+from ...progress import Progress, silent
+from ..workers import Work, n_threads
 from . import kernels
 from .kernels import multiply, turned
 from .space import Space
-from .workers import Work, n_threads
 
 NONE = -1
 TILE = 1024

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import UnknownName, VectorError
-from ..room import roomy
+from ...errors import UnknownName, VectorError
+from ...room import roomy
 
 LANES = 32
 UNIT_ROUNDOFF = 2.0**-24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..workers import Work
 from .knn_lists import Lists
-from .workers import Work
 
 PASSES = 6
 BLOCK = 4096
