@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := all
-.PHONY: all setup web no-npm test-web demo test test-slow lint format types docs site bench wheels clean
+.PHONY: all setup web no-npm types-web test-web demo test test-slow lint format types docs site bench wheels clean
 
 all:
 	@$(MAKE) --no-print-directory -j2 lint types web
@@ -33,8 +33,13 @@ no-npm:
 $(PAGE): $(shell find web -name node_modules -prune -o -type f -print)
 	cd web && npm install --no-audit --no-fund && npm run build
 
-test-web:
-	cd web && npm install --no-audit --no-fund && npm run check && npm test
+# the types of what page and server say to each other, from the verbs
+types-web: setup
+	cd web && npm install --no-audit --no-fund
+	$(BIN)/python -m epoxy.studio.openapi | (cd web && npx openapi-typescript --default-non-nullable=false -o src/schema.ts)
+
+test-web: types-web
+	cd web && npm run check && npm test
 
 demo: setup
 	$(BIN)/epoxy demo

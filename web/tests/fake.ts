@@ -5,10 +5,10 @@ export const STATE = {
   project: { name: "made up", folder: ".", model: "fusion", kind: "text", columns: ["text"], text: "text", sequences: false },
   classes: ["ham", "spam"], positive: "spam", rows: { total: 3, train: 2, dev: 1 }, version: 1, number: 4, comparison: [], lends: "",
   labelled: { total: 0, random: 0, chosen: 0, unknown: 0 }, sources: 1, problem: "", notes: [], failures: [], findings: [], examined: true,
-  code: { error: null }, undo: null, redo: null, picture: { kind: "pca", state: "off", note: "", of: "", regions: [] },
+  code: { error: null }, undo: null, redo: null, meanings: {}, picture: { kind: "pca", state: "off", note: "", of: "", regions: [] },
 } as unknown as State;
 
-export const CHANGE: Change = { version: 2, what: "an edit", source: null, flipped: 3, before: {}, after: {}, coverage: null, seconds: 0.01, problem: "", unheard: [], heard: [], by: "me" };
+export const CHANGE: Change = { version: 2, what: "an edit", source: null, flipped: 3, before: {}, after: {}, coverage: null, seconds: 0.01, problem: "", unheard: [], heard: [], by: "me", failures: [] };
 
 /** Answers every verb at once from a table, and keeps what was asked. */
 export class FakeTransport implements Transport {

@@ -41,7 +41,7 @@ describe("the state", () => {
     studio.openSource("free");
     studio.openRow(2);
     studio.rows.filter = "wrong";
-    expect(studio.link()).toBe("#tab=source&colour=source&source=free&row=2&filter=wrong&at=4");
+    expect(studio.link()).toBe("#tab=source&source=free&row=2&filter=wrong&at=4");
   });
   test("looks at no source that is gone", async () => {
     studio.openSource("free");

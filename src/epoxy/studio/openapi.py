@@ -32,6 +32,8 @@ def document() -> dict[str, Any]:
     heads = [get_args(each)[0] if get_origin(each) is tuple else each for each in answers]
     asked, parts = _schemas(VERBS.values(), "Ask")
     told, more = _schemas([*heads, Error], "")
+    for each in more.values():  # what is answered has every field
+        each["required"] = list(each.get("properties", ()))
     wrong = {"content": {"application/json": {"schema": told[-1]}}}
     paths = {}
     for at, (name, verb) in enumerate(VERBS.items()):

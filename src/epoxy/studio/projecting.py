@@ -152,7 +152,7 @@ def scaled(points: np.ndarray) -> np.ndarray:
     half = (high - low) / 2 / spread
     at = (points - (low + high) / 2) / spread
     beyond = np.maximum(np.abs(at) - half, 0)
-    at = np.clip(at, -half, half) + np.sign(at) * border * beyond / (beyond + 1)
+    at = np.clip(at, -half, half) + np.sign(at) * border * beyond / (beyond + (border or 1))
     return np.asarray(at / (1 + border), dtype=np.float32)
 
 

@@ -29,6 +29,7 @@ class Score(Struct):
     name: str
     title: str
     in_use: bool = field(name="inUse")
+    tuned: bool  # its settings were chosen on the rows it is scored on
     accuracy: Interval | None
     f1: float | None
 
@@ -82,7 +83,7 @@ class Finding(Struct):
     text: str
     source: str | None
     kind: str
-    cure: Cure | None
+    cures: list[Cure]
 
 
 class Region(Struct):
@@ -271,7 +272,7 @@ class Why(Struct):
     text: str
 
 
-class Mention(Struct, omit_defaults=True):
+class Mention(Struct):
     """A row in a few words: with its hand label, how far it is, or the label it had and would have."""
 
     row: int
@@ -409,7 +410,7 @@ class Radius(Struct):
     rows: int
 
 
-class Head(Struct, omit_defaults=True):
+class Head(Struct):
     """What the bytes of an answer are of."""
 
     total: int

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..diagnostics import interval
 from ..engines import Scores
+from ..engines.scores import TUNED
 from ..errors import CodeError, NotIdentifiable
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN
@@ -25,7 +26,7 @@ TITLES = {"majority": "majority vote", "epoxy": "Epoxy (the paper)", "fusion": "
 UNSURE, SHORT = 0.8, 400
 """A row is uncertain below this probability; characters of a text shown in a line."""
 OFF = ("worse-than-random", "reversed", "not-heard", "never-votes", "near-duplicates")
-LESS = ("extension-hurts", "broad-source")
+LESS = ("lent-votes", "extension-hurts", "broad-source")
 UNNAMED = ("unnamed-class", "one-sided-set")
 """Findings by what cures them: the source is switched off, lends nothing, or a function is written."""
 
@@ -100,7 +101,14 @@ def comparison(session: Session, trial: Trial | None = None) -> list[replies.Sco
     name = session.engine.name
     compared = session.comparison() if trial is None else session.comparison(trial)
     return [
-        replies.Score(each, TITLES.get(each, each), each == name, _accuracy(scored), _f1(scored))
+        replies.Score(
+            name=each,
+            title=TITLES.get(each, each),
+            in_use=each == name,
+            tuned=TUNED in scored.why,
+            accuracy=_accuracy(scored),
+            f1=scored.get("f1"),
+        )
         for each, scored in compared.items()
     ]
 
@@ -109,10 +117,6 @@ def _accuracy(scored: Scores) -> replies.Interval | None:
     if not scored:
         return None
     return share(interval(round(scored["accuracy"] * scored["rows"]), int(scored["rows"])))
-
-
-def _f1(scored: Scores) -> float | None:
-    return scored.get("f1")
 
 
 def share(told: dict[str, Any] | None) -> replies.Interval | None:
@@ -168,22 +172,20 @@ def findings(session: Session) -> list[replies.Finding]:
         kind, about = getattr(each, "kind", "note"), getattr(each, "sources", ())
         about = [name for name in about if name in session.sources]
         source = about[0] if about else None
-        told.append(replies.Finding(str(each), source, kind, _cure(kind, about)))
+        told.append(replies.Finding(str(each), source, kind, _cures(kind, about)))
     return told
 
 
-def _cure(kind: str, about: Sequence[str]) -> replies.Cure | None:
+def _cures(kind: str, about: Sequence[str]) -> list[replies.Cure]:
     if kind == "suspect-labels":
-        return replies.Cure("Check these labels", tab="label")
+        return [replies.Cure("Check these labels", tab="label")]
     if kind in UNNAMED:
-        return replies.Cure("Write a function", tab="draft")
-    if not about:
-        return None
+        return [replies.Cure("Write a function", tab="draft")]
     if kind in OFF:
-        return replies.Cure(f"Switch off {about[-1]}", "switch", about[-1], value=False)
+        return [replies.Cure(f"Switch off {each}", "switch", each, False) for each in about[-1:]]
     if kind in LESS:
-        return replies.Cure(f"Let {about[0]} lend nothing", "radius", about[0], value=None)
-    return replies.Cure("Show it", source=about[0], tab="source")
+        return [replies.Cure(f"Let {each} lend nothing", "radius", each, None) for each in about]
+    return [replies.Cure(f"Show {each}", source=each, tab="source") for each in about[:3]]
 
 
 def change(made: Change, by: str | None, failed: Sequence[str] = ()) -> replies.Change:

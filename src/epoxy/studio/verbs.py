@@ -263,7 +263,7 @@ class Next(Verb, frozen=True):
         page.given |= {each.number: each.chosen for each in found}
         rows = []
         for each in found:
-            told = showing.row(session, each.number) | {"chosen": each.chosen}
+            told = showing.row(session, each.number, whole=True) | {"chosen": each.chosen}
             rows.append(replies.Queued(**told, reason=each.reason, purpose=each.purpose))
         return replies.Queue(rows)
 

@@ -29,3 +29,12 @@ export function band(xs: number[], low: (number | null)[], high: (number | null)
   }
   return out;
 }
+
+/** The value at a place of two lists that rise together, straight between their points and flat beyond them. */
+export function between(xs: number[], ys: number[], x: number): number {
+  const after = xs.findIndex((each) => each >= x);
+  if (after < 0) return ys.at(-1) ?? 0;
+  if (after === 0) return ys[0];
+  const wide = xs[after] - xs[after - 1];
+  return ys[after - 1] + (wide > 0 ? (x - xs[after - 1]) / wide : 1) * (ys[after] - ys[after - 1]);
+}

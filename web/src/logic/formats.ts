@@ -37,6 +37,9 @@ export const milliseconds = (ms: number): string => `${ms < 10 ? ms.toFixed(1) :
 
 export const signed = (value: number): string => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 
+/** Whether what a voice adds can be seen in two decimals: what adds nothing is not drawn. */
+export const counts = ({ weight }: { weight: number }): boolean => Math.abs(weight) >= 0.005;
+
 /** The clock of an ISO time, in this place. */
 export function clock(at: string): string {
   const date = new Date(at);

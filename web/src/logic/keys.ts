@@ -2,7 +2,7 @@
 
 export type Action =
   | "find" | "keys" | "lasso" | "colour" | "why" | "like" | "next" | "undo" | "redo" | "back" | "open"
-  | "down" | "up" | "tab" | "theme" | "fit" | "in" | "out" | "clear";
+  | "down" | "up" | "tab" | "theme" | "fit" | "in" | "out" | "clear" | "search";
 
 export interface Key { keys: string[]; show: string; words: string; action: Action }
 
@@ -24,7 +24,8 @@ export const KEYS: Key[] = [
   { keys: ["x"], show: "X", words: "clear the selection", action: "clear" },
   { keys: ["t"], show: "T", words: "next tab", action: "tab" },
   { keys: ["d"], show: "D", words: "light or dark", action: "theme" },
-  { keys: ["/"], show: "/", words: "find", action: "find" },
+  { keys: ["/"], show: "/", words: "find rows", action: "find" },
+  { keys: ["g", "mod+k"], show: "G", words: "go to a row, source or class", action: "search" },
   { keys: ["?", "shift+?"], show: "?", words: "all keys", action: "keys" },
 ];
 

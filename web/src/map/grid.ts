@@ -89,7 +89,7 @@ export class Grid {
     return (2 * index + 1) / this.side - 1;
   }
 
-  private within(left: number, bottom: number, right: number, top: number, visit: (row: number) => void): void {
+  within(left: number, bottom: number, right: number, top: number, visit: (row: number) => void): void {
     for (let j = this.index(bottom); j <= this.index(top); j++) {
       const from = this.start[j * this.side + this.index(left)];
       const to = this.start[j * this.side + this.index(right) + 1];

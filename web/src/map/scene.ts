@@ -164,6 +164,17 @@ export class Scene {
     return this.index().nearest(x, y, reach * perPixel(this.camera));
   }
 
+  /** The rows within the pane; those of a map not zoomed are not asked for. */
+  visible(): number[] {
+    const [left, top] = toData(this.camera, 0, 0), [right, bottom] = toData(this.camera, this.camera.width, this.camera.height);
+    const found: number[] = [];
+    this.index().within(left, bottom, right, top, (row) => {
+      const x = this.positions[2 * row], y = this.positions[2 * row + 1];
+      if (x >= left && x <= right && y >= bottom && y <= top) found.push(row);
+    });
+    return found.sort((a, b) => a - b); // the same ones stay while the map is moved
+  }
+
   inside(path: [number, number][]): Promise<Uint32Array> {
     return this.lasso.inside(this.positions, path.flatMap(([px, py]) => toData(this.camera, px, py)));
   }

@@ -31,7 +31,7 @@ void main() {
   look = 0; // 0 filled, 1 hollow, 2 cross
   outlined = 0.;
   float big = 1., alpha = .85;
-  bool front = true;
+  bool front = true, own = false;
   if (mode == 0) {
     big = none ? .6 : mix(.5, 1.08, v * v);
     alpha = none ? .6 : mix(.4, .85, v);
@@ -39,9 +39,9 @@ void main() {
   } else if (mode == 1) {
     front = kind != 0;
     if (kind == 0) { rgb = dim; shape = 0; big = .6; alpha = .8; }
-    else if (kind == 2) { look = 1; big = 1.35; alpha = 1.; }
+    else if (kind == 2) { look = 1; big = 1.; alpha = .75; }
     else if (kind == 3) { look = 2; rgb = ink; big = 1.1; alpha = .5; }
-    else { big = 1.3; alpha = 1.; }
+    else { big = 1.35; alpha = 1.; own = true; }
   } else if (mode == 2) {
     front = v > .25;
     big = mix(.5, 1.5, v);
@@ -70,7 +70,7 @@ void main() {
   colour = vec4(rgb, alpha);
   extent = max(1.5, size * big);
   vec2 at = (mix(before, after, moved) - centre) * scale;
-  gl_Position = vec4(at, front ? -.5 : .5, 1.); // what stands out hides what stands back
+  gl_Position = vec4(at, own ? -.6 : front ? -.5 : .5, 1.); // what stands out hides what stands back
   gl_PointSize = extent + 1.;
 }`;
 

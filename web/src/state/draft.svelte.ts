@@ -13,7 +13,7 @@ export class FunctionDraft {
   open = $state(false);
   kind = $state<Kind>("keywords");
   name = $state("");
-  label = $state<string | null>(null); // null: not chosen yet, previewed as the first class
+  label = $state<string | null>(null); // null: not chosen yet, previewed as the one that covered rows have
   words = $state("");
   pattern = $state("");
   column = $state("");
@@ -28,7 +28,7 @@ export class FunctionDraft {
   suggested = $state.raw<Suggested[] | null>(null); // until one is saved: the others are about votes of before
   private before: ColourBy = "label";
   private sender = new Latest<{ definition: Definition; begun: number }>(async ({ definition, begun }) => {
-    const body = { definition, ...(this.name && { name: this.name }), ...(this.replaces && { replaces: this.replaces }) };
+    const body = { definition, guess: this.label === null, ...(this.name && { name: this.name }), ...(this.replaces && { replaces: this.replaces }) };
     const reply = await this.studio.call("draft", body);
     if (!this.open || !reply) return;
     this.reply = reply;
@@ -39,8 +39,13 @@ export class FunctionDraft {
 
   constructor(private studio: Studio) {}
 
+  /** The class chosen, or until then the one guessed from the rows it covers. */
+  get voted(): string | null {
+    return this.label ?? this.reply?.label ?? null;
+  }
+
   get definition(): Definition | null {
-    const label = this.label ?? this.studio.classes[0];
+    const label = this.voted ?? this.studio.classes[0];
     const column = this.column || this.studio.state?.project.text || this.studio.state?.project.columns[0] || "";
     if (this.kind === "keywords") {
       const words = this.words.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
@@ -59,7 +64,7 @@ export class FunctionDraft {
   /** Why it cannot be saved yet; "" where it can. */
   get missing(): string {
     if (!this.definition) return this.kind === "like" ? "choose rows" : this.kind === "regex" ? "write a pattern" : "write a word";
-    if (this.label === null) return "choose a class";
+    if (this.voted === null) return "choose a class";
     if (!/^[A-Za-z_]\w*$/.test(this.title)) return this.title ? "a name has letters, digits and _" : "give it a name";
     return this.reply && !this.reply.ok ? "it cannot be run" : "";
   }

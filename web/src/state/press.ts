@@ -8,7 +8,7 @@ export const COLOURS: ColourBy[] = ["label", "source", "uncertain", "hand", "nov
 function typing(event: KeyboardEvent): boolean {
   const target = event.composedPath()[0] as HTMLElement;
   return target.isContentEditable || ["TEXTAREA", "SELECT"].includes(target.tagName)
-    || (target.tagName === "INPUT" && (target as HTMLInputElement).type !== "checkbox");
+    || (target.tagName === "INPUT" && !["checkbox", "range"].includes((target as HTMLInputElement).type));
 }
 
 /** Answers a key press anywhere in the studio, except where someone types. */
@@ -61,7 +61,7 @@ const ACTIONS: Record<Action, (studio: Studio) => void> = {
   lasso: (studio) => (studio.lasso = !studio.lasso),
   colour: (studio) => {
     const modes = COLOURS.filter((by) => by !== "source" || studio.source);
-    void studio.colour(modes[(modes.indexOf(studio.by) + 1) % modes.length]);
+    studio.choose(modes[(modes.indexOf(studio.by) + 1) % modes.length]);
   },
   why: (studio) => (studio.tab = "why"),
   like: (studio) => {
@@ -89,6 +89,7 @@ const ACTIONS: Record<Action, (studio: Studio) => void> = {
     studio.tab = "rows";
     studio.findAsked++;
   },
+  search: (studio) => studio.searchAsked++,
   keys: (studio) => (studio.keysShown = !studio.keysShown),
 };
 

@@ -9,6 +9,8 @@ export class RowList extends Paged<RowLine, Part<RowLine> & { counts: Counts }> 
   find = $state("");
   like = $state.raw<{ row: number; words: string } | null>(null);
   filter = $state<Filter>("all");
+  label = $state<string | null>(null);
+  grid = $state(false); // pictures side by side
   sort = $state<NonNullable<RowQuery["sort"]>>("unsure");
   counts = $state.raw<Counts>({});
 
@@ -21,7 +23,7 @@ export class RowList extends Paged<RowLine, Part<RowLine> & { counts: Counts }> 
     const about = this.filter === "near" || this.filter === "voted";
     return {
       ...(this.find && { find: this.find }), ...(this.like && { like: this.like.row }),
-      filter: this.filter, sort: this.like ? "like" : this.filter === "near" ? "distance" : this.sort,
+      ...(this.label !== null && { label: this.label }), filter: this.filter, sort: this.like ? "like" : this.filter === "near" ? "distance" : this.sort,
       ...(source && { source }), ...(selection && { selection: "mine" as const }),
       ...(about && !source && { filter: "all" as const, sort: this.like ? ("like" as const) : this.sort }),
     };

@@ -4,7 +4,7 @@ import { asBits } from "../logic/selection";
 import { applyMarks } from "../map/marks";
 import type { Theme } from "../map/palette";
 import { Scene } from "../map/scene";
-import type { Change, Code, ColourBy, Job, Pushed, RowLine, State, Verbs } from "../protocol";
+import type { Change, Code, ColourBy, Finding, Job, Pushed, Setting, State, Verbs, WholeRow } from "../protocol";
 import { asFloat32, asUint32 } from "../transport/frames";
 import { VerbError, type Connection, type Transport } from "../transport/transport";
 import { FunctionDraft } from "./draft.svelte";
@@ -13,7 +13,7 @@ import { RowList } from "./rows.svelte";
 import { RadiusTrial } from "./trial.svelte";
 
 export type Tab = "sources" | "rows" | "why" | "source" | "draft" | "label" | "code" | "history";
-type Edit = "radius" | "switch" | "label" | "undo" | "redo";
+type Edit = "radius" | "switch" | "label" | "label_rows" | "undo" | "redo";
 const FEW = 1000; // rows of a selection that are told by number
 
 export interface Line { from: number; to: number; vote: string | null }
@@ -25,14 +25,19 @@ export class Studio {
   message = $state("");
   tab = $state<Tab>("rows");
   by = $state<ColourBy>("label");
+  chosenBy = $state<ColourBy>("label"); // the colours a person chose last; tabs may show others meanwhile
   source = $state<string | null>(null);
+  votes = $state.raw<string[]>([]); // classes the source votes
   row = $state<number | null>(null);
   selection = $state.raw<Uint32Array | null>(null);
   hand = $state.raw(new Uint32Array(0));
+  labelled = $state<string | null>(null); // what the selection was just labelled as
   lines = $state.raw<Line[]>([]);
   theme = $state<Theme>("light");
   keysShown = $state(false);
   findAsked = $state(0);
+  searchAsked = $state(0);
+  findSet = $state(0); // rises when words to find were given from elsewhere
   lasso = $state(false);
   last = $state.raw<Change | null>(null);
   before = $state.raw<State["comparison"] | null>(null);
@@ -53,14 +58,15 @@ export class Studio {
   private positions: Float32Array | null = null;
   private marks: Uint8Array | null = null;
   private shown: { by: ColourBy; source: string | null } = { by: "label", source: null };
-  private texts = new Map<number, Verbs["row"][1]>();
+  private texts = new Map<number, WholeRow>();
 
   constructor(readonly transport: Transport, readonly keysOn: EventTarget, private linked: boolean) {
     const place = linked ? readPlace(location.hash) : {};
     this.tab = (place.tab as Tab) ?? "rows";
     this.source = place.source ?? null;
     this.row = place.row ?? null;
-    this.by = place.colour === "source" && !place.source ? "label" : (place.colour ?? "label");
+    this.chosenBy = place.colour === "source" && !place.source ? "label" : (place.colour ?? "label");
+    this.by = place.colour ? this.chosenBy : this.fitting(this.tab);
     this.linkedAt = place.at ?? null;
     this.rows.filter = place.filter ?? "all";
     this.rows.find = place.find ?? "";
@@ -71,6 +77,9 @@ export class Studio {
     transport.on("job", (job) => (this.job = job));
     transport.on("findings", ({ findings }) => {
       if (this.state) this.state = { ...this.state, findings, examined: true };
+    });
+    transport.on("notes", ({ meanings }) => {
+      if (this.state) this.state = { ...this.state, meanings };
     });
     transport.on("functions", ({ error, failures }) => {
       if (this.state) this.state = { ...this.state, code: { error }, failures };
@@ -120,6 +129,42 @@ export class Studio {
     return this.edit("label", { row, label, chosen });
   }
 
+  /** All selected rows at once; one edit, and one undo. */
+  async labelSelection(label: string | null): Promise<void> {
+    if (await this.edit("label_rows", { rows: "mine", label })) this.labelled = label ?? "";
+  }
+
+  /** Do what a finding asks for. */
+  cure(cure: Finding["cures"][number]): void {
+    if (cure.verb === "switch") void this.edit("switch", { source: cure.source!, on: cure.value === true });
+    else if (cure.verb === "radius") void this.edit("radius", { source: cure.source!, radius: cure.value as Setting });
+    else if (cure.tab === "draft") this.draft.begin(this.state!.project.text === null ? "like" : "keywords");
+    else if (cure.tab === "label") {
+      this.tab = "label";
+      void this.queue.fill("check");
+    } else this.openSource(cure.source);
+  }
+
+  /** The colours that fit a tab: while one labels not the answer of the model, and of a source only beside it. */
+  private fitting(tab: Tab): ColourBy {
+    if (tab === "label") return "hand";
+    if (tab === "source" && this.source) return "source";
+    if (this.by === "source" && ["rows", "why", "sources"].includes(tab)) return "source";
+    return this.chosenBy === "label" && this.state?.problem ? "hand" : this.chosenBy;
+  }
+
+  /** Another tab was opened, or there are labels where there were none. */
+  follow(tab: Tab): void {
+    const by = this.fitting(tab);
+    if (this.by !== "draft" && by !== this.by) void this.colour(by);
+  }
+
+  /** A person chooses colours. */
+  choose(by: ColourBy): void {
+    if (by !== "draft") this.chosenBy = by;
+    void this.colour(by);
+  }
+
   /** Colour the map another way; marks and mode change in one frame. */
   async colour(by: ColourBy, source: string | null = this.source): Promise<void> {
     if (by === "source" && !source) by = "label";
@@ -137,6 +182,7 @@ export class Studio {
     if (!name) return;
     this.tab = tab;
     void this.colour("source", name);
+    this.votes = [];
   }
 
   openRow(row: number, tab?: Tab): void {
@@ -146,6 +192,7 @@ export class Studio {
 
   select(rows: Uint32Array | null): void {
     this.selection = rows && rows.length ? rows : null;
+    this.labelled = null;
     this.tellSelection();
   }
 
@@ -160,7 +207,7 @@ export class Studio {
   }
 
   /** A row's line and columns, kept until something changes. */
-  async rowText(row: number): Promise<(RowLine & { columns: Record<string, string> }) | undefined> {
+  async rowText(row: number): Promise<WholeRow | undefined> {
     const known = this.texts.get(row);
     if (known) return known;
     const line = await this.call("row", { row });
@@ -179,7 +226,7 @@ export class Studio {
   /** The link to what is looked at now. */
   link(): string {
     return writePlace({
-      tab: this.tab === "rows" ? undefined : this.tab, colour: this.by === "label" || this.by === "draft" ? undefined : this.by,
+      tab: this.tab === "rows" ? undefined : this.tab, colour: this.by === this.fitting(this.tab) || this.by === "draft" ? undefined : this.by,
       source: this.source ?? undefined, row: this.row ?? undefined,
       filter: this.rows.filter === "all" ? undefined : this.rows.filter, find: this.rows.find || undefined,
       like: this.rows.like?.row, at: this.state?.number,
@@ -194,6 +241,7 @@ export class Studio {
     const [state, positions] = await Promise.all([this.call("state", {}), this.call("positions", {})]);
     if (!state) return;
     this.state = state;
+    this.by = this.by === "label" ? this.fitting(this.tab) : this.by;
     if (this.selection) this.tellSelection(); // a connection that opens again knows nothing of it
     this.version++;
     if (this.linkedAt === state.number) this.linkedAt = null;
@@ -261,7 +309,9 @@ export class Studio {
     const rows = this.state?.rows.total;
     const labelled = this.state?.labelled.total;
     this.before = this.state?.comparison ?? null;
+    const problem = this.state?.problem;
     this.state = state;
+    if (!problem !== !state.problem) this.follow(this.tab);
     this.last = change;
     this.trying = null;
     this.texts.clear();
