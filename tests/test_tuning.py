@@ -8,8 +8,7 @@ from epoxy.datasets import digits_lfs, read_folder
 from epoxy.diagnostics import scores
 from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
 from epoxy.scoring import ONE_BY_ONE, SUMS, score_named
-from epoxy.tuning.search import _reaches, _score, standard_error
-from epoxy.tuning.trials import TrialEvaluator
+from epoxy.tuning import TrialEvaluator, _reaches, _score, standard_error
 
 
 def make(n_rows=400, seed=0, n_sources=4, smooth=True, seen=0.1) -> epoxy.Split:

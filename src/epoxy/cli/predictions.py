@@ -156,7 +156,7 @@ def synthetics(
 
 def _scoring(session: Session, dev: Split) -> str:
     """What radii are judged by: F1 where a class is named for it and rows show it, else accuracy."""
-    from ..tuning.search import counting_rows
+    from ..tuning import counting_rows
 
     if session.positive is None:
         return "accuracy"

@@ -26,18 +26,78 @@ from typing import Literal
 
 import numpy as np
 
-from ..diagnostics.report import Column, Table
-from ..errors import NotIdentifiable, ParameterError
-from ..estimators import clone
-from ..extension import Reach, reach, unextended
-from ..label_models import LabelModel, Triplet, balance_of
-from ..label_models.base import AdditiveModel, balance_used
-from ..model import Epoxy
-from ..progress import Progress, silent
-from ..scoring import Score, Scoring, score_named
-from ..votes import Split, check_alike
-from ..weighting import Weighting
-from .trials import TrialEvaluator
+from .diagnostics.report import Column, Table
+from .errors import NotIdentifiable, ParameterError
+from .estimators import clone
+from .extension import Reach, reach, unextended
+from .label_models import LabelModel, Triplet, balance_of
+from .label_models.base import AdditiveModel, balance_used
+from .label_models.runner import Columns, LabelModelRunner
+from .model import Epoxy
+from .progress import Progress, silent
+from .scoring import Score, Scoring, score_named
+from .votes import Split, check_alike
+from .weighting import Nearest, Weighting
+
+
+class TrialEvaluator:
+    """Everything a setting is evaluated with; evaluating changes only what differs."""
+
+    def __init__(
+        self,
+        splits: tuple[Split, Split],
+        reaches: tuple[Reach, Reach],
+        label_model: LabelModel,
+        score: Score,
+        known: np.ndarray,
+    ) -> None:
+        train = splits[0]
+        self.sources, self.classes = train.votes.sources, train.classes
+        self.splits, self.reaches, self.score, self.known = splits, reaches, score, known
+        self.covered = float(train.votes.covered.mean()) if train.n_rows else 0.0
+        self.runner = LabelModelRunner(label_model, self.classes)
+        self.breakpoints = [
+            np.unique(np.concatenate([each.loans[source].breakpoints for each in reaches]))
+            for source in range(len(self.sources))
+        ]
+        self.columns: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+
+    def snap(self, source: int, radius: float) -> int:
+        """Which step a radius comes to: 0 for no extension, else the number of breakpoints within it."""
+        if np.isnan(radius):
+            return 0
+        return int(np.searchsorted(self.breakpoints[source], radius, side="right"))
+
+    def radius(self, source: int, step: int) -> float:
+        """The smallest radius of a step; NaN for no extension."""
+        return float("nan") if step == 0 else float(self.breakpoints[source][step - 1])
+
+    def column(self, source: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """The source's extended votes on train and dev."""
+        key = (source, step)
+        if key not in self.columns:
+            radius = self.radius(source, step)
+            train, dev = (self._extend(each, source, radius) for each in self.reaches)
+            self.columns[key] = train, dev
+        return self.columns[key]
+
+    def _extend(self, reach: Reach, source: int, radius: float) -> np.ndarray:
+        if isinstance(reach.weighting, Nearest):
+            return reach.loans[source].extend(radius)
+        radii = np.full(len(self.sources), np.nan)
+        radii[source] = radius
+        return np.ascontiguousarray(reach.extend(radii).matrix[:, source])
+
+    def evaluate(self, steps: Sequence[int], balance: tuple[float, ...] | None) -> np.ndarray:
+        """Dev probabilities of the rows with truth, under one setting."""
+        chosen = [self.column(source, step) for source, step in enumerate(steps)]
+        train, dev = (
+            Columns(tuple(each[at] for each in chosen), split.n_rows, split.votes.sequences)
+            for at, split in enumerate(self.splits)
+        )
+        model = self.runner.fit(self.sources, train, balance)
+        return np.asarray(self.runner.predict(model, self.sources, dev)[self.known])
+
 
 _LEVELS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, *np.linspace(0.1, 1, 19).round(2).tolist())
 _COARSE = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
@@ -202,7 +262,7 @@ def _without_labels(
     weighting: str | Weighting | None,
 ) -> Epoxy:
     """Radii from the votes and vectors alone."""
-    from ..theory import choose_radius
+    from .theory import choose_radius
 
     model = Triplet() if label_model is None else label_model
     found = reach(train, metric=metric, weighting=weighting)
