@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, MissingExtra, UnknownName
-from ..project.tables import OWN_IDS, check_named, nameless
+from ..project.read import OWN_IDS
+from ..project.tables import check_named, nameless
 from .budget import FIXED
 
 SHOWN = 5

@@ -26,8 +26,8 @@ from ..functions.apply import Failure
 from ..inputs import as_float32
 from ..loans import Neighbourhood
 from ..project.project import Folder
+from ..project.read import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..project.settings import Project
-from ..project.tables import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..running import Limits, Loaded, Runner
 from ..session.edits import Label, edit_from_json, simple_edits
 from ..session.labels import Records, drawing_digest

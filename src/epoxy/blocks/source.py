@@ -22,12 +22,11 @@ import numpy as np
 from ..errors import AlignmentError, EpoxyError, StoreError, VectorError
 from ..inputs import as_float32
 from ..progress import Progress, silent
+from ..project.read import check_columns, in_both_files
 from ..project.settings import Project
 from ..project.tables import (
-    check_columns,
     checked_labels,
     ids_for,
-    in_both_files,
     label_of,
     list_column,
     read_rows,

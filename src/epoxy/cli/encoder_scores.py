@@ -44,7 +44,7 @@ def vectors_by(session: Session, projects: Mapping[str, Project]) -> dict[str, l
     """Vectors of every split by each encoder, aligned with the session's rows."""
     from ..progress import bar
     from ..project.project import PATIENCE
-    from ..project.tables import read_vectors
+    from ..project.read import read_vectors
 
     assert session.folder is not None  # commands open folders
     rows, count = session.folder.rows, session.n_rows

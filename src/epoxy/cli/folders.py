@@ -100,7 +100,7 @@ def new(
 
 def _made(made: Project, file: Path) -> dict[str, Any]:
     """Say what the rows are, by class where they are labelled."""
-    from ..project.tables import read_project
+    from ..project.read import read_project
 
     rows = read_project(made)
     known = Counter(str(each) for y in rows.y if y is not None for each in y if each is not None)

@@ -15,8 +15,9 @@ from ..encoders import are_images, choose
 from ..errors import FrameError, LabelError, StoreError, UnknownName
 from ..storage import write_whole
 from ..votes import RANDOM
+from .read import ProjectRows, read_project
 from .settings import FILE, Project
-from .tables import ProjectRows, label_of, read_project, read_rows
+from .tables import label_of, read_rows
 
 TEMPLATE = """\
 # What to label, and how. Everything here is yours to edit.

@@ -42,8 +42,8 @@ from ..session.state import History, RowNames, State, Step, Written
 from ..storage import private
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
+from .read import ProjectRows, read_project, read_vectors, ready_made, twice
 from .settings import Project
-from .tables import ProjectRows, read_project, read_vectors, ready_made, twice
 
 if TYPE_CHECKING:
     from ..session.session import Session

@@ -12,8 +12,8 @@ from ..engines import Engine
 from ..errors import ParameterError
 from ..loans import Neighbourhood
 from ..project.project import Folder
+from ..project.read import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..project.settings import Project
-from ..project.tables import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..session.edits import Label, edit_from_json, simple_edits
 from ..session.labels import Records, drawing_digest
 from ..session.log import Log

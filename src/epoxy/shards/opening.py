@@ -23,15 +23,9 @@ from ..loans import Loans
 from ..neighbors.graph import Recall
 from ..progress import Progress, silent
 from ..project.project import Folder
+from ..project.read import ProjectRows, check_columns, read_vectors
 from ..project.settings import Project
-from ..project.tables import (
-    ProjectRows,
-    check_columns,
-    list_column,
-    read_rows,
-    read_vectors,
-    vote_columns,
-)
+from ..project.tables import list_column, read_rows, vote_columns
 from ..running import Limits, Loaded
 from ..running import Runner as FunctionRunner
 from ..session.log import Log

@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import AlignmentError, EpoxyError
+from ..project.read import OWN_IDS, ROWS_FILE, ProjectRows, in_both_files
 from ..project.settings import Project
-from ..project.tables import (
-    OWN_IDS,
-    ROWS_FILE,
-    ProjectRows,
-    check_named,
-    checked_labels,
-    in_both_files,
-    nameless,
-)
+from ..project.tables import check_named, checked_labels, nameless
 from ..session.labels import drawing_digest
 from .parts import read_shard, table_of
 from .run import Run

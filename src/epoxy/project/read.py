@@ -1,0 +1,444 @@
+"""The rows of a project: read, cut into train and dev, named, and embedded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..encoders import embed, resolve
+from ..errors import (
+    AlignmentError,
+    EpoxyError,
+    StoreError,
+    UnknownName,
+    VectorError,
+)
+from ..inputs import as_float32
+from ..neighbors import store as arrays
+from ..progress import Progress
+from ..session.labels import Place
+from ..storage import open_regular
+from ..votes import RANDOM
+from .settings import Project
+from .tables import (
+    check_ids,
+    checked_labels,
+    ids_for,
+    ids_in,
+    joined_by_id,
+    label_of,
+    list_column,
+    read_rows,
+    vectors_for,
+    vectors_in,
+    vote_columns,
+    votes_in,
+)
+
+
+def labels_in(table: Any, project: Project, file: Path) -> np.ndarray:
+    """The class of each row by name, None where it is not known."""
+    names = table.column_names
+    if project.label is None or project.label not in names:
+        return np.full(table.num_rows, None, dtype=object)
+    ids = table.column(project.id) if project.id in names else None
+    return checked_labels(table.column(project.label), project.classes, file, ids=ids)
+
+
+def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Vectors in a Parquet file of their own, for rows of these names in each split."""
+    table = read_rows(project.encoder, "check encoder under [vectors]", naming=project.naming)
+    name = list_column(table.schema, project.encoder)
+    vectors = vectors_in(table.column(name), name)
+    places = ids_in(table, project, project.encoder)
+    return [vectors[joined_by_id(places, ids, project.encoder)] for ids in named]
+
+
+def vectors_named(
+    project: Project, vectors: np.ndarray, named: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
+    assert project.vector_ids is not None
+    table = read_rows(project.vector_ids, "check ids under [vectors]", naming=project.naming)
+    places = ids_in(table, project, project.vector_ids)
+    if len(vectors) != table.num_rows:
+        raise AlignmentError(ids_for(project.encoder, len(vectors), project.vector_ids, len(table)))
+    return [vectors[joined_by_id(places, ids, project.vector_ids)] for ids in named]
+
+
+def ready_made(project: Project, named: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+    """Votes that came in a Parquet file, for rows of these names in each split: a column a source."""
+    assert project.votes is not None
+    table = read_rows(project.votes, "check file under [votes]", naming=project.naming)
+    places = ids_in(table, project, project.votes)
+    at = [joined_by_id(places, ids, project.votes) for ids in named]
+    found = {}
+    for name in vote_columns(table.column_names, project, project.votes):
+        votes = votes_in(table.column(name), name, project.classes)
+        found[name] = tuple(np.ascontiguousarray(votes[each]) for each in at)
+    return found
+
+
+ROWS_FILE, DEV_FILE = "rows", "dev"
+"""What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
+OWN_IDS = "give every row an id of its own, or take id out of [rows] to name rows by position"
+"""What to do where ids do not name the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectRows:
+    """The rows of a project, cut into train and dev, with ids and hand labels."""
+
+    files: tuple[str, ...]  # the file each split came from
+    tables: tuple[Any, ...]  # pyarrow tables, train first
+    ids: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray | None, ...]  # names, None where unknown
+    chosen: tuple[np.ndarray | None, ...]
+    by: tuple[np.ndarray | None, ...]  # who gave each label, None for somebody who is believed
+    sequences: tuple[np.ndarray | None, ...]
+    positions: tuple[np.ndarray, ...]  # where each row stands in its file
+    keys: tuple[str, ...]  # fingerprints of the tables
+    given: frozenset[str] = frozenset()  # columns that hold labels, and so are no content
+    _contents: dict[str, list[Place]] = field(default_factory=dict, repr=False)
+
+    def content(self, at: int, row: int) -> str:
+        """A fingerprint of what a row says, whoever labelled it and wherever it stands."""
+        return self._fingerprint(self.tables[at].slice(row, 1).to_pylist()[0])
+
+    def _fingerprint(self, cells: dict[str, Any]) -> str:
+        told = {name: value for name, value in cells.items() if name not in self.given}
+        text = json.dumps(told, sort_keys=True, default=str, ensure_ascii=False)
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+    def follow(
+        self, content: str, file: str, place: Place | None, taken: Container[Place] = ()
+    ) -> Place | None:
+        """Where the row of a file with this content is now: at its old place, or where it was moved to.
+
+        Of rows that say the same, the first that is not `taken`.
+        """
+        if place is not None and self.content(*place) == content:
+            return place
+        if not self._contents:
+            for at, table in enumerate(self.tables):
+                every = (cells for batch in table.to_batches(10_000) for cells in batch.to_pylist())
+                for row, cells in enumerate(every):
+                    key = f"{self.files[at]} {self._fingerprint(cells)}"
+                    self._contents.setdefault(key, []).append((at, row))
+        found = self._contents.get(f"{file} {content}", [])
+        free = [each for each in found if each not in taken]
+        return next(iter(free or found), None)
+
+
+def read_project(project: Project) -> ProjectRows:
+    """Read the rows; those with a true label are dev rows, unless dev is a file of its own.
+
+    Rows in sequences stay where they are, labelled or not.
+    """
+    table = read_rows(project.rows, "check the path under [rows]", naming=project.naming)
+    apart = (
+        None
+        if project.dev is None
+        else read_rows(project.dev, "check dev under [rows]", naming=project.naming)
+    )
+    check_columns(project, table, apart)
+    labels = labels_in(table, project, project.rows)
+    if apart is not None:
+        tables: tuple[Any, ...] = (table, apart)
+        positions: tuple[np.ndarray, ...] = (
+            np.arange(table.num_rows),
+            np.arange(apart.num_rows),
+        )
+        truth: tuple[Any, ...] = (None, labels_in(apart, project, project.dev or project.rows))
+        files: tuple[str, ...] = (ROWS_FILE, DEV_FILE)
+    elif project.sequence is not None:
+        tables, positions, files = (table,), (np.arange(table.num_rows),), (ROWS_FILE,)
+        truth = (labels,)
+    else:
+        is_dev = np.array([label is not None for label in labels], dtype=bool)
+        positions = (np.flatnonzero(~is_dev), np.flatnonzero(is_dev))
+        if not len(positions[0]):
+            raise EpoxyError(
+                f"every row of {project.rows} has a true label, so there is nothing to label; "
+                "give rows without one, or name a dev file"
+            )
+        used = 2 if is_dev.any() else 1
+        positions, files = positions[:used], (ROWS_FILE, ROWS_FILE)[:used]
+        tables = tuple(_taken(table, each) for each in positions)
+        truth = (None, labels[is_dev])[:used]
+    return named_rows(project, files, tables, positions, truth)
+
+
+def _taken(table: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table.
+
+    Their numbers are handed over as they lie in memory: to convert an array, Arrow imports pandas
+    where there is one, a third of a second of every command.
+    """
+    import pyarrow as pa
+
+    numbers = pa.py_buffer(rows.astype(np.int64, copy=False))
+    return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
+
+
+def named_rows(
+    project: Project,
+    files: tuple[str, ...],
+    tables: tuple[Any, ...],
+    positions: tuple[np.ndarray, ...],
+    truth: tuple[Any, ...],
+) -> ProjectRows:
+    """Tables of rows with their names, which are checked, and all that is told of how they were labelled."""
+    ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
+    _check_ids(project, files, ids, positions)
+    return ProjectRows(
+        files,
+        tables,
+        ids,
+        truth,
+        tuple(_chosen(each, project.chosen) for each in tables),
+        tuple(_words(each, project.by) for each in tables),
+        tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
+        positions,
+        tuple(_table_key(each) for each in tables),
+        frozenset(each for each in (project.label, project.chosen, project.by) if each),
+    )
+
+
+def check_columns(project: Project, table: Any, apart: Any) -> None:
+    """Every column that epoxy.toml names is there; labels are where they are read from.
+
+    A table is anything with `column_names`.
+    """
+    needed = (
+        *(project.id, project.column, project.sequence, project.position),
+        *(project.vector_column, *project.mentions),
+    )
+    chosen = None if project.chosen == RANDOM else project.chosen
+    labelled = (project.label, chosen, project.by)
+    places: list[tuple[Any, Path | None, tuple[str | None, ...]]]
+    places = [(table, project.rows, (*needed, *(labelled if apart is None else ())))]
+    if apart is not None:
+        places.append((apart, project.dev, (*needed, *labelled)))
+    for where, file, names in places:
+        for name in names:
+            if name is not None and name not in where.column_names:
+                raise UnknownName.of(f"column of {file}", name, where.column_names)
+    if apart is not None and project.label is None:
+        raise StoreError(
+            f"{project.dev} is a dev file, and epoxy.toml names no label column; "
+            'add label = "…" under [rows]'
+        )
+
+
+def _check_ids(
+    project: Project,
+    files: tuple[str, ...],
+    ids: tuple[np.ndarray, ...],
+    positions: tuple[np.ndarray, ...],
+) -> None:
+    """Ids name rows, so every row has one, and no two rows of a file share one."""
+    for file in dict.fromkeys(files) if project.id is not None else ():
+        path = project.rows if file == ROWS_FILE else project.dev
+        mine = [at for at, name in enumerate(files) if name == file]
+        every = [each for at in mine for each in ids[at].tolist()]
+        rows = np.concatenate([positions[at] for at in mine])
+        check_ids(every, project.id, path, OWN_IDS, rows)
+
+
+def twice(project: Project, rows: ProjectRows) -> list[str]:
+    """Rows that a rows file and a dev file of its own have in common, by id or by text, in words."""
+    if project.dev is None:
+        return []
+    known, asked = (set(each.astype(str).tolist()) for each in rows.ids)
+    both = [] if project.id is None else sorted(known & asked)
+    column = project.column
+    if column is None:
+        return in_both_files(both, [])
+    texts = set(rows.tables[0].column(column).to_pylist()) - {None, ""}
+    said = rows.tables[1].column(column).to_pylist()
+    names = zip(rows.ids[1].astype(str).tolist(), said)
+    return in_both_files(both, [name for name, text in names if text in texts])
+
+
+def in_both_files(both: list[str], same: list[str]) -> list[str]:
+    """What is said of ids that are in the rows file and the dev file, and of dev rows that are alike one."""
+    found = []
+    if both:
+        found.append(
+            f"{len(both)} ids are in the rows file and in the dev file ({_some(both)}); they name two "
+            "rows each, and a label of one is not the other's: take them out of one file if they are "
+            "the same"
+        )
+    if same:
+        found.append(
+            f"{len(same)} dev rows say what a row of the rows file says ({_some(same)}); a model trained "
+            "on the labels has seen them, and its scores on dev flatter it"
+        )
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _chosen(table: Any, how: str | None) -> np.ndarray | None:
+    """How each row was chosen: by the column of that name, or all at random."""
+    if how == RANDOM and how not in table.column_names:
+        return np.full(table.num_rows, RANDOM, dtype=object)
+    return _words(table, how)
+
+
+def _words(table: Any, column: str | None) -> np.ndarray | None:
+    if column is None or column not in table.column_names:
+        return None
+    words = np.empty(table.num_rows, dtype=object)
+    words[:] = [label_of(value) for value in table.column(column).to_pylist()]
+    return words
+
+
+def read_vectors(
+    project: Project, rows: ProjectRows, progress: Progress
+) -> list[np.ndarray | None]:
+    """A vector per row of every split, or None where the project has none."""
+    if not project.embeds:
+        return [None] * len(rows.tables)
+    if project.vector_ids is not None:
+        found = vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
+    elif project.encoder.endswith(".npy"):
+        found = _vectors_from_files(project, rows)
+    elif project.vector_column is not None:
+        name = project.vector_column
+        found = [vectors_in(each.column(name), name) for each in rows.tables]
+    elif project.encoder.endswith(".parquet"):
+        found = vectors_by_id(project, rows.ids)
+    else:
+        return list(_embedded(project, rows, progress))
+    return list(_finite(rows, found))
+
+
+def _finite(rows: ProjectRows, found: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Vectors that were given as float32; names the first row of a file that has none to use."""
+    try:
+        return [as_float32(each) for each in found]
+    except VectorError:
+        for file in dict.fromkeys(rows.files):
+            mine = [at for at, name in enumerate(rows.files) if name == file]
+            order = np.argsort(np.concatenate([rows.positions[at] for at in mine]))
+            ids = np.concatenate([rows.ids[at] for at in mine])[order].tolist()
+            as_float32(np.concatenate([found[at] for at in mine])[order], name=ids.__getitem__)
+        raise
+
+
+def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
+    """Vectors by the project's encoder; those of one that learns from the rows are kept while they stay.
+
+    To learn it again takes seconds in every command, and to import what it is learned with one more.
+    """
+    encoder = resolve(project.encoder)
+    place = _place(project, encoder, rows) if hasattr(encoder, "settings") else None
+    sizes = {name: table.num_rows for name, table in zip(("train", "dev"), rows.tables)}
+    kept = None if place is None else arrays.load(place, tuple(sizes))
+    if kept is not None and {name: len(each) for name, each in kept.items()} == sizes:
+        progress(1, 1)
+        return [kept[name] for name in sizes]
+    found = embed(encoder, *rows.tables, column=project.encoded, progress=progress)
+    if place is not None:
+        with suppress(StoreError):  # a folder that cannot be written: they are learned again
+            arrays.save(place, dict(zip(sizes, found)))
+            for other in place.parent.glob("*-*.npz"):
+                if other != place:
+                    arrays.remove(other)
+    return found
+
+
+def _place(project: Project, encoder: Any, rows: ProjectRows) -> Path:
+    """Where vectors that were learned from these rows are kept."""
+    text = "\n".join([encoder.settings, str(project.encoded), *rows.keys])
+    name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return project.cache / "vectors" / f"learned-{name}.npz"
+
+
+def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]:
+    """Row-aligned .npy files: one for the rows file, and one for the dev file if there is one."""
+    files = [Path(project.encoder)]
+    if project.dev is not None and len(rows.tables) > 1:
+        if project.dev_vectors is None:
+            raise AlignmentError(
+                f"{project.folder} has a dev file and vectors for the rows only; "
+                'name the dev vectors too: dev = "….npy" under [vectors]'
+            )
+        files.append(project.dev_vectors)
+    loaded = [_loaded(each) for each in files]
+    if project.dev is not None:
+        expected = [len(each) for each in rows.positions]
+    else:
+        expected = [sum(len(each) for each in rows.positions)]
+    for file, each, count in zip(files, loaded, expected):
+        if len(each) != count:
+            raise AlignmentError(vectors_for(file, len(each), count))
+    if project.dev is not None:
+        return list(loaded)
+    return [loaded[0][each] for each in rows.positions]
+
+
+def _loaded(file: Path) -> np.ndarray:
+    try:
+        open_regular(file).close()
+        # mapped, so that a header that claims more than the file holds is refused
+        return np.array(np.load(file, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError, OverflowError) as error:
+        raise StoreError(
+            f"{file} cannot be read as vectors ({error}); save one array of rows × dimension there"
+        ) from error
+
+
+def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | None:
+    """The sequence of each row by name, checked; where positions are missing another part begins."""
+    if project.sequence is None or not table.num_rows:
+        return None
+    from ..sequences import sequence_ids
+
+    given = [label_of(value) for value in table.column(project.sequence).to_pylist()]
+    if None in given:
+        raise AlignmentError(
+            f"row {given.index(None)} has no sequence in the column {project.sequence!r}; "
+            "name the sequence of every row"
+        )
+    names, places = np.array(given), at
+    if project.position is not None:
+        places = np.array(table.column(project.position).to_pylist())
+    number = sequence_ids(names, places, gaps="split")
+    first = np.unique(names, return_index=True, return_inverse=True)
+    part = (number - number[first[1]][first[2]]).tolist()
+    named = [name if not each else f"{name} (part {each + 1})" for name, each in zip(names, part)]
+    return np.array(named)
+
+
+def _ids(table: Any, project: Project, positions: np.ndarray) -> np.ndarray:
+    if project.id is None or project.id not in table.column_names:
+        return positions
+    return np.array(table.column(project.id).to_pylist())
+
+
+def _table_key(table: Any) -> str:
+    """A fingerprint of the rows' content, whatever file they came from."""
+    import pyarrow as pa
+
+    digest = hashlib.blake2b(str(table.schema.remove_metadata()).encode(), digest_size=16)
+    for batch in table.combine_chunks().to_batches():
+        for column in batch.columns:
+            # through IPC: slices and dictionaries are written out as they are read
+            sink = pa.BufferOutputStream()
+            one = pa.record_batch([column], names=["column"])
+            with pa.ipc.new_stream(sink, one.schema) as writer:
+                writer.write_batch(one)
+            digest.update(sink.getvalue())
+    return digest.hexdigest()
