@@ -72,7 +72,7 @@ def _loop(train: epoxy.Split, dev: epoxy.Split, truth: np.ndarray, cache: Path) 
     for name, act in (("edit", edit), ("radius", move), ("label", label)):
         act(0)  # the first call may compile
         times[f"{name}_ms"] = summary([act(number) for number in range(EDITS)])
-    refit, again = timed(session.canonical)
+    refit, again = timed(session.refit)
     apart = max(
         float(np.abs(new - old).max())
         for new, old in zip(again.proba, session.outcome.proba, strict=True)

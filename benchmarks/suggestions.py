@@ -128,7 +128,7 @@ def _measured(case: Case) -> dict[str, Any]:
     full = _score(case, _session(case, every), every, [])
     session = _session(case, case.kept)
     half = _score(case, session, case.kept, [])
-    session.material  # noqa: B018 - words are read once for a project
+    session.vocabulary  # noqa: B018 - words are read once for a project
     start = time.process_time()
     found = session.suggest(5)
     seconds = time.process_time() - start

@@ -864,7 +864,7 @@ def test_labels_radii_and_switches_survive_a_restart(project):
     assert again.scores == pytest.approx(session.scores)
     assert np.abs(again.probabilities - session.probabilities).max() < 1e-6
     assert (again.labels == session.labels).all()
-    assert (again.probabilities == session.canonical().proba[0]).all()  # what export writes
+    assert (again.probabilities == session.refit().proba[0]).all()  # what export writes
 
 
 def test_a_dev_file_of_its_own_is_used(tmp_path, capsys):

@@ -266,7 +266,7 @@ def test_a_session_after_edits_equals_a_fresh_fit(vectors):
     session.switch("source_1", False)
     session.set_votes("source_2", train.y)
 
-    fresh = session.canonical()
+    fresh = session.refit()
 
     assert np.abs(session.probabilities - fresh.proba[0]).max() < 1e-6
     assert (session.labels == fresh.decided[0]).all()

@@ -83,7 +83,7 @@ def folder(tmp_path, texts):
 
 
 def words_of(session):
-    return [each for each in session.material.columns if each.kind != "like"]
+    return [each for each in session.vocabulary.columns if each.kind != "like"]
 
 
 def said(found, label):
@@ -170,7 +170,7 @@ def test_a_class_that_nobody_votes_for_is_suggested_functions_from_hand_labels()
 
 
 def test_functions_for_one_class_of_two_come_only_where_it_is_asked_for(session):
-    evidence = gather(session.outcome, session.material.find)
+    evidence = gather(session.outcome, session.vocabulary.find)
     own = [np.concatenate(each.own) for each in session.state.workspace.active]
     finder = Finder(evidence, words_of(session), own, own)
     for group in finder.groups:
@@ -185,7 +185,7 @@ def test_where_the_model_knows_nothing_hand_labels_are_heard_alone(texts):
     session.switch("won", False)
     session.switch("sorry", False)
     known = gather(
-        replace(session.outcome, proba=(), problem="nobody votes"), session.material.find
+        replace(session.outcome, proba=(), problem="nobody votes"), session.vocabulary.find
     )
 
     judge = Judge(known)
@@ -235,10 +235,10 @@ def test_nothing_is_estimated_on_the_rows_it_was_found_on(texts):
     for at in range(0, 100, 2):
         words[300 + at] += f" zebra {at}"
     session = made(words, labels, hand=hand)
-    find = session.material.find[300:]
+    find = session.vocabulary.find[300:]
     zebra = np.array(["zebra" in each for each in words[300:]])
     session = made(words, labels, hand=np.where(zebra, np.where(find, 1, 0), hand))
-    evidence = gather(session.outcome, session.material.find)
+    evidence = gather(session.outcome, session.vocabulary.find)
     voted = np.concatenate([np.zeros(300, dtype=bool), zebra])
 
     precision = Judge(evidence).precision(1, voted)
@@ -249,7 +249,7 @@ def test_nothing_is_estimated_on_the_rows_it_was_found_on(texts):
 
 
 def test_what_the_other_half_is_does_not_decide_what_is_found(session):
-    evidence = gather(session.outcome, session.material.find)
+    evidence = gather(session.outcome, session.vocabulary.find)
     rng = np.random.default_rng(0)
     other = evidence.belief.copy()
     other[~evidence.find] = rng.dirichlet([1, 1], int((~evidence.find).sum()))
@@ -267,7 +267,7 @@ def test_what_the_other_half_is_does_not_decide_what_is_found(session):
 def test_rows_that_say_the_same_are_in_one_half(texts):
     words, labels = texts[0][:200] * 2, np.concatenate([texts[1][:200]] * 2)
 
-    find = made(words, labels).material.find
+    find = made(words, labels).vocabulary.find
 
     assert find[:200].tolist() == find[200:].tolist()
     assert 60 < find[:200].sum() < 140
@@ -275,12 +275,12 @@ def test_rows_that_say_the_same_are_in_one_half(texts):
 
 def test_labels_of_rows_that_were_chosen_for_their_looks_judge_nothing(texts):
     session = made(*texts)
-    heard = Judge(gather(session.outcome, session.material.find)).heard.sum()
+    heard = Judge(gather(session.outcome, session.vocabulary.find)).heard.sum()
     session = made(*texts)
     for row in range(20):
         session.label(row, "ham", chosen="teach")
 
-    assert Judge(gather(session.outcome, session.material.find)).heard.sum() == heard > 30
+    assert Judge(gather(session.outcome, session.vocabulary.find)).heard.sum() == heard > 30
 
 
 @pytest.mark.parametrize(("bias", "labelled"), [(0.0, 300), (0.7, 300), (-0.7, 80), (0.7, 20)])

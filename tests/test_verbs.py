@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import epoxy
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName, VectorError
 from epoxy.session import Radii, SetVotes, Switch
-from epoxy.session.labels import drawing_order, with_drawn
+from epoxy.session.labels import random_order, with_random
 from epoxy.suggest import RowQuery
 from epoxy.workspace import HandLabels
 
@@ -530,10 +530,10 @@ def test_an_unknown_purpose_is_said(paper):
 
 def test_the_order_of_the_draw_does_not_depend_on_the_files_order_and_survives_growth():
     ids = np.array([f"m{at}" for at in range(300)])
-    order = [ids[row] for _, row in drawing_order(["rows"], [ids])]
-    turned = [ids[::-1][row] for _, row in drawing_order(["rows"], [ids[::-1]])]
+    order = [ids[row] for _, row in random_order(["rows"], [ids])]
+    turned = [ids[::-1][row] for _, row in random_order(["rows"], [ids[::-1]])]
     grown = np.array([f"m{at}" for at in range(400)])
-    more = [grown[row] for _, row in drawing_order(["rows"], [grown])]
+    more = [grown[row] for _, row in random_order(["rows"], [grown])]
 
     assert turned == order
     assert [each for each in more if each in set(ids)] == order
@@ -560,7 +560,7 @@ def labelled(rows: dict[int, str | None], n_rows: int = 12) -> HandLabels:
     ],
 )
 def test_a_row_counts_as_random_once_the_draw_has_passed_it(rows, random):
-    found = with_drawn(labelled(rows), [(0, row) for row in range(12)])
+    found = with_random(labelled(rows), [(0, row) for row in range(12)])
 
     assert [row for row in range(12) if found.chosen[0][row] == "random"] == random
     for row, word in rows.items():

@@ -117,7 +117,7 @@ def distance_to_a_fit(session: epoxy.Session, template: Any) -> tuple[float, int
         told.append(Label(*names.name((0, row)), session.classes[train.truth[row]]))
     told += [Switch(name, False) for name in session.switched_off]
     fresh.apply(Several(tuple(told)))
-    found = fresh.canonical()
+    found = fresh.refit()
     gap = float(np.abs(found.proba[0] - session.probabilities).max())
     return gap, int((found.decided[0] != session.labels).sum())
 

@@ -30,7 +30,7 @@ from ..project.read import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_ro
 from ..project.settings import Project
 from ..running import Limits, Loaded, Runner
 from ..session.edits import Label, edit_from_json, simple_edits
-from ..session.labels import Records, drawing_digest
+from ..session.labels import Records, random_digest
 from ..session.log import Log
 from ..session.state import RowNames, State
 from ..votes import ABSTAIN, Split, Votes
@@ -318,7 +318,7 @@ class _Names(RowNames):
         given: dict[str, Any] = {"column": made.project.id, "labelled": made.hand}
         end = min(made.taken.train.list(first_drawn, "rows", "place", start=True, **given))
         places = [(at, row) for at, ids in enumerate(self._ids) for row in range(len(ids))]
-        digests = {place: drawing_digest(*self.name(place)) for place in places}
+        digests = {place: random_digest(*self.name(place)) for place in places}
         return sorted((each for each in places if digests[each] < end), key=digests.__getitem__)
 
 
@@ -328,5 +328,5 @@ def first_drawn(
     """The first row of a block in the order of the draw that is not labelled, as its digest."""
     names = voters.names_of(rows, place, column).to_pylist()
     known = set((labelled - start).tolist())
-    digests = (drawing_digest(ROWS_FILE, name) for at, name in enumerate(names) if at not in known)
+    digests = (random_digest(ROWS_FILE, name) for at, name in enumerate(names) if at not in known)
     return min(digests, default=1 << 64)

@@ -69,7 +69,7 @@ def label_table(session: Session, more: Sequence[str] = ()) -> Any:
     """
     import pyarrow as pa
 
-    outcome = session.canonical()
+    outcome = session.refit()
     if outcome.problem:
         raise NotIdentifiable(outcome.problem)
     every = range(len(outcome.proba)) if session.rows_of_one_file else (TRAIN,)

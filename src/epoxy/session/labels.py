@@ -306,7 +306,7 @@ def _known_from(name: str, records: Records) -> str:
 _KEY = b"epoxy: rows drawn at random"
 
 
-def drawing_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
+def random_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
     """All rows in the order in which they are drawn."""
     digests = b"".join(
         _digest(file, name) for file, names in zip(files, ids) for name in names.tolist()
@@ -317,7 +317,7 @@ def drawing_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place
     return list(zip(at[order].tolist(), row[order].tolist()))
 
 
-def drawing_digest(file: str, name: Any) -> int:
+def random_digest(file: str, name: Any) -> int:
     """Where a row stands in the order: rows are drawn from the least number on."""
     return int.from_bytes(_digest(file, name), "big")
 
@@ -327,7 +327,7 @@ def _digest(file: str, name: Any) -> bytes:
     return hashlib.blake2b(whole, digest_size=8, key=_KEY).digest()
 
 
-def with_drawn(labels: HandLabels, order: Sequence[Place]) -> HandLabels:
+def with_random(labels: HandLabels, order: Sequence[Place]) -> HandLabels:
     """Labels with every row called random that the draw has passed; the same where there is none."""
     passed: list[Place] = []
     last = 0

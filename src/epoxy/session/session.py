@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..project.project import Folder
     from ..suggest import Draft, Found, FunctionSuggestion, RowQuery, Suggestion
-    from ..suggest.new_functions import Material
+    from ..suggest.new_functions import Vocabulary
     from .curves import Curve
     from .tune import Tuned
 
@@ -85,7 +85,7 @@ class Session(SessionView):
     'undo radius of a'
     """
 
-    _material: Material | None = None
+    _vocabulary: Vocabulary | None = None
 
     def __init__(
         self,
@@ -315,13 +315,13 @@ class Session(SessionView):
             return suggest(self, n, purpose, seed, among, without)
 
     @property
-    def material(self) -> Material:
+    def vocabulary(self) -> Vocabulary:
         """The words and halves of the rows, made when functions are first suggested."""
-        from ..suggest.new_functions import Material
+        from ..suggest.new_functions import Vocabulary
 
-        if self._material is None or not self._material.fits(self._now.state.workspace):
-            self._material = Material(self)
-        return self._material
+        if self._vocabulary is None or not self._vocabulary.fits(self._now.state.workspace):
+            self._vocabulary = Vocabulary(self)
+        return self._vocabulary
 
     def suggest(
         self,
@@ -439,7 +439,7 @@ class Session(SessionView):
         """The difference an edit would make; nothing is kept."""
         return self.trial(edit).change
 
-    def canonical(self) -> Outcome:
+    def refit(self) -> Outcome:
         """The current state, worked out from scratch: what `label` and `export` write."""
         with self.lock:
             if not self._now.version:  # nothing was edited since it was

@@ -16,7 +16,7 @@ from ..errors import AlignmentError, ParameterError
 from ..scoring import shown_at
 from ..votes import ABSTAIN, Split
 from ..workspace import SPLITS, TRAIN, Workspace
-from .labels import Place, Records, drawing_order, with_drawn
+from .labels import Place, Records, random_order, with_random
 
 if TYPE_CHECKING:
     from .edits import Edit
@@ -32,7 +32,7 @@ class RowNames:
     @cached_property
     def order(self) -> list[Place]:
         """All rows in the order in which they are drawn at random, the same for a project always."""
-        return drawing_order(self.files, self._ids)
+        return random_order(self.files, self._ids)
 
     @classmethod
     def of(cls, splits: tuple[Split, ...], files: tuple[str, ...]) -> RowNames:
@@ -101,7 +101,7 @@ class State:
         """A workspace with the labels of some records; rows that the draw has passed are random."""
         labels = records.labels
         if labels.told_random.any():
-            labels = with_drawn(labels, names.order)
+            labels = with_random(labels, names.order)
         return cls(replace(workspace, labels=labels), records, names)
 
     def with_records(self, records: Records) -> State:

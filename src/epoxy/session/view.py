@@ -35,7 +35,7 @@ class SessionView:
     _now: Moment
     _engine: Engine
     _paper: PaperEngine | None = None  # the paper's pipeline, kept in step beside the model
-    _beside: Outcome | None = None
+    _baseline: Outcome | None = None
     _rows: Any
 
     @property
@@ -244,17 +244,17 @@ class SessionView:
             raise NotIdentifiable(self._now.outcome.problem)
         return self._now.outcome.model
 
-    def beside(self, outcome: Outcome | None = None) -> Outcome:
+    def baseline(self, outcome: Outcome | None = None) -> Outcome:
         """What the paper's pipeline makes of the same votes and labels, or of those of another outcome."""
         found = self._now.outcome if outcome is None else outcome
         if self._engine.name == "epoxy":
             return found
-        if self._beside is None or self._beside.workspace is not found.workspace:
+        if self._baseline is None or self._baseline.workspace is not found.workspace:
             paper = self._paper or PaperEngine(None, None, Nearest(), self._engine.metric)
             self._paper = None  # what is interrupted at work is not asked again
-            self._beside = paper.update(found.workspace)
+            self._baseline = paper.update(found.workspace)
             self._paper = paper
-        return self._beside
+        return self._baseline
 
     def comparison(self, trial: Trial | None = None) -> Comparison:
         """Scores of majority vote, the paper's pipeline and this model on the same rows, as a table.
@@ -263,7 +263,7 @@ class SessionView:
         """
         at = self._now.outcome if trial is None else trial.outcome
         own = self._now.scores if trial is None else trial.scores
-        return compared(self._engine.name, at, self.beside(at), own, self.positive)
+        return compared(self._engine.name, at, self.baseline(at), own, self.positive)
 
     def weight(self, source: str) -> float | None:
         """What an own vote of a source adds to the log-odds of its class, under Fusion; None elsewhere."""

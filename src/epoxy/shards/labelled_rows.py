@@ -15,7 +15,7 @@ from ..project.project import Folder
 from ..project.read import DEV_FILE, ROWS_FILE, ProjectRows, labels_in, named_rows
 from ..project.settings import Project
 from ..session.edits import Label, edit_from_json, simple_edits
-from ..session.labels import Records, drawing_digest
+from ..session.labels import Records, random_digest
 from ..session.log import Log
 from ..session.state import RowNames, State
 from ..votes import Split, Votes
@@ -170,5 +170,5 @@ class _Names(RowNames):
         """The labelled rows that come before the first row that is not labelled."""
         end = self._first()
         places = [(at, row) for at, ids in enumerate(self._ids) for row in range(len(ids))]
-        digests = {place: drawing_digest(*self.name(place)) for place in places}
+        digests = {place: random_digest(*self.name(place)) for place in places}
         return sorted((each for each in places if digests[each] < end), key=digests.__getitem__)

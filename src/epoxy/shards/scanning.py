@@ -13,7 +13,7 @@ from ..errors import AlignmentError, EpoxyError
 from ..project.read import OWN_IDS, ROWS_FILE, ProjectRows, in_both_files
 from ..project.settings import Project
 from ..project.tables import check_named, checked_labels, nameless
-from ..session.labels import drawing_digest
+from ..session.labels import random_digest
 from .parts import read_shard, table_of
 from .run import Run
 from .runner import Summary
@@ -269,7 +269,7 @@ def draw_shard(
     for names in _names(shard, column):
         for name in names:
             if at not in known:
-                least = min(least, drawing_digest(ROWS_FILE, name))
+                least = min(least, random_digest(ROWS_FILE, name))
             at += 1
     return {"first": np.array(least, dtype=np.uint64)}
 

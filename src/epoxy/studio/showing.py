@@ -333,7 +333,7 @@ def _answers(session: Session, found: Any, at: int, place: int) -> list[replies.
     voted = found.majority[crowd] if any(found.majority.values()) else None
     told = [_answer("majority", None if voted is None else crowd, voted)]
     if session.engine.name != "epoxy":
-        beside = session.beside()
+        beside = session.baseline()
         proba = beside.proba[at][place] if beside.proba else None
         best = None if proba is None else session.classes[int(proba.argmax())]
         told.append(_answer("epoxy", best, None if proba is None else float(proba.max())))

@@ -84,7 +84,7 @@ class FunctionSuggestion:
         )
 
 
-class Material:
+class Vocabulary:
     """What suggestions are made from and rows alone decide: their columns and halves; kept by a session."""
 
     def __init__(self, session: Session) -> None:
@@ -148,8 +148,8 @@ class _Suggesting:
     def __init__(self, session: Session, kinds: tuple[str, ...], region: np.ndarray | None) -> None:
         self.session, self.outcome = session, session.outcome
         self.workspace = self.outcome.workspace
-        material = session.material
-        self.evidence = gather(self.outcome, material.find)
+        vocabulary = session.vocabulary
+        self.evidence = gather(self.outcome, vocabulary.find)
         if not self.evidence.known.any():
             raise NotIdentifiable(
                 "nothing says what any row is, so no function can be suggested; "
@@ -159,7 +159,7 @@ class _Suggesting:
         own = [np.concatenate(active[at].own) for at in heard]
         extended = self.outcome.extended
         lent = [np.concatenate([each.columns[at] for each in extended]) for at in heard]
-        columns = [each for each in material.columns if each.kind in kinds]
+        columns = [each for each in vocabulary.columns if each.kind in kinds]
         self.finder = Finder(self.evidence, columns, own, lent)
         if region is not None:
             self.finder.restrict(region)
