@@ -213,7 +213,7 @@ def test_a_radius_is_tried_without_being_kept(call, tab, session):
     head, data = tab.until("marks")
     assert (head["request"], head["by"], session.version) == (41, "source", version)
     assert found["request"] == 41
-    before, after = found["source"]["lentRows"]
+    before, after = found["lentRows"]
     assert after < before
     assert len(found["lost"]) == min(5, before - after)
     shown = np.frombuffer(data, np.uint8)

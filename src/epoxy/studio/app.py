@@ -34,7 +34,7 @@ def make_app(room: Room) -> Starlette:
     app = Starlette(
         routes=[
             Route("/api/openapi.json", _openapi),
-            Route("/api/image/{row}", _image),
+            Route("/api/image/{row:int}", _image),
             Route("/api/export/{name}", _export),
             Route("/api/{verb}", _verb, methods=["POST"]),
             WebSocketRoute("/api/live", _live),
@@ -67,12 +67,10 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _image(request: Request) -> Response:
-    told = {"row": request.path_params["row"], "size": request.query_params.get("size", "64")}
-    asked = {
-        k: int(v) if v.isascii() and v.isdigit() and len(v) < 11 else v for k, v in told.items()
-    }
-    answer = await _answered(request, "image", asked)
-    answer.headers["cache-control"] = "private, max-age=60"
+    told = request.query_params.get("size", "64")
+    size = int(told) if told.isascii() and told.isdigit() and len(told) < 11 else told
+    answer = await _answered(request, "image", {**request.path_params, "size": size})
+    answer.headers["cache-control"] = "private, max-age=3600"
     return answer
 
 

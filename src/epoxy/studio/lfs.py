@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -111,10 +110,10 @@ def draft(
         page.draft = found.votes
     room.show(page)
     now = showing.comparison(session)
-    names = ("ok", "name", "code", "rows", "coverage", "extended", "conflicts", "overlaps")
-    return replies.Draft(
-        **{each: getattr(found, each) for each in (*names, "unheard", "flipped", "seconds")},
-        error=None if found.error is None else replies.CodeError(**asdict(found.error)),
+    return replies.of(
+        replies.Draft,
+        found,
+        error=None if found.error is None else replies.of(replies.CodeError, found.error),
         label=made.get("label"),
         right=showing.share(found.right),
         flips=[
@@ -159,8 +158,8 @@ def _changed(room: Room, page: Page, made: Any, name: str = "") -> replies.Chang
 def told(room: Room) -> replies.File:
     """The file as it is on disk."""
     file = _file(room)
-    functions = [replies.InFile(each.name, each.line, each.kind) for each in written(room).values()]
-    return replies.File(file.text, file.hash, room.code_error, functions)
+    functions = [replies.of(replies.InFile, each) for each in written(room).values()]
+    return replies.of(replies.File, file, error=room.code_error, functions=functions)
 
 
 def save_code(room: Room, page: Page, text: str, expecting: str) -> replies.SavedFile:

@@ -40,23 +40,17 @@ def write(session: Session, label: str, text: str) -> None:
     texts = session.texts
     columns = [] if texts is None else [texts.column] if texts.column else list(texts.columns)
     write_task(path, session.classes, columns)
-    key, told = json.dumps(label, ensure_ascii=False), json.dumps(text, ensure_ascii=False)
-    lines = path.read_text("utf-8").splitlines()
-    plain = re.escape(label) if re.fullmatch(r"[\w-]+", label) else "(?!)"
-    line = re.compile(
-        rf"\s*({re.escape(key)}|{plain})\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*')\s*(#.*)?"
-    )
-    at = next((at for at, each in enumerate(lines) if line.fullmatch(each)), None)
-    head = next(
-        (at for at, each in enumerate(lines) if each.split("#")[0].strip() == "[classes]"), None
-    )
-    if at is not None:
-        lines[at] = f"{key} = {told}"
-    elif head is not None:
-        lines.insert(head + 1, f"{key} = {told}")
-    else:
-        lines += ["", "[classes]", f"{key} = {told}"]
-    made = "\n".join(lines) + "\n"
+    key, kept = json.dumps(label, ensure_ascii=False), path.read_text("utf-8")
+    line = f"{key} = {json.dumps(text, ensure_ascii=False)}"
+    names = re.escape(key) + (f"|{label}" if re.fullmatch(r"[\w-]+", label) else "")
+    value = r"""("(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+    said = rf"^[ \t]*({names})[ \t]*=[ \t]*{value}[ \t]*(#.*)?$"
+    made, n = re.subn(said, lambda _: line, kept, count=1, flags=re.M)
+    if not n:
+        head = r"^[ \t]*\[classes\].*$"
+        made, n = re.subn(head, lambda at: f"{at[0]}\n{line}", kept, count=1, flags=re.M)
+    if not n:
+        made = f"{kept.rstrip()}\n\n[classes]\n{line}\n"
     try:
         if tomllib.loads(made)["classes"][label] != text:
             raise ValueError

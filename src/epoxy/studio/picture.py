@@ -13,30 +13,28 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
+from msgspec import convert
+from msgspec import json as msgjson
+from msgspec.structs import replace
 
 from ..neighbors import store as arrays
 from ..workspace import TRAIN
-from .projecting import scaled, with_self_first
+from . import projecting
 from .replies import Picture, Region
 
 if TYPE_CHECKING:
     from ..session import Session
 
 log = logging.getLogger("epoxy.studio")
-NEIGHBOURS, SEED, FORMAT = 15, 0, 2
-PROGRAM = "import sys; from epoxy.studio.projecting import main; main(sys.argv[1])"
+NEIGHBOURS, SEED, FORMAT = 15, 0, 3
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
 WHOLE, LAID_OUT = 200_000, 100_000
@@ -49,15 +47,14 @@ class Pictures:
     def __init__(self, session: Session, changed: Callable[[], None] = lambda: None) -> None:
         self._near = session.state.workspace.near
         self._changed = changed
-        self._process: subprocess.Popen[str] | None = None
+        self._pool: Any = None
         self._closed = False
-        self._regions: list[dict[str, Any]] = []
-        self._note = ""
-        self.kind: Literal["pca", "umap", "none"] = "none"
-        self.state: Literal["ready", "working", "failed", "off"] = "off"
-        self._first = self._umap = np.zeros((0, 2), dtype=np.float32)
+        self.told = Picture()
+        self._placed = np.zeros((0, 2), dtype=np.float32)
         if self._near.spaces is not None:
-            self.kind, self._first = "pca", scaled(_components(self._vectors()))
+            self._first = projecting.scaled(_components(self._vectors()))
+            self._placed = self._first[self._near.spaces[TRAIN].first]
+            self.told = Picture("pca")
 
     def _vectors(self) -> np.ndarray:
         assert self._near.spaces is not None
@@ -67,26 +64,14 @@ class Pictures:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(norms > 0, norms, 1)
 
-    @property
-    def told(self) -> Picture:
-        """What pages are told of it."""
-        regions = msgspec.convert(self._regions, list[Region])
-        return Picture(self.kind, self.state, self._note, self._of.strip(" ,"), regions)
-
     def positions(self, session: Session) -> np.ndarray:
         """Where every row is now, train rows first; (n_rows, 2) float32 in [−1, 1]."""
         near = session.state.workspace.near
         if near.spaces is None or self._near.spaces is None:
             return np.zeros((session.n_rows, 2), dtype=np.float32)
-        placed = self._umap if self.kind == "umap" else self._first
-        old = self._near.spaces[TRAIN].n_nodes
-        if self.kind == "umap":
-            nodes = placed
-        else:
-            nodes = placed[self._near.spaces[TRAIN].first]
         parts = []
         for at, space in enumerate(near.spaces):
-            found = _among(near, at, nodes, old)[space.node]
+            found = _among(near, at, self._placed)[space.node]
             rows = near.places[at] if near.places else None
             if rows is None:
                 parts.append(found)
@@ -102,16 +87,25 @@ class Pictures:
         """Make the better picture in a process of its own, or read the one kept in `cache`."""
         near = self._near
         if near.spaces is None:
-            self._note = "rows have no vectors, so there is no map"
-            return
-        if near.graphs is None or near.spaces[TRAIN].n_nodes <= NEIGHBOURS + 1:
-            self._note = "too few rows for a better picture than this"
-            return
-        self.state, self._note = "working", f"UMAP{self._of} is being made"
-        arguments = (texts, cache)
-        threading.Thread(
-            target=self._make, args=arguments, name="epoxy-picture", daemon=True
-        ).start()
+            self._tell(note="rows have no vectors, so there is no map")
+        elif near.graphs is None or near.spaces[TRAIN].n_nodes <= NEIGHBOURS + 1:
+            self._tell(note="too few rows for a better picture than this")
+        else:
+            sample = self._sample
+            of = "" if sample is None else f"of {len(sample):,} rows, others placed among them"
+            note = f"UMAP {of}, is being made" if of else "UMAP is being made"
+            self._tell(state="working", note=note, of=of)
+            thread = threading.Thread(target=self._make, args=(texts, cache), daemon=True)
+            thread.start()
+
+    def close(self) -> None:
+        """End the process, if it still runs."""
+        self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, kill_workers=True)
+
+    def _tell(self, **fields: Any) -> None:
+        self.told = replace(self.told, **fields)
 
     @property
     def _sample(self) -> np.ndarray | None:
@@ -120,116 +114,80 @@ class Pictures:
         n_nodes = self._near.spaces[TRAIN].n_nodes
         return np.arange(0, n_nodes, -(-n_nodes // LAID_OUT)) if n_nodes > WHOLE else None
 
-    @property
-    def _of(self) -> str:
-        """Of how many rows UMAP is, where it is not of all."""
-        sample = None if self._near.spaces is None else self._sample
-        return "" if sample is None else f" of {len(sample):,} rows, others placed among them,"
-
-    def close(self) -> None:
-        """End the process, if it still runs."""
-        self._closed = True
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(5)
-
     def _make(self, texts: Sequence[str] | None, cache: Path | None) -> None:
+        from joblib.externals.loky import ProcessPoolExecutor  # type: ignore[import-untyped]
+
         start = time.monotonic()
+        step = 1 if texts is None else max(1, len(texts) // WORDS_SAMPLE)
+        words = None if texts is None else list(texts[::step])
+        place = None if cache is None else cache / f"{self._fingerprint(words)}.npz"
         try:
-            place = None if cache is None else cache / f"{self._fingerprint(texts)}.npz"
             if place is not None and self._kept(place):
                 return
-            with tempfile.TemporaryDirectory(prefix="epoxy-picture-") as folder:
-                self._ask(Path(folder), texts)
-                for line in self._answers(Path(folder)):
-                    self._take(line, Path(folder), time.monotonic() - start, place)
-        except Exception as error:  # the first picture stays, and the studio with it
-            if not self._closed:
-                log.exception("the better picture could not be made")
-                self._failed(f"{type(error).__name__}: {error}")
+            assert self._near.spaces is not None
+            self._pool = ProcessPoolExecutor(1, initializer=projecting.begin)
 
-    def _ask(self, folder: Path, texts: Sequence[str] | None) -> None:
+            def regions(rows: np.ndarray) -> list[Region]:
+                return convert(
+                    self._pool.submit(projecting.regions, rows, words, step).result(), list[Region]
+                )
+
+            self._tell(regions=regions(self._first))
+            self._changed()
+            made = self._pool.submit(better, self._asked()).result()
+            told = regions(made[self._near.spaces[TRAIN].node])
+            if place is not None:
+                said = np.frombuffer(msgjson.encode(told), dtype=np.uint8)
+                arrays.save(place, {"positions": made, "regions": said})
+            self._show(made, told, f"UMAP in {time.monotonic() - start:.0f} s")
+        except Exception as error:
+            if not self._closed:
+                log.info("the better picture could not be made", exc_info=error)
+                why = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+                self._tell(
+                    state="failed", note=f"there is no UMAP ({why}); principal components stay"
+                )
+                self._changed()
+        finally:
+            self.close()
+
+    def _asked(self) -> dict[str, Any]:
+        """What the other process must know."""
         assert self._near.graphs is not None
         assert self._near.spaces is not None
         graph, space = self._near.graphs[TRAIN], self._near.spaces[TRAIN]
-        some, sample = {}, self._sample
-        if sample is not None:
-            vectors = self._vectors()[space.first[sample]]
-            some = {"sample": sample, "vectors": vectors, "metric": self._near.metric}
-        neighbour, distance = with_self_first(*graph.listed(), NEIGHBOURS + 1)
-        np.savez(
-            folder / "in.npz",
-            neighbour=neighbour,
-            distance=distance.astype(np.float32),
-            start=self._first[space.first],
-            seed=SEED,
-            rows=self._first,
-            node=space.node,
-            **some,
-        )
-        if texts is not None:
-            step = max(1, len(texts) // WORDS_SAMPLE)
-            told = {"step": step, "texts": list(texts[::step])}
-            (folder / "texts.json").write_text(json.dumps(told), "utf-8")
-
-    def _answers(self, folder: Path) -> Any:
-        command = [sys.executable, "-c", PROGRAM, str(folder)]
-        with (folder / "said").open("w+") as said:
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.PIPE, text=True
-            )
-            if self._closed:
-                self._process.kill()
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            with self._process.stdin, self._process.stdout as lines:
-                for line in lines:
-                    yield json.loads(line)
-            if self._process.wait() and not self._closed:
-                said.seek(0)
-                why = said.read().strip().splitlines()[-1:] or ["its process ended"]
-                self._failed(why[0])
-
-    def _take(self, told: dict[str, Any], folder: Path, seconds: float, place: Path | None) -> None:
-        """A line the process wrote: words of regions, the picture, or why there is none."""
-        if "failed" in told:
-            self._failed(told["failed"])
-            return
-        if told["kind"] == "umap":
-            self._umap = np.load(folder / "umap.npy")
-            self.kind, self.state = "umap", "ready"
-            self._note = f"UMAP in {seconds:.0f} s"
-            if place is not None:
-                words = np.frombuffer(json.dumps(told["regions"]).encode(), dtype=np.uint8)
-                arrays.save(place, {"positions": self._umap, "regions": words})
-        self._regions = told["regions"]
-        self._changed()
+        lists = projecting.with_self_first(*graph.listed(), NEIGHBOURS + 1)
+        asked = {"lists": lists, "start": self._first[space.first], "seed": SEED}
+        sample = self._sample
+        if sample is None:
+            return asked
+        vectors = self._vectors()[space.first[sample]]
+        return {**asked, "sample": sample, "vectors": vectors, "metric": self._near.metric}
 
     def _kept(self, place: Path) -> bool:
         found = arrays.load(place, ("positions", "regions"))
         assert self._near.spaces is not None
         if found is None or found["positions"].shape != (self._near.spaces[TRAIN].n_nodes, 2):
             return False
-        self._umap, self._regions = found["positions"], json.loads(found["regions"].tobytes())
-        self.kind, self.state, self._note = "umap", "ready", "UMAP, kept from before"
-        self._changed()
+        regions = msgjson.decode(found["regions"].tobytes(), type=list[Region])
+        self._show(found["positions"], regions, "UMAP, kept from before")
         return True
 
-    def _failed(self, why: str) -> None:
-        self.state = "failed"
-        self._note = f"there is no UMAP ({why}); principal components stay"
+    def _show(self, placed: np.ndarray, regions: list[Region], note: str) -> None:
+        self._placed = placed
+        self._tell(kind="umap", state="ready", regions=regions, note=note)
         self._changed()
 
-    def _fingerprint(self, texts: Sequence[str] | None) -> str:
+    def _fingerprint(self, words: Sequence[str] | None) -> str:
         assert self._near.spaces is not None
-        digest = hashlib.blake2b(digest_size=16)
         versions = [_version(name) for name in ("umap-learn", "numba", "numpy")]
-        versions += [self._of] * bool(self._of)
-        for each in (self._near.spaces[TRAIN].fingerprint, NEIGHBOURS, SEED, FORMAT, *versions):
-            digest.update(f"{each}\n".encode())
-        for text in () if texts is None else texts[:: max(1, len(texts) // WORDS_SAMPLE)]:
-            digest.update(text.encode("utf-8", "replace") + b"\n")
+        settings = [NEIGHBOURS, SEED, FORMAT, self.told.of, *versions]
+        said = [self._near.spaces[TRAIN].fingerprint, *settings, *(words or ())]
+        digest = hashlib.blake2b(json.dumps([str(each) for each in said]).encode(), digest_size=16)
         return f"umap-{digest.hexdigest()}"
+
+
+better = projecting.better
 
 
 def _version(package: str) -> str:
@@ -251,25 +209,16 @@ def _components(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors @ axes.astype(np.float32) - (mean @ axes).astype(np.float32))
 
 
-def _among(near: Any, at: int, nodes: np.ndarray, old: int) -> np.ndarray:
-    """Where the nodes of a split are: train nodes that were placed, and others among those near them.
-
-    A node stands at the mean of its nearest placed nodes, nearer ones counting more.
-    """
-    space = near.spaces[at]
+def _among(near: Any, at: int, placed: np.ndarray) -> np.ndarray:
+    """Where the nodes of a split are: train nodes that were placed, and others among those near them."""
+    space, old = near.spaces[at], len(placed)
     if at == TRAIN and space.n_nodes == old:
-        return nodes
+        return placed
     if near.graphs is None:
         return np.zeros((space.n_nodes, 2), dtype=np.float32)
-    graph = near.graphs[at]
     fresh = np.arange(old if at == TRAIN else 0, space.n_nodes)
-    lists, far = graph.listed(4 * NEIGHBOURS, fresh)
+    lists, far = near.graphs[at].listed(4 * NEIGHBOURS, fresh)
     known = lists < old
-    rank = known.cumsum(axis=1)
-    used = known & (rank <= NEIGHBOURS)
-    scale = np.maximum(np.where(used, far, 0).max(axis=1, keepdims=True), 1e-12)
-    weight = np.where(used, 1 / (far / scale + 1e-3), 0)
-    total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
-    placed = nodes[np.where(used, lists, 0)]
-    mean = ((weight / total)[:, :, None] * placed).sum(axis=1).astype(np.float32)
-    return np.concatenate([nodes, mean]) if at == TRAIN else mean
+    known &= known.cumsum(axis=1) <= NEIGHBOURS
+    mean, _ = projecting.mean_of(placed, known, np.where(known, lists, 0), far)
+    return np.concatenate([placed, mean]) if at == TRAIN else mean

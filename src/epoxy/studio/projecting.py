@@ -1,24 +1,17 @@
-"""The better picture, made in a process of its own: `main(FOLDER)`.
-
-Reads `in.npz` (neighbours, where to start, the first picture, and where rows are very many the vectors of
-the sample that is laid out) and perhaps `texts.json` there; writes one
-line of JSON with the regions of the first picture, then `umap.npy` and a line with its regions, or a
-line that says why it failed. It ends when its input does: nobody waits for the picture any more.
-"""
+"""What a process of its own does for the map: the better picture, and the words of its regions."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sys
 import threading
+import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..errors import MissingExtra
 
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
 NICE, FAR, BORDER = 10, 1.0, 0.1
@@ -26,69 +19,51 @@ NICE, FAR, BORDER = 10, 1.0, 0.1
 ROUNDS, BLOCK = 4, 50_000
 
 
-def main(place: str) -> None:
-    """Make the picture."""
-    folder = Path(place)
-    threading.Thread(target=_end_with_input, args=(folder,), daemon=True).start()
+def begin() -> None:
+    """Let whoever edits come first, and end when nobody waits for the picture any more."""
     if hasattr(os, "nice"):
-        os.nice(NICE)  # whoever edits comes first
-    with np.load(folder / "in.npz") as given:
-        told = {name: given[name] for name in given.files}
-    step, texts = 1, None
-    if (folder / "texts.json").exists():
-        read = json.loads((folder / "texts.json").read_text("utf-8"))
-        step, texts = int(read["step"]), read["texts"]
-    _say({"kind": "pca", "regions": regions(told["rows"], texts, step)})
-    try:
-        import umap
-    except ImportError:
-        _say({"failed": "umap-learn is not installed: pip install 'epoxy-ws[studio]'"})
-        return
-    made = _of_some(umap, told) if "sample" in told else aligned(_umap(umap, told), told["start"])
-    np.save(folder / "umap.npy", made)
-    _say({"kind": "umap", "regions": regions(made[told["node"]], texts, step)})
+        os.nice(NICE)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
-def _end_with_input(folder: Path) -> None:
-    """Leave nothing behind when the studio that asked is no more, however it ended."""
-    while os.read(0, 1):
-        pass
-    shutil.rmtree(folder, ignore_errors=True)
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
     os._exit(1)
 
 
-def _say(told: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
-    sys.stdout.flush()
+def better(asked: dict[str, Any]) -> np.ndarray:
+    """UMAP of all nodes from where they start, or of a sample with the others among it."""
+    lists, far = asked["lists"]
+    if "sample" not in asked:
+        return aligned(_umap(lists, far, asked["start"], asked["seed"]), asked["start"])
+    from ..neighbors import Graph, Space
+
+    sample, width = asked["sample"], lists.shape[1]
+    space = Space(asked["vectors"], asked["metric"])
+    near = with_self_first(*Graph.build(space, width).listed(), width)
+    start = asked["start"][sample[space.first]]  # equal vectors are one node
+    laid = aligned(_umap(*near, start, asked["seed"]), start)
+    return among(laid[space.node], sample, lists, far, asked["start"])
 
 
-def _umap(umap: Any, told: dict[str, np.ndarray]) -> np.ndarray:
-    neighbour, distance, start = told["neighbour"], told["distance"], told["start"]
-    noise = np.random.default_rng(int(told["seed"])).normal(scale=1e-4, size=start.shape)
+def _umap(lists: np.ndarray, far: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
+    try:
+        import umap
+    except ImportError as error:
+        raise MissingExtra.of("UMAP", "umap-learn", "studio") from error
+    noise = np.random.default_rng(seed).normal(scale=1e-4, size=start.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the seed, which makes it the same every time
         model = umap.UMAP(
-            n_neighbors=neighbour.shape[1],
+            n_neighbors=lists.shape[1],
             n_epochs=EPOCHS,
             init=(10 * start + noise).astype(np.float32),
-            precomputed_knn=(neighbour, distance),
-            random_state=int(told["seed"]),
+            precomputed_knn=(lists, far.astype(np.float32)),
+            random_state=seed,
             force_approximation_algorithm=True,  # or it would look for the neighbours of few rows itself
         )
         return np.asarray(model.fit_transform(start), dtype=np.float64)
-
-
-def _of_some(umap: Any, told: dict[str, np.ndarray]) -> np.ndarray:
-    """UMAP of a sample over its own neighbours, and all others among those near them."""
-    from ..neighbors import Graph, Space
-
-    sample, width = told["sample"], told["neighbour"].shape[1]
-    space = Space(told["vectors"], str(told["metric"]))
-    lists, far = with_self_first(*Graph.build(space, width).listed(), width)
-    nodes = space.first  # equal vectors are one node
-    small = {**told, "start": told["start"][sample[nodes]], "neighbour": lists, "distance": far}
-    laid = aligned(_umap(umap, small), small["start"])
-    return among(laid[space.node], sample, told["neighbour"], told["distance"], told["start"])
 
 
 def among(
@@ -107,16 +82,22 @@ def among(
         mean, found = np.empty((len(others), 2), np.float32), np.empty(len(others), bool)
         for at in range(0, len(others), BLOCK):
             part = slice(at, at + BLOCK)
-            near, away = lists[others[part], 1:], far[others[part], 1:]
-            known = placed[near]
-            scale = np.maximum(away.max(axis=1, keepdims=True), 1e-12)
-            weight = np.where(known, 1 / (away / scale + 1e-3), 0)
-            total = np.maximum(weight.sum(axis=1), 1e-12)
-            mean[part] = np.einsum("ij,ijk->ik", weight, points[near]) / total[:, None]
-            found[part] = known.any(axis=1)
+            near = lists[others[part], 1:]
+            mean[part], found[part] = mean_of(points, placed[near], near, far[others[part], 1:])
         points[others[found]] = mean[found]
         placed[others[found]] = True
     return points
+
+
+def mean_of(
+    points: np.ndarray, known: np.ndarray, near: np.ndarray, far: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the near points that are known, nearer ones counting more; whether there is one."""
+    scale = np.maximum(np.where(known, far, 0).max(axis=1, keepdims=True), 1e-12)
+    weight = np.where(known, 1 / (far / scale + 1e-3), 0)
+    total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+    mean = np.einsum("ij,ijk->ik", weight / total, points[near])
+    return mean.astype(np.float32), np.asarray(known.any(axis=1))
 
 
 def with_self_first(
@@ -124,10 +105,9 @@ def with_self_first(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest nodes of each node with itself in front, where equal distances put it elsewhere."""
     rows = np.arange(len(neighbour))[:, None]
-    itself = neighbour[:, :width] == rows
-    order = np.argsort(~itself, axis=1, kind="stable")
-    near = np.take_along_axis(neighbour[:, :width], order, axis=1).copy()
-    far = np.take_along_axis(distance[:, :width], order, axis=1).copy()
+    order = np.argsort(neighbour[:, :width] != rows, axis=1, kind="stable")
+    near = np.take_along_axis(neighbour[:, :width], order, axis=1)
+    far = np.take_along_axis(distance[:, :width], order, axis=1)
     near[:, :1], far[:, 0] = rows, 0.0
     return near, far
 

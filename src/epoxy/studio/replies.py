@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import fields
 
 from ..functions.kinds import Form
 from ..session import Curve
@@ -12,6 +14,15 @@ from ..suggest import FunctionSuggestion
 
 Setting = float | Literal["auto"] | None
 """A radius; None lends nothing, "auto" leaves it to the model."""
+
+
+S = TypeVar("S", bound=Struct)
+
+
+def of(kind: type[S], value: Any, **more: Any) -> S:
+    """A reply with what a value has under the names of its fields, and more."""
+    names = [each.name for each in fields(kind) if each.name not in more]
+    return kind(**{name: getattr(value, name) for name in names}, **more)
 
 
 class Interval(Struct):
@@ -260,7 +271,7 @@ class Why(Struct):
     against: str
     probabilities: dict[str, float]
     truth: str | None
-    said: list[str]
+    said: Sequence[str]
     answers: list[Answer]
     start: float
     log_odds: float
@@ -292,32 +303,26 @@ class Change(Struct):
     flipped: int
     before: dict[str, float]
     after: dict[str, float]
-    coverage: list[float] | None
+    coverage: Sequence[float] | None
     seconds: float
     problem: str
-    unheard: list[str]
-    heard: list[str]
+    unheard: Sequence[str]
+    heard: Sequence[str]
     by: str
-    failures: list[str] = []
-
-
-class Tried(Struct):
-    """A source now, and as it would be."""
-
-    extended: list[float]
-    lent: list[Interval | None]
-    lent_rows: list[int] = field(name="lentRows")
+    failures: Sequence[str] = ()
 
 
 class Trial(Struct):
-    """What a radius would change."""
+    """What a radius would change; of its source what is now and what would be."""
 
     request: int
     what: str
     seconds: float
     flipped: int
     comparison: list[Score]
-    source: Tried
+    extended: list[float]
+    lent: list[Interval | None]
+    lent_rows: list[int] = field(name="lentRows")
     lost: list[Mention]
 
 

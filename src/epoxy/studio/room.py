@@ -223,8 +223,16 @@ class Room:
         changes = [showing.change(change, by) for change, by in self._drained()]
         state = showing.state(self)
         self._compare(state)
-        for each in changes or [showing.followed(self.session)]:
+        for each in changes or [showing.change(self._followed(), "another process")]:
             self.tell("change", change=each, state=state)
+
+    def _followed(self) -> Change:
+        """What others decided, of which only the result is known."""
+        from ..session import Change
+
+        now, none = self.session, np.zeros(0, np.int64)
+        what = "edits by another process"
+        return Change(now.version, what, None, none, {}, dict(now.scores), None, 0.0, now.problem)
 
     def _compare(self, state: replies.State) -> None:
         """Set the other models' scores beside those of an edit that was just made."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import html
 import os
 import socket
@@ -123,15 +122,26 @@ class Studio:
         if self.opening is not None:
             private(self.opening.parent)
         self.write_opening()
-        self._server = _make_server()(config, self._watch, ready)
+        self._server = uvicorn.Server(config)
         if self._stopped.is_set():
             self._server.should_exit = True
         try:
-            self._server.run(sockets=[self.socket])
+            asyncio.run(self._run(ready))
         finally:
             if self.opening is not None:
                 self.opening.unlink(missing_ok=True)
             self.close()
+
+    async def _run(self, ready: Callable[[], None]) -> None:
+        beside = asyncio.create_task(self._watch())
+        serving = asyncio.create_task(self._server.serve(sockets=[self.socket]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if self._server.started:
+            ready()
+        await serving
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
 
     def stop(self) -> None:
         """End `serve`, from any thread."""
@@ -194,27 +204,3 @@ def _bound(port: int | None) -> socket.socket:
         f"port {port} of this machine cannot be used ({problem.strerror}); "
         "choose another: --port N, or leave it out"
     ) from problem
-
-
-def _make_server() -> Any:
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        """uvicorn's server with something to do beside it."""
-
-        def __init__(self, config: Any, beside: Callable[[], Any], ready: Callable[[], None]):
-            super().__init__(config)
-            self._beside, self._ready = beside, ready
-
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            self._task = asyncio.create_task(self._beside())
-            self._ready()
-
-        async def shutdown(self, sockets: Any = None) -> None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            await super().shutdown(sockets)
-
-    return Server

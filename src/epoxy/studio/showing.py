@@ -190,39 +190,8 @@ def _cures(kind: str, about: Sequence[str]) -> list[replies.Cure]:
 
 def change(made: Change, by: str | None, failed: Sequence[str] = ()) -> replies.Change:
     """What an edit made different."""
-    return replies.Change(
-        version=made.version,
-        what=made.what,
-        source=made.source,
-        flipped=len(made.flipped),
-        before=dict(made.before),
-        after=dict(made.after),
-        coverage=None if made.coverage is None else list(made.coverage),
-        seconds=made.seconds,
-        problem=made.problem,
-        unheard=list(made.unheard),
-        heard=list(made.heard),
-        by=by or "studio",
-        failures=list(failed),
-    )
-
-
-def followed(session: Session) -> replies.Change:
-    """What others decided, of which only the result is known."""
-    return replies.Change(
-        version=session.version,
-        what="edits by another process",
-        source=None,
-        flipped=0,
-        before={},
-        after=dict(session.scores),
-        coverage=None,
-        seconds=0.0,
-        problem=session.problem,
-        unheard=[],
-        heard=[],
-        by="another process",
-    )
+    told, n_flipped = by or "studio", len(made.flipped)
+    return replies.of(replies.Change, made, flipped=n_flipped, by=told, failures=failed)
 
 
 def row(session: Session, number: int, *, whole: bool = False) -> dict[str, Any]:
@@ -291,18 +260,12 @@ def why(session: Session, number: int, limit: int | None) -> replies.Why:
     parts = getattr(found, "experts", {})
     parts = {"prior": found.start, **parts} if parts else {}
     voices = sorted(found.voices, key=lambda each: -abs(each.weight))
-    return replies.Why(
+    return replies.of(
+        replies.Why,
+        found,
         row=number,
         id=str(found.row),
-        label=found.label,
-        against=found.against,
-        probabilities=found.probabilities,
-        truth=found.truth,
-        said=list(found.said),
         answers=_answers(session, found, at, place),
-        start=found.start,
-        log_odds=found.log_odds,
-        additive=found.additive,
         voices=[_voice(session, each) for each in voices[:limit]],
         voices_total=len(voices),
         experts=[replies.Part(name, weight) for name, weight in parts.items()],
@@ -315,16 +278,8 @@ def _voice(session: Session, voice: Any) -> replies.Voice:
     names = session.state.names
     place = None if voice.lender is None else names.find(names.files[TRAIN], str(voice.lender))
     lender = None if place is None else session.number(place)
-    return replies.Voice(
-        source=voice.source,
-        vote=voice.vote,
-        origin=voice.origin,
-        lender=lender,
-        lender_text=None if lender is None else words(session, lender),
-        distance=voice.distance,
-        weight=voice.weight,
-        detail=voice.detail,
-    )
+    text = None if lender is None else words(session, lender)
+    return replies.of(replies.Voice, voice, lender=lender, lender_text=text)
 
 
 def _answers(session: Session, found: Any, at: int, place: int) -> list[replies.Answer]:

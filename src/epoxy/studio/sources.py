@@ -125,6 +125,8 @@ def ordered(lines: list[SourceLine], sort: str, *, descending: bool = False) -> 
         found: float | None = value.value if isinstance(value, Interval) else value
         return found
 
-    known = [line for line in lines if number(line) is not None]
-    rest = [line for line in lines if number(line) is None]
-    return [*sorted(known, key=lambda line: number(line) or 0.0, reverse=descending), *rest]
+    sign = -1 if descending else 1
+    value = {line.name: number(line) for line in lines}
+    return sorted(
+        lines, key=lambda line: (value[line.name] is None, sign * (value[line.name] or 0))
+    )

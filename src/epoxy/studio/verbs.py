@@ -88,11 +88,10 @@ class Positions(Verb, frozen=True):
     """Where every row is on the map."""
 
     def run(self, room: Room, page: Page) -> tuple[replies.Head, bytes]:
-        n_rows, pictures = room.session.n_rows, room.pictures
-        if pictures is None or pictures.kind == "none":
-            return replies.Head(n_rows, "none"), np.zeros((n_rows, 2), "<f4").tobytes()
-        found = pictures.positions(room.session)
-        return replies.Head(n_rows, pictures.kind), found.astype("<f4").tobytes()
+        pictures, told = room.pictures, showing.picture(room)
+        n_rows = room.session.n_rows
+        found = np.zeros((n_rows, 2)) if pictures is None else pictures.positions(room.session)
+        return replies.Head(n_rows, told.kind), found.astype("<f4").tobytes()
 
 
 class Image(Verb, frozen=True):
@@ -364,17 +363,15 @@ class TryRadius(Verb, frozen=True):
         lost = np.setdiff1d(lent[0], lent[1], assume_unique=True)
         far = now.loans[0].distance[lost]
         nearest = np.argsort(far, kind="stable")[:LOST]  # those that just fell out
-        return replies.Trial(
+        return replies.of(
+            replies.Trial,
+            trial.change,
             request=self.request,
-            what=trial.change.what,
-            seconds=trial.change.seconds,
             flipped=len(trial.change.flipped),
             comparison=showing.comparison(session, trial),
-            source=replies.Tried(
-                [table.extended(source) for table, source in pairs],
-                [table.right(source)[1] for table, source in pairs],
-                [len(each) for each in lent],
-            ),
+            extended=[table.extended(source) for table, source in pairs],
+            lent=[table.right(source)[1] for table, source in pairs],
+            lent_rows=[len(each) for each in lent],
             lost=[
                 showing.mention(session, int(lost[at]), distance=float(far[at])) for at in nearest
             ],
