@@ -89,6 +89,26 @@ def test_a_radius_includes_what_lies_exactly_on_it():
     assert extended.matrix.ravel().tolist() == [0, 0, -1]
 
 
+def test_a_distance_that_is_shown_is_a_radius_that_reaches_so_far():
+    vectors = np.random.default_rng(0).normal(size=(60, 5))
+    matrix = np.where(np.arange(60) % 7 == 0, 1, -1)[:, None]
+    found = epoxy.reach(epoxy.Split(epoxy.Votes(matrix), vectors))
+
+    for row in np.flatnonzero(matrix[:, 0] < 0).tolist():
+        shown = float(found.distance[row, 0])
+        less = float(np.nextafter(np.float32(shown), np.float32(0)))
+        assert found.extend(shown).matrix[row, 0] == 1
+        assert found.extend(less).matrix[row, 0] == -1
+
+
+def test_a_radius_of_0_reaches_equal_rows_only_and_nan_nobody():
+    vectors = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0000002], [2.0, 1.0]]
+    found = epoxy.reach(epoxy.Split(epoxy.Votes([[0], [-1], [-1], [-1]]), vectors))
+
+    assert found.extend(0).matrix.ravel().tolist() == [0, 0, -1, -1]
+    assert found.extend([None]).matrix.ravel().tolist() == [0, -1, -1, -1]
+
+
 def test_extension_never_overrules_a_vote():
     line = fan([0, 1, 2], [[0], [1], [-1]])
 

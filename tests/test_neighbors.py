@@ -213,6 +213,22 @@ def test_threads_change_nothing(monkeypatch):
     assert all((one == other).all() for one, other in zip(*found, strict=True))
 
 
+def test_another_split_asks_a_neighbourhood_that_is_kept():
+    vectors = draw(0, 70)
+    vectors[[3, 60]] = 0  # near nobody
+    votes = Votes(np.where(np.arange(70) % 5 == 0, 1, -1)[:, None])
+    train, other = (Split(votes.rows(each), vectors[each]) for each in (range(50), range(50, 70)))
+    own = [train.votes.matrix[:, 0], other.votes.matrix[:, 0]]
+
+    asked = loans.Neighbourhood.over((train,), apart=True).asked_by(other, apart=True)
+
+    expected = loans.Neighbourhood.over((train, other), apart=True).lend(own)
+    for mine, theirs in zip(asked.lend(own), expected, strict=True):
+        assert mine.lender.tolist() == theirs.lender.tolist()
+        assert mine.distance.tolist() == theirs.distance.tolist()
+    assert asked.lend(own)[1].lender[10] == -1
+
+
 # the cache
 
 

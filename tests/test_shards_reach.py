@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epoxy import extension, neighbors
+from epoxy import extension
+from epoxy.neighbors import Space
+from epoxy.neighbors import old as neighbors
 from epoxy.shards import Run, Serial
 from epoxy.shards.lending import (
     NAMES,
@@ -121,7 +123,7 @@ def test_a_row_with_a_twin_is_at_no_distance_whichever_shard_the_twin_is_in(tmp_
 
     found = typical_distance(run, given_shards.vectors, "euclidean", 5)
 
-    assert found == extension.typical_distance(neighbors.Space(vectors, "euclidean")) == 0.0
+    assert found == extension.typical_distance(Space(vectors, "euclidean")) == 0.0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 16, 17])

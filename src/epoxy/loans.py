@@ -1,6 +1,6 @@
 """Who lends: one source's nearest supporting row for every row of a split, and the rule that reads it.
 
-`Loans` is the one value for "who lends", and `within` the one place that compares a distance with a radius.
+`Loans` is the one value for "who lends"; `neighbors.reaches` compares its distances with a radius.
 `Neighbourhood` answers it for every split of a session: an edit walks the neighbours found once.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from . import neighbors
 from .errors import UnknownName, VectorError
+from .neighbors.knn import reaches
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
 
@@ -25,11 +26,6 @@ LARGE = neighbors.LARGE
 KINDS = ("auto", "exact", "approximate")
 Neighbours = str | neighbors.Settings
 """How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
-
-
-def within(distance: Any, radius: Any) -> Any:
-    """Whether somebody is near enough to lend: the bound is included, in float32; NaN is nobody."""
-    return np.asarray(distance, np.float32) <= np.asarray(radius, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +57,7 @@ class Loans:
 
     def lent(self, radius: float) -> np.ndarray:
         """Rows that borrow within `radius`; (n_rows,) bool."""
-        mask = within(self.distance, radius)
-        mask &= self.own == ABSTAIN
-        return np.asarray(mask)
+        return np.asarray(reaches(radius, self.distance) & (self.own == ABSTAIN))
 
     def rows(self, index: Any) -> Loans:
         """The same on a selection of rows."""
@@ -104,7 +98,7 @@ class Neighbourhood:
         *,
         apart: bool = False,
         cache: Path | None = None,
-        found: Neighbours = "exact",
+        found: Neighbours = "auto",
         progress: Progress = silent,
     ) -> Neighbourhood:
         """Find the neighbours of the splits' rows.
@@ -151,6 +145,19 @@ class Neighbourhood:
         for other in spaces[1:]:
             spaces[0].check_same_dimension(other)
         return cls(sizes, metric, spaces, None, tuple(places))
+
+    def asked_by(self, split: Split, *, apart: bool = False) -> Neighbourhood:
+        """The same train rows, and the rows of one other split that ask them."""
+        if self.spaces is None or self.graphs is None:
+            return Neighbourhood((self.sizes[0], split.n_rows), self.metric)
+        sizes = (split.n_rows,)
+        mine = Neighbourhood.of_vectors(sizes, [split.vectors], self.metric, apart=apart)
+        if mine.spaces is None:
+            return Neighbourhood((self.sizes[0], split.n_rows), self.metric)
+        train, [space] = self.spaces[0], mine.spaces
+        graphs = self.graphs[0], self.graphs[0].queries(space)
+        places = self.places[0], mine.places[0]
+        return Neighbourhood((self.sizes[0], *sizes), self.metric, (train, space), graphs, places)
 
     @property
     def recall(self) -> neighbors.Recall | None:

@@ -35,7 +35,7 @@ SIGN = 1 << 31
 TINY = 1e-12
 SLACK = 1e-5  # how far a score may be off, of the length of the query
 NOBODY = -1
-ALIKE = 1e-14  # |x − z|² of rows that point the same way, but for the rounding of their lengths
+ALIKE = 1e-28  # |x − z|² of rows that point the same way, but for the rounding of their lengths
 Nearest = tuple[np.ndarray, np.ndarray]
 """Rows (int32, −1 for nobody) and how far they are (float32, inf for nobody), nearest first."""
 
@@ -201,6 +201,11 @@ def nearest_of_each(
 
     spread(search, blocks(len(queries)), progress)
     return winner, distance
+
+
+def reaches(radius: Any, distance: Any) -> np.ndarray:
+    """Whether a radius reaches so far: the bound is included, in float32, and NaN reaches nobody."""
+    return np.asarray(np.asarray(distance, np.float32) <= np.asarray(radius, np.float32))
 
 
 def distances(

@@ -16,7 +16,7 @@ from ..compiling import compiled
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
 from .graph import Graph
-from .knn import NOBODY, Nearest, distances, nearest_of_each, operands
+from .knn import NOBODY, Nearest, distances, nearest_of_each, operands, reaches
 from .space import Space
 
 BUDGET = 64 << 20  # bytes of scores that are looked at at a time
@@ -103,7 +103,7 @@ def within(
         which, who = np.nonzero(ready.left[asking] @ ready.right[lending].T >= least[asking, None])
         pairs = onto.points[asking[which]], train.points, lending[who][:, None]
         far = distances(*pairs, train.metric)[:, 0]
-        near = far <= np.float32(radius)
+        near = reaches(radius, far)
         yield part[which[near]], support[who[near]], far[near]
 
 

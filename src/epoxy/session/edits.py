@@ -24,9 +24,9 @@ from ..extension import AUTO, Setting, as_setting
 from ..functions.apply import apply, check_declared
 from ..functions.declare import Like
 from ..functions.define import as_labeling_function
-from ..loans import Neighbourhood, within
+from ..loans import Neighbourhood
 from ..neighbors import Space
-from ..neighbors.knn import nearest_rows
+from ..neighbors.knn import nearest_rows, reaches
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import SPLITS, TRAIN, Source, Workspace, column_of
@@ -505,7 +505,7 @@ def like_votes(
     places = places_of(like, names)
     far = nearest_of(near, places, f"labeling function {like.name!r}")
     vote = classes.index(like.label)
-    columns = [np.where(within(each, like.radius), vote, ABSTAIN).astype(np.int8) for each in far]
+    columns = [np.where(reaches(like.radius, each), vote, ABSTAIN).astype(np.int8) for each in far]
     if len(classes) > 127:
         columns = [each.astype(np.int16) for each in columns]
     for at, row in places:  # a row is like itself, with or without a direction

@@ -27,6 +27,7 @@ from ..engines import Outcome
 from ..errors import FrameError
 from ..loans import Neighbourhood
 from ..neighbors import Graph
+from ..neighbors.knn import reaches
 from ..numerics import log_odds
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
@@ -284,7 +285,7 @@ def _around(graph: Graph, row: int, radius: float) -> np.ndarray:
     node = int(graph.train.node[row])
     members, start = graph.train.members
     [near], [far] = graph.listed(nodes=np.array([node]))
-    close = {node, *near[far <= radius].tolist()}
+    close = {node, *near[reaches(radius, far)].tolist()}
     return np.sort(np.concatenate([members[start[at] : start[at + 1]] for at in close]))
 
 
