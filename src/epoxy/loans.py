@@ -89,6 +89,7 @@ class Neighbourhood:
     spaces: tuple[neighbors.Space, ...] | None = None  # None without vectors
     graphs: tuple[neighbors.Graph, ...] | None = None  # of every split; None without vectors
     places: tuple[np.ndarray | None, ...] = ()  # rows of the spaces; None for all rows
+    apart: bool = False  # rows without a direction are left apart; else they are refused
 
     @classmethod
     def over(
@@ -101,10 +102,7 @@ class Neighbourhood:
         found: Neighbours = "auto",
         progress: Progress = silent,
     ) -> Neighbourhood:
-        """Find the neighbours of the splits' rows.
-
-        `apart` leaves rows without a direction apart; without it they are refused.
-        """
+        """Find the neighbours of the splits' rows."""
         check_neighbours(found)
         if len({split.vectors is None for split in splits}) > 1:
             raise VectorError(
@@ -134,17 +132,17 @@ class Neighbourhood:
     ) -> Neighbourhood:
         """The vectors of splits of these sizes, prepared; one without them leaves all without."""
         if any(each is None for each in vectors):
-            return cls(sizes, metric)
+            return cls(sizes, metric, apart=apart)
         places = [_placed(each, metric) if apart else None for each in vectors]
         if places[0] is not None and not len(places[0]):
-            return cls(sizes, metric)  # no train row has a direction, so nobody lends
+            return cls(sizes, metric, apart=apart)  # no train row has a direction, so nobody lends
         spaces = tuple(
             neighbors.Space(each if place is None else each[place], metric)  # type: ignore[index]
             for each, place in zip(vectors, places)
         )
         for other in spaces[1:]:
             spaces[0].check_same_dimension(other)
-        return cls(sizes, metric, spaces, None, tuple(places))
+        return cls(sizes, metric, spaces, None, tuple(places), apart)
 
     def asked_by(self, split: Split, *, apart: bool = False) -> Neighbourhood:
         """The same train rows, and the rows of one other split that ask them."""
@@ -164,12 +162,12 @@ class Neighbourhood:
         """The share of true neighbours that are known; None where all are."""
         return None if self.graphs is None else self.graphs[0].recall
 
-    def append(self, more: Split, grown: Split, *, apart: bool = False) -> Neighbourhood:
+    def append(self, more: Split, grown: Split) -> Neighbourhood:
         """The same with rows added to train, which is `grown` then."""
         sizes = (self.sizes[0] + more.n_rows, *self.sizes[1:])
         if self.spaces is None or more.vectors is None:
-            return Neighbourhood(sizes, self.metric)
-        new = _placed(more.vectors, self.metric) if apart else None
+            return Neighbourhood(sizes, self.metric, apart=self.apart)
+        new = _placed(more.vectors, self.metric) if self.apart else None
         kept = self.places[0]
         if kept is not None or new is not None:
             old = np.arange(self.sizes[0]) if kept is None else kept

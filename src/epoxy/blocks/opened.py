@@ -195,7 +195,7 @@ def open_project(project: Project, model: Any, room: Room) -> Opened:
     few = _workspace(made, rows)
     records = Records.of_files(few, rows.by, project.labellers)
     state = State.of(few, records, _Names(rows.files, rows.ids, made))
-    made.few = home.decided(state)[0].apply(state, engine)[0].workspace
+    made.few = home.decided(state)[0].apply(state)[0].workspace
     made.notes = tuple(home.notes)
     return made
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from ..engines import Engine
 from ..errors import AlignmentError, ParameterError, UnknownName, VectorError, VoteError
 from ..extension import AUTO, Setting, as_setting
 from ..functions.apply import apply, check_declared
@@ -71,14 +70,12 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
 
     @property
     def about(self) -> About:
-        """The radii."""
         alone = next(iter(self.radii)) if len(self.radii) == 1 else None
         mine = ("tuned",) if self.tuned else ()
         touches = frozenset(("radius", name, *mine) for name in self.radii)
         return About(self.words or f"radius of {alone or 'all'}", touches, alone)
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Set the radii."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
         before, tuned = dict[str, Setting](), dict[str, Setting]()
         for name, radius in self.radii.items():
@@ -92,7 +89,6 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
         return state.with_workspace(workspace), several(back, self.words)
 
     def to_json(self) -> dict[str, Any]:
-        """The radii by source, as plain numbers."""
         radii = {name: as_setting(radius, name) for name, radius in self.radii.items()}
         return super().to_json() | {"radii": radii}
 
@@ -104,11 +100,9 @@ class Balance(_Edit, frozen=True, tag="balance"):
 
     @property
     def about(self) -> About:
-        """The class balance."""
         return About("class balance", frozenset([("balance",)]))
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Set the shares."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         workspace, shares = state.workspace, self.shares
         if shares is not None:
             shares = tuple(checked_shares(shares, workspace.classes, "the session").tolist())
@@ -124,12 +118,10 @@ class Switch(_Edit, frozen=True, tag="switch"):
 
     @property
     def about(self) -> About:
-        """The switch."""
         words = f"{'on' if self.on else 'off'} {self.name}"
         return About(words, frozenset([("switch", self.name)]), self.name)
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Turn it."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         source = known(state.workspace, self.name)
         made = state.workspace.with_source(replace(source, is_on=bool(self.on)))
         return state.with_workspace(made), Switch(self.name, source.is_on)
@@ -148,12 +140,10 @@ class Label(_Edit, frozen=True, tag="label"):
 
     @property
     def about(self) -> About:
-        """One labeller's word on the row."""
         key = ("label", self.file, self.row, self.by or "")
         return About(f"label of {self.row}", frozenset([key]))
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Replace what this labeller said of the row."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         made, (inverse,) = _labelled(state, [self])
         return made, inverse
 
@@ -183,16 +173,13 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
 
     @property
     def nbytes(self) -> int:
-        """Memory it holds."""
         return sum(np.asarray(each).nbytes for each in self.votes if each is not None)
 
     @property
     def about(self) -> About:
-        """The votes."""
         return About(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Vote, and find who lends now."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
         old = workspace.source(self.name)
         own = []
@@ -214,7 +201,6 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
         return state.with_workspace(made), inverse
 
     def to_json(self) -> dict[str, Any]:
-        """Who voted; the votes themselves follow from a function."""
         return {"kind": "votes", "source": self.name}
 
 
@@ -225,11 +211,9 @@ class Remove(_Edit, frozen=True, tag="remove"):
 
     @property
     def about(self) -> About:
-        """The votes."""
         return About(f"remove {self.name}", frozenset([("votes", self.name)]), self.name)
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Take it out."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
         gone = known(workspace, self.name)
         kept = tuple(each for each in workspace.sources if each is not gone)
@@ -246,17 +230,14 @@ class Several(_Edit, frozen=True, tag="several", eq=False):
 
     @property
     def nbytes(self) -> int:
-        """Memory it holds."""
         return sum(each.nbytes for each in self.edits)
 
     @property
     def about(self) -> About:
-        """All that any of them touches."""
         keys: frozenset[Key] = frozenset().union(*(each.about.touches for each in self.edits))
         return About(self.words, keys)
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """One after the other, labels that follow each other at once; taken back in the opposite order."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         inverses: list[Edit] = []
         for labels, group in groupby(self.edits, lambda each: isinstance(each, Label)):
             if labels:
@@ -264,12 +245,11 @@ class Several(_Edit, frozen=True, tag="several", eq=False):
                 inverses += undone
                 continue
             for edit in group:
-                state, inverse = edit.apply(state, engine)
+                state, inverse = edit.apply(state)
                 inverses.append(inverse)
         return state, Several(tuple(reversed(inverses)), self.words)
 
     def to_json(self) -> dict[str, Any]:
-        """The edits in order."""
         edits = [each.to_json() for each in self.edits]
         return {"kind": "several", "what": self.words, "edits": edits}
 
@@ -281,17 +261,14 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
 
     @property
     def nbytes(self) -> int:
-        """Memory it holds."""
         vectors = self.rows.vectors
         return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
 
     @property
     def about(self) -> About:
-        """The rows."""
         return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Grow train, the neighbourhood and every column."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
         before = workspace.split(TRAIN, every=True)
         if self.rows.votes.sources != before.votes.sources:
@@ -302,7 +279,7 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
         rows = with_own_names(state, self.rows)
         # true labels of train rows are never read
         grown = before.followed_by(Split.of_checked(rows.votes, rows.vectors, None, rows.ids))
-        near = workspace.near.append(rows, grown, apart=engine.apart)
+        near = workspace.near.append(rows, grown)
         own = [
             (column_of(grown, at), *source.own[1:]) for at, source in enumerate(workspace.sources)
         ]
@@ -316,7 +293,6 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
         return State.of(made, records, RowNames.of(splits, state.names.files)), Cut(state)
 
     def to_json(self) -> dict[str, Any]:
-        """How many rows; the rows themselves are in a file."""
         return {"kind": "append", "rows": self.rows.n_rows}
 
 
@@ -327,16 +303,13 @@ class Cut(_Edit, frozen=True, tag="rows", eq=False):
 
     @property
     def nbytes(self) -> int:
-        """Memory it holds; the lists of neighbours are those of the state that follows."""
         return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
 
     @property
     def about(self) -> About:
-        """The rows."""
         return About("rows taken off again", frozenset([("rows",)]))
 
-    def apply(self, state: State, engine: Engine) -> tuple[State, Edit]:
-        """Go back; a radius, a switch, a label or a balance that another session gave since stays."""
+    def apply(self, state: State) -> tuple[State, Edit]:
         now, then = state.workspace, self.state.workspace
         sources = [replace(each, loans=known(then, each.name).loans) for each in now.sources]
         records = state.records.resized(self.state.n_train)
@@ -344,7 +317,6 @@ class Cut(_Edit, frozen=True, tag="rows", eq=False):
         return State.of(made, records, self.state.names), Cut(state)
 
     def to_json(self) -> dict[str, Any]:
-        """That rows were taken off."""
         return {"kind": "rows", "rows": self.state.n_train}
 
 

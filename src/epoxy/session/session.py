@@ -57,8 +57,7 @@ class Session(SessionView):
     rows
         The rows behind the splits (a frame, or one for each split), for `add` to vote on.
     graph
-        Find every row's neighbours first, so that edits take milliseconds; False for a session that
-        is only read.
+        Read no more: neighbours are always found.
     cache
         A folder in which neighbours are kept, by content.
     neighbours
@@ -139,7 +138,7 @@ class Session(SessionView):
                 workspace, folder.rows.files, folder.rows.by, folder.project.labellers
             )
             decided, number = folder.decided(state)
-            state, _ = decided.apply(state, self._engine)
+            state, _ = decided.apply(state)
         with self._told("fitting", state):
             self._now = self._moment(state, number=number)
 
@@ -430,7 +429,7 @@ class Session(SessionView):
         with self.lock:
             start = time.perf_counter()
             now = self._now
-            state, _ = edit.apply(now.state, self._engine)
+            state, _ = edit.apply(now.state)
             then = self._moment(state, version=now.version + 1)
             change = change_between(now, then, edit, _words(edit, now.state), start)
             return Trial(change, then.outcome, state, then.scores)
@@ -472,7 +471,7 @@ class Session(SessionView):
                     self.folder.check_undo(step.number, step.edit)
                 now = self._now
                 words = _words(edit, now.state) if what is None else what
-                state, inverse = edit.apply(now.state, self._engine)
+                state, inverse = edit.apply(now.state)
                 then = self._moment(state, version=now.version + 1, number=now.number + 1)
                 history = now.history
                 if step is not None:
@@ -521,7 +520,7 @@ class Session(SessionView):
         if edit is None:
             self._now = replace(now, **about)
             return
-        state, _ = edit.apply(now.state, self._engine)
+        state, _ = edit.apply(now.state)
         self._now = self._moment(state, version=now.version + 1, **about)
 
     def need_folder(self, verb: str) -> Folder:

@@ -155,7 +155,7 @@ def decided(
     )
     records = Records.of_files(few, rows.by, project.labellers)
     state = State.of(few, records, names)
-    return home.decided(state)[0].apply(state, engine)[0]
+    return home.decided(state)[0].apply(state)[0]
 
 
 class _Names(RowNames):
