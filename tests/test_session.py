@@ -938,7 +938,7 @@ def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():
     fresh.set_radii({kept.sources[0]: 0.3})
     fresh.switch(kept.sources[1], False)
     assert kept.comparison()["epoxy"] == fresh.comparison()["epoxy"]
-    np.testing.assert_array_equal(kept.beside().proba[0], fresh.beside().proba[0])
+    np.testing.assert_array_equal(kept.baseline().proba[0], fresh.baseline().proba[0])
 
 
 def test_labels_are_made_with_what_tuning_chose_and_undo_comes_back_to_it():
