@@ -36,7 +36,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from epoxy import Fusion, Session, Split
 from epoxy.bench import open_task
-from epoxy.bench.task import Judge, Task
+from epoxy.bench.task import BenchTask, Judge
 from epoxy.diagnostics import calibration_error
 from epoxy.diagnostics.sources import interval
 from epoxy.numerics import unit_rows
@@ -118,7 +118,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _held_out(task: Task, seed: int) -> tuple[Task, Judge]:
+def _held_out(task: BenchTask, seed: int) -> tuple[BenchTask, Judge]:
     """A task whose pool is 60 % of dev, and the other rows of dev in the place of test."""
     assert task.dev is not None
     order = np.random.default_rng([11, seed]).permutation(task.dev.n_rows)
@@ -130,7 +130,7 @@ def _held_out(task: Task, seed: int) -> tuple[Task, Judge]:
 
 
 def _measured(
-    task: Task,
+    task: BenchTask,
     judge: Judge,
     options: argparse.Namespace,
     earlier: dict[tuple[Any, ...], float],
@@ -188,7 +188,7 @@ def simulated(truth: np.ndarray, right: float, n_classes: int, seed: int) -> np.
 
 def _fused(
     session: Session,
-    task: Task,
+    task: BenchTask,
     judge: Judge,
     case: Case,
     by_hand: dict[tuple[int, ...], dict[str, Any]],
@@ -224,11 +224,11 @@ def _fused(
     }
 
 
-def _label(task: Task, row: int, label: int, by: str | None) -> Label:
+def _label(task: BenchTask, row: int, label: int, by: str | None) -> Label:
     return Label("dev", f"dev-{row}", task.classes[label], by, "random")
 
 
-def _taught(session: Session, task: Task, judge: Judge, labels: list[Label]) -> dict[str, Any]:
+def _taught(session: Session, task: BenchTask, judge: Judge, labels: list[Label]) -> dict[str, Any]:
     if labels:
         session.apply(Several(tuple(labels), "labels"))
     model = session.model()
@@ -245,7 +245,7 @@ def _taught(session: Session, task: Task, judge: Judge, labels: list[Label]) -> 
     }
 
 
-def _classified(task: Task, judge: Judge, case: Case) -> float:
+def _classified(task: BenchTask, judge: Judge, case: Case) -> float:
     """Logistic regression on the answered rows, hand labels in the place of answers."""
     dev = task.dev
     assert dev is not None
@@ -275,7 +275,7 @@ def _classified(task: Task, judge: Judge, case: Case) -> float:
     return judge.score(task.scoring.labels(proba, best[2]))["score"]
 
 
-def _widened(proba: np.ndarray, present: np.ndarray, task: Task) -> np.ndarray:
+def _widened(proba: np.ndarray, present: np.ndarray, task: BenchTask) -> np.ndarray:
     found = np.zeros((len(proba), len(task.classes)))
     found[:, present] = proba
     return found

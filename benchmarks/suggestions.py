@@ -29,7 +29,7 @@ import numpy as np
 
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.bench import open_task
-from epoxy.bench.task import Task
+from epoxy.bench.task import BenchTask
 from epoxy.functions.kinds import Definition
 from epoxy.numerics import unit_rows
 from epoxy.suggest import FunctionSuggestion
@@ -50,7 +50,7 @@ FEWEST = 50
 class Case:
     """One draw: which functions stay, which rows are hand labels, which rows judge."""
 
-    task: Task
+    task: BenchTask
     seed: int
     hand: int | None
     kept: np.ndarray
@@ -101,7 +101,7 @@ def _sets() -> list[str]:
     return sorted(each.name for each in found if not (each / "images-train.npy").exists())
 
 
-def _case(task: Task, truth: np.ndarray, hand: int | None, seed: int, *, tune: bool) -> Case:
+def _case(task: BenchTask, truth: np.ndarray, hand: int | None, seed: int, *, tune: bool) -> Case:
     dev = task.dev
     assert dev is not None
     draw = np.random.default_rng([seed, 11])

@@ -22,7 +22,7 @@ import pytest
 from answering import Model, answers, by_words, row_of, says, serving
 from epoxy import Session, Split, Votes
 from epoxy.asking import Budget, Example, Server, Task, ask
-from epoxy.asking.cache import Cache, Kept
+from epoxy.asking.answers import Cache, Kept
 from epoxy.cli import main
 from epoxy.errors import EndpointError, EpoxyError, ParameterError, StoreError, UnknownName
 from epoxy.project.create import new_project
@@ -42,6 +42,7 @@ def session_of(n: int = 40, dev: int = 20) -> Session:
     """Rows whose class their words tell; the dev rows are labelled so."""
     votes = np.tile([[1, -1], [-1, 0], [-1, -1], [-1, -1]], (n // 4, 1))
     vectors = np.tile([[1.0, 0.1], [0.1, 1.0], [1.0, 0.2], [0.2, 1.0]], (n // 4, 1))
+    vectors += 1e-3 * np.arange(n)[:, None] * [1, 0]  # equal rows would teach once
     y = ["spam", "ham"] * (dev // 2)
     classes = ["ham", "spam"]
     rows = [cells(at) for at in range(n)], [cells(1000 + at) for at in range(dev)]

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.encoders import Cached, Function, Lsa, cache, cache_folder
+from epoxy.encoders import Cached, Function, Lsa, cache_folder
+from epoxy.encoders import vector_cache as cache
 from epoxy.errors import FrameError, StoreError
 
 
@@ -360,7 +361,8 @@ def test_a_failure_halfway_keeps_the_shards_before_it(counted, tmp_path):
 PROGRAM = """
     import os, signal, sqlite3, sys
     from pathlib import Path
-    from epoxy.encoders import Cached, Function, cache
+    from epoxy.encoders import Cached, Function
+    from epoxy.encoders import vector_cache as cache
 
     cache.BATCH_ROWS = 4
     folder, log, start, stop, die_at = sys.argv[1:3] + [int(each) for each in sys.argv[3:]]

@@ -27,7 +27,7 @@ from epoxy.encoders import (
     Text,
     Transformer,
 )
-from epoxy.encoders.base import digest, fingerprint
+from epoxy.encoders.encoder import digest, fingerprint
 from epoxy.encoders.static import SHA256, WEIGHTS, WordPiece
 from epoxy.encoders.text import nearest_mentions, pool
 from epoxy.encoders.weights import folder_fingerprint, hub_revision, installed_folder

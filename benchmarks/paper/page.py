@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from epoxy import bench
-from epoxy.bench.tables import (
-    Table,
+from epoxy.bench.page import (
+    PageTable,
     draw_curves,
     frame_of,
     markdown,
@@ -86,7 +86,7 @@ def facts_of(runs: pd.DataFrame) -> pd.DataFrame:
     return means[known == "Epoxy"].droplevel(1).combine_first(means[known == "WS-FT"].droplevel(1))
 
 
-def paper_tables(results: dict, runs: pd.DataFrame) -> list[Table]:
+def paper_tables(results: dict, runs: pd.DataFrame) -> list[PageTable]:
     """What the paper's text and appendix tabulate, as far as columns were measured."""
     frame = frame_of(results)
     whole = frame[frame["labels"] == "all labels"]
@@ -131,9 +131,9 @@ def paper_tables(results: dict, runs: pd.DataFrame) -> list[Table]:
     with_epoxy, tuned = mean["Epoxy"].notna(), mean["WS-FT"].notna()
     made = [
         beside(mean, drift),
-        Table("Lifts, and what explains them", LIFTS_NOTE, pd.DataFrame(lifts)[with_epoxy]),
-        Table("What fine-tuning changes", DRIFT_NOTE, pd.DataFrame(fine)[tuned]),
-        Table("One-time preprocessing", ONCE_NOTE, pd.DataFrame(once)[with_epoxy]),
+        PageTable("Lifts, and what explains them", LIFTS_NOTE, pd.DataFrame(lifts)[with_epoxy]),
+        PageTable("What fine-tuning changes", DRIFT_NOTE, pd.DataFrame(fine)[tuned]),
+        PageTable("One-time preprocessing", ONCE_NOTE, pd.DataFrame(once)[with_epoxy]),
     ]
     return [each for each in made if len(each.cells)]
 
@@ -154,11 +154,11 @@ ONCE_NOTE = (
 )
 
 
-def beside(mean: pd.DataFrame, drift: pd.Series) -> Table:
+def beside(mean: pd.DataFrame, drift: pd.Series) -> PageTable:
     """The paper's figures, and ours below them where a data set is one of its tasks."""
     theirs = pd.DataFrame(SCORES, index=METHODS).T
     if not set(theirs.index) & set(mean.index):
-        return Table("Beside the paper", "", theirs.head(0))
+        return PageTable("Beside the paper", "", theirs.head(0))
     cells = {}
     for name in theirs.index:
         cells[f"{name}, paper"] = theirs.loc[name].map(points)
@@ -178,7 +178,7 @@ def beside(mean: pd.DataFrame, drift: pd.Series) -> Table:
         f"{number(ours_fit)} here ({len(seen)} points). "
         "Its text gives 13.1 as the mean lift over TS-FT, its table 14.3."
     )
-    return Table("Beside the paper", note, pd.DataFrame(cells).T)
+    return PageTable("Beside the paper", note, pd.DataFrame(cells).T)
 
 
 def write(to: Path) -> None:

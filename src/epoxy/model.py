@@ -35,7 +35,7 @@ from .extension import (
     unextended,
 )
 from .label_models import LabelModel, MajorityVote, Triplet, balance_of
-from .label_models.base import SavedModel, balance_used, learned_accuracy
+from .label_models.label_model import SavedModel, balance_used, learned_accuracy
 from .neighbors import Space
 from .scoring import positive_index
 from .storage import Array, Savable, State, nest, unnest

@@ -176,7 +176,7 @@ def score_named(
 
 
 def _of_shown(measure: Measure, one: int | None, y: np.ndarray, proba: np.ndarray) -> float:
-    return measure.better * measure.of(Answers(proba, y, one))
+    return measure.better * measure.of(Scored(proba, y, one))
 
 
 def positive_index(positive: str | None, classes: Sequence[str]) -> int | None:
@@ -224,7 +224,7 @@ def ratios(both: Any, said: Any, real: Any) -> tuple[np.ndarray, np.ndarray, np.
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Scored:
     """Rows whose truth is known, and what was said of them."""
 
     proba: np.ndarray  # (n_rows, n_classes)
@@ -273,7 +273,7 @@ class Answers:
 class Measure:
     """A score that is shown: how it is made, and where it stands."""
 
-    of: Callable[[Answers], float]
+    of: Callable[[Scored], float]
     places: tuple[str, ...] = ()
     """`table`: where models stand side by side; `line`: after an edit; `label`: what `epoxy label` says."""
     better: int = 1
@@ -289,8 +289,8 @@ SHOWN: dict[str, Measure] = {
     "precision": Measure(lambda it: it.of_class[0]),
     "recall": Measure(lambda it: it.of_class[1]),
     "f1": Measure(lambda it: it.of_class[2], ("table", "line", "label")),
-    "log_loss": Measure(Answers.log_loss, ("table",), -1),
-    "calibration_error": Measure(Answers.calibration_error, ("table", "label"), -1),
+    "log_loss": Measure(Scored.log_loss, ("table",), -1),
+    "calibration_error": Measure(Scored.calibration_error, ("table", "label"), -1),
 }
 """The scores of reports, `epoxy label`, changes and the studio, in the order in which they are shown."""
 
@@ -321,13 +321,13 @@ def scores(
     if not known.all():
         y, proba = y[known], proba[known]
         decided = None if decided is None else decided[known]
-    answers = Answers(proba, y, positive_index(positive, classes), decided)
+    answers = Scored(proba, y, positive_index(positive, classes), decided)
     return {name: measure.of(answers) for name, measure in SHOWN.items()}
 
 
 def calibration_error(proba: np.ndarray, truth: np.ndarray, bins: int = 15) -> float:
     """Expected calibration error of the most probable class, over equally wide bins."""
-    return Answers(proba, truth, None).calibration_error(bins)
+    return Scored(proba, truth, None).calibration_error(bins)
 
 
 def _from_sklearn(
@@ -336,7 +336,7 @@ def _from_sklearn(
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.metrics import get_scorer
 
-    class Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    class Scored(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What scorers want to see: a fitted classifier, whose rows are its probabilities."""
 
         classes_ = np.arange(n_classes)
@@ -352,6 +352,6 @@ def _from_sklearn(
     def score(y: np.ndarray, proba: np.ndarray) -> float:
         if n_classes == 2 and positive == 0:  # scikit-learn's positive class is the second
             y, proba = 1 - y, proba[:, ::-1]
-        return float(scorer(Answers(), proba, y))
+        return float(scorer(Scored(), proba, y))
 
     return score

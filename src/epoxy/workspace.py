@@ -16,7 +16,7 @@ import numpy as np
 
 from .extension import AUTO, Setting, as_settings
 from .inputs import nearly
-from .label_models.runner import Columns
+from .label_models.columns import Columns
 from .loans import Loans, Neighbourhood
 from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
 

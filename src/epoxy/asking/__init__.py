@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EndpointError, ParameterError, UnknownName
 from ..progress import Progress, silent
-from .cache import Cache
+from .answers import Cache
 from .plan import Answers, Asker, Callback, Plan, Rows, questions
+from .prompt import FILE, Example, Prompt, Task, read_task, write_task
 from .server import LOCAL, Budget, Server
-from .task import FILE, Example, Prompt, Task, read_task, write_task
 
 if TYPE_CHECKING:
     from ..session import Session

@@ -26,9 +26,9 @@ from ..session.edits import Label, several
 from ..session.labels import Place
 from ..suggest.search import RowQuery
 from ..votes import ABSTAIN, RANDOM
-from .cache import About, Answer, Cache, Kept
+from .answers import About, Cache, Kept, ModelAnswer
+from .prompt import UNSURE, Prompt, fingerprint
 from .server import Budget, Meter, Server, Spent, Stopped, Unanswered
-from .task import UNSURE, Prompt, fingerprint
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -171,7 +171,7 @@ class Asker:
         key = self.prompt.key(self.identity, cells)
         return Question(chosen, cells, key, session.state.names.name(chosen.place))
 
-    def answer(self, cells: Mapping[str, str], meter: Meter) -> Answer:
+    def answer(self, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
         """Ask about one row."""
         if isinstance(self.answerer, Server):
             return self.answerer.answer(self.prompt, cells, meter)
@@ -179,7 +179,7 @@ class Asker:
         said = self.answerer(dict(cells))
         if said is not None and said not in self.prompt.task.choices:
             raise UnknownName.of(f"class ({self.by} answered so)", said, self.prompt.task.choices)
-        return Answer(UNSURE if said is None else said)
+        return ModelAnswer(UNSURE if said is None else said)
 
 
 @dataclass(eq=False)

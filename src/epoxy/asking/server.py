@@ -21,8 +21,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EndpointError, MissingExtra, ParameterError
-from .cache import Answer
-from .task import Message, Prompt
+from .answers import ModelAnswer
+from .prompt import Message, Prompt
 
 if TYPE_CHECKING:
     import httpx
@@ -203,20 +203,20 @@ class Server:
         sent = sum(len(each["content"].encode("utf-8", "replace")) + OVERHEAD for each in messages)
         return sent, self.answer_tokens
 
-    def answer(self, prompt: Prompt, cells: Mapping[str, str], meter: Meter) -> Answer:
+    def answer(self, prompt: Prompt, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
         """Ask about one row; an answer that is none of the choices gets one chance to be repaired."""
         messages, said = prompt.messages(cells), ""
         try:
             for _ in range(2):
                 said = self._completed(messages, prompt, meter)
                 if (choice := prompt.read(said)) is not None:
-                    return Answer(choice)
+                    return ModelAnswer(choice)
                 messages = prompt.repaired(messages, said)
         except _NotKnown as error:
             if not self._settled:  # it takes no request at all
                 raise Unanswered(f"{self.where} refuses: {error}") from None
             said = str(error)
-        return Answer(None, self._hidden(said[:200]))
+        return ModelAnswer(None, self._hidden(said[:200]))
 
     def close(self) -> None:
         """Let connections go."""

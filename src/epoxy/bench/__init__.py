@@ -9,7 +9,7 @@ from __future__ import annotations
 from .context import Column, Context, Prediction, Settings
 from .loop import read, run
 from .methods import COLUMNS
-from .tables import markdown, tables, text, write_pages
+from .page import markdown, tables, text, write_pages
 from .task import open_task
 
 __all__ = [

@@ -15,7 +15,7 @@ from ..label_models import balance_of
 from ..numerics import unit_rows
 from ..progress import Progress, silent
 from ..votes import Split
-from .task import Task
+from .task import BenchTask
 
 Stage = Literal["preprocessing", "tuning", "training"]
 Parts = dict[str, dict[str, float]]
@@ -72,7 +72,7 @@ class Column:
     loads: str | None = None  # a module to import before the clock starts
     variant: str = ""  # what else determines its results
 
-    def lacks(self, task: Task) -> str | None:
+    def lacks(self, task: BenchTask) -> str | None:
         """Why this column cannot run on the task, and the cure, as a sentence; None if it can."""
         missing = {need: task.lacks(need) for need in self.needs.split()}
         cures = [cure for cure in missing.values() if cure is not None]
@@ -99,7 +99,7 @@ class Context:
 
     def __init__(
         self,
-        task: Task,
+        task: BenchTask,
         settings: Settings,
         seed: int = 0,
         memory: Memory | None = None,

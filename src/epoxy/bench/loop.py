@@ -30,7 +30,7 @@ from ..progress import Progress, silent
 from ..storage import make_folder, plain, write_whole
 from .context import Column, Context, Memory, Settings
 from .methods import COLUMNS, OURS, columns
-from .task import RESAMPLES, Judge, Task, open_task
+from .task import RESAMPLES, BenchTask, Judge, open_task
 
 FORMAT = 2
 _KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
@@ -47,7 +47,7 @@ _STAGES = {
 class Cell:
     """One run to do: a column on a task with a seed."""
 
-    task: Task
+    task: BenchTask
     column: Column
     seed: int
     settings: Settings
@@ -188,9 +188,9 @@ class _Bench:
     skipped: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def open(self, folders: Iterable[str | Path]) -> list[tuple[Task, Judge]]:
+    def open(self, folders: Iterable[str | Path]) -> list[tuple[BenchTask, Judge]]:
         """Every folder that can be scored; the others are named with the reason."""
-        tasks: list[tuple[Task, Judge]] = []
+        tasks: list[tuple[BenchTask, Judge]] = []
         for folder in folders:
             try:
                 tasks.append(open_task(folder))
@@ -202,7 +202,7 @@ class _Bench:
             raise ParameterError(f"two data folders are called {twice[0]!r}; rename one of them")
         return tasks
 
-    def run(self, tasks: list[tuple[Task, Judge]], progress: Progress, fresh: bool) -> None:
+    def run(self, tasks: list[tuple[BenchTask, Judge]], progress: Progress, fresh: bool) -> None:
         """Do what is missing."""
         plan = [
             (judge, [each for each in self._planned(task) if fresh or each.read(self.home) is None])
@@ -226,7 +226,7 @@ class _Bench:
                 progress(done, total)
 
     def collect(
-        self, tasks: list[tuple[Task, Judge]], earlier: Mapping[str, Any] | None
+        self, tasks: list[tuple[BenchTask, Judge]], earlier: Mapping[str, Any] | None
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Sum up every finished cell of these data sets, also of columns not asked for now."""
         results, runs = [], []
@@ -264,7 +264,7 @@ class _Bench:
             "notes": self.notes,
         }, runs
 
-    def _planned(self, task: Task) -> list[Cell]:
+    def _planned(self, task: BenchTask) -> list[Cell]:
         have, found = 0 if task.dev is None else task.dev.n_rows, []
         for asked in dict.fromkeys(self.settings.dev_rows):
             if asked and 0 < have <= asked:
@@ -281,7 +281,7 @@ class _Bench:
                 found += self._of(task, column, dev_rows)
         return found
 
-    def _of(self, task: Task, column: Column, dev_rows: int | None) -> list[Cell]:
+    def _of(self, task: BenchTask, column: Column, dev_rows: int | None) -> list[Cell]:
         if not column.takes(dev_rows):
             return []
         drawn = dev_rows != 0 and task.with_dev_rows(dev_rows, 0) is not task

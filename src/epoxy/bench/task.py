@@ -1,6 +1,6 @@
 """One data set as methods may see it, and the judge who alone holds the truth of the test rows.
 
-The protocol is in the types: a `Task` carries no label of train or test, so no method can read one,
+The protocol is in the types: a `BenchTask` carries no label of train or test, so no method can read one,
 by design or by mistake; the `Judge` gets finished probabilities and returns numbers.
 """
 
@@ -89,7 +89,7 @@ class TaskScoring:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class BenchTask:
     """A data set without the labels a method must not see."""
 
     name: str
@@ -130,7 +130,7 @@ class Task:
         }
         return cures[need]
 
-    def with_dev_rows(self, count: int | None, seed: int) -> Task:
+    def with_dev_rows(self, count: int | None, seed: int) -> BenchTask:
         """With only `count` random dev rows and no texts; as it is where it has no more."""
         if count is None or self.dev is None or self.dev.n_rows <= count:
             return self
@@ -208,7 +208,7 @@ def source_accuracy(split: Split) -> float | None:
     return float(100 * (right / cast.sum(axis=0)[voting]).mean())
 
 
-def open_task(folder: str | Path) -> tuple[Task, Judge]:
+def open_task(folder: str | Path) -> tuple[BenchTask, Judge]:
     """Read a data folder; the labels of train are dropped, those of test sealed in the judge."""
     home = Path(folder)
     found = read_folder(home)
@@ -230,7 +230,7 @@ def open_task(folder: str | Path) -> tuple[Task, Judge]:
     scoring = TaskScoring.named(found.scoring, found.positive, found.classes)
     assert split.y is not None  # _labelled keeps only rows with a label
     parts = {"train": _rows(found, "train"), "dev": dev and dev[1], "test": rows}
-    task = Task(
+    task = BenchTask(
         name=found.name,
         scoring=scoring,
         train=_sealed(train),

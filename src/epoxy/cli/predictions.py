@@ -46,7 +46,7 @@ def theory(
     one picture each.
     """
     from .. import theory as tools
-    from ..label_models.base import AdditiveModel
+    from ..label_models.label_model import AdditiveModel
     from ..tuning import tune
 
     session = open_project(folder)

@@ -17,7 +17,7 @@ from ..errors import NotIdentifiable
 from ..extension import Extended
 from ..label_models import Triplet
 from ..label_models.balance import learn_balance, sum_of_triples
-from ..label_models.base import AdditiveModel
+from ..label_models.label_model import AdditiveModel
 from ..label_models.moments import Moments, moments
 from ..label_models.solvers import SOLVERS
 from ..votes import Split, Votes

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..label_models.base import LabelModel
+from ..label_models.label_model import LabelModel
 from ..neighbors import Space
 from ..neighbors.knn import nearest_rows
 from ..numerics import wilson

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..extension import Extended
 from ..label_models import LabelModel
-from ..label_models.base import AdditiveModel
+from ..label_models.label_model import AdditiveModel
 from ..votes import ABSTAIN, Split, Votes
 from .explanation import Explanation, Voice, vote_shares
 

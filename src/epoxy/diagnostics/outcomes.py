@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import NotIdentifiable
 from ..estimators import clone
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
-from ..label_models.base import TableModel
+from ..label_models.label_model import TableModel
 from ..shares import shares_of_counts
 from ..votes import ABSTAIN, Split, Votes
 from .examination import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import NotFitted, ParameterError, StoreError
 from ..progress import Progress, silent
-from .base import Plain, Rows, as_vectors, fingerprint, listed
+from .encoder import Plain, Rows, as_vectors, fingerprint, listed
 
 
 class Precomputed(Plain):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress, silent
-from .base import Plain, Rows, as_vectors, check_positive, listed
+from .encoder import Plain, Rows, as_vectors, check_positive, listed
 from .weights import first_line, hub_revision, need, package_folder, tensor_fingerprint
 
 SHORT_NAMES = {

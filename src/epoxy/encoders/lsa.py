@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import FrameError, NotFitted
 from ..neighbors.workers import single_threaded_blas
 from ..progress import Progress, silent
-from .base import Plain, as_vectors, check_positive, fingerprint, texts
+from .encoder import Plain, as_vectors, check_positive, fingerprint, texts
 
 _BLOCK = 4_096  # rows per step: the unit of the progress bar
 # words, and signs such as "!" or an emoji, which in short texts say as much as words do

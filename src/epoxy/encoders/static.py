@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import MissingExtra, NotFitted, StoreError
 from ..progress import Progress, silent
-from .base import Plain, texts
+from .encoder import Plain, texts
 from .lsa import Lsa
 from .weights import first_line, folder_fingerprint, is_installed
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import FrameError, ParameterError, StoreError
 from ..progress import Progress, silent
-from .base import Plain, Rows, as_vectors, check_positive, listed, texts
+from .encoder import Plain, Rows, as_vectors, check_positive, listed, texts
 from .weights import (
     first_line,
     folder_fingerprint,

@@ -14,7 +14,7 @@ from ..diagnostics import Explanation, Report
 from ..diagnostics.unheard import defended_by
 from ..errors import NotIdentifiable
 from ..extension import Setting
-from ..label_models.runner import Columns
+from ..label_models.columns import Columns
 from ..votes import Votes
 from ..workspace import Workspace
 

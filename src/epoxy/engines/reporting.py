@@ -23,7 +23,7 @@ from ..diagnostics import (
 )
 from ..extension import AUTO
 from ..label_models import LabelModel
-from ..label_models.base import balance_used, learned_accuracy
+from ..label_models.label_model import balance_used, learned_accuracy
 from ..scoring import positive_index
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import SPLITS, TRAIN, HandLabels

@@ -9,8 +9,8 @@ images and trains the network itself. `load` (`epoxy.load`) opens a saved one, w
 from __future__ import annotations
 
 from ..storage import load
-from .base import Head
 from .finetuned import FineTuned, Training
+from .head import Head
 from .linear import LinearHead
 from .nearest import NearestNeighbors
 

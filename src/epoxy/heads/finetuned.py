@@ -19,7 +19,7 @@ from ..encoders.weights import need
 from ..errors import AlignmentError, ParameterError, StoreError
 from ..progress import Progress, silent
 from ..storage import State
-from .base import Head, Targets
+from .head import Head, Targets
 from .linear import LinearHead
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ParameterError, StoreError
 from ..neighbors.workers import single_threaded_blas
 from ..storage import Array, State
-from .base import Head, Targets, as_inputs
+from .head import Head, Targets, as_inputs
 
 
 class LinearHead(Head):

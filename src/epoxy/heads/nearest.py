@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ParameterError
 from ..inputs import LARGEST
 from ..storage import Array, State
-from .base import Head, Targets, as_inputs
+from .head import Head, Targets, as_inputs
 
 _STORED = {
     "vectors": Array("f", "rows dimension", low=-LARGEST, high=LARGEST),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .base import LabelModel, balance_of
 from .dawid_skene import DawidSkene
+from .label_model import LabelModel, balance_of
 from .majority import MajorityVote
 from .moments import Moments, moments
 from .snorkel import Snorkel

@@ -8,7 +8,14 @@ import numpy as np
 
 from ..errors import ParameterError, UnknownName
 from ..votes import ABSTAIN, Votes
-from .base import ClassBalance, TableModel, as_votes, check_speaks, posterior, resolve_balance
+from .label_model import (
+    ClassBalance,
+    TableModel,
+    as_votes,
+    check_speaks,
+    posterior,
+    resolve_balance,
+)
 
 
 class DawidSkene(TableModel):

@@ -7,7 +7,14 @@ from typing import Self
 import numpy as np
 
 from ..votes import Votes
-from .base import ClassBalance, SavedModel, as_votes, check_speaks, resolve_balance, votes_for
+from .label_model import (
+    ClassBalance,
+    SavedModel,
+    as_votes,
+    check_speaks,
+    resolve_balance,
+    votes_for,
+)
 
 _TIE = 1e-9
 """The class balance counts as so much of a vote: it settles ties and answers for silent rows."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import MissingExtra, NotFitted
 from ..votes import Votes
-from .base import BalancedModel, ClassBalance, as_votes, check_speaks, resolve_balance
+from .label_model import BalancedModel, ClassBalance, as_votes, check_speaks, resolve_balance
 
 
 class Snorkel(BalancedModel):

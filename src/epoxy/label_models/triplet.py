@@ -14,7 +14,7 @@ from ..storage import Array
 from ..votes import Votes
 from . import flyingsquid
 from .balance import Triples, learn_balance, sum_of_triples
-from .base import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
+from .label_model import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
 from .readings import VOTER, Readings, ignores_balance, read
 from .solvers import SOLVERS, Solver, pooled

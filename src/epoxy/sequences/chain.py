@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
-from ..label_models.base import known_labels
+from ..label_models.label_model import known_labels
 from ..storage import Array, State
 from ..votes import ABSTAIN, Split, Votes
 from .accuracy import SOLVE, Meetings, estimate_tables, one_hot, shares_said, vote_counts

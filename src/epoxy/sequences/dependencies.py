@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError, UnknownName
-from ..label_models.base import as_votes
+from ..label_models.label_model import as_votes
 from ..label_models.moments import moments
 from ..label_models.readings import VOTER, Readings, read
 from ..label_models.solvers import SOLVERS

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import ParameterError, UnknownName
-from ..label_models.base import AdditiveModel, as_votes, check_speaks, restored, votes_for
+from ..label_models.label_model import AdditiveModel, as_votes, check_speaks, restored, votes_for
 from ..shares import normalised
 from ..storage import Array, State, plain
 from ..votes import Split, Votes

@@ -31,7 +31,7 @@ def read(session: Session) -> dict[str, str]:
 
 def write(session: Session, label: str, text: str) -> None:
     """Put a note in its line, all else as it is; the file is begun where there is none."""
-    from ..asking.task import write_task
+    from ..asking.prompt import write_task
 
     if label not in session.classes:
         raise UnknownName.of("class", label, session.classes)

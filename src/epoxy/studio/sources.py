@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiling import compiled
 from ..diagnostics import right_on
-from ..label_models.base import learned_accuracy
+from ..label_models.label_model import learned_accuracy
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
 from .replies import Interval, SourceLine

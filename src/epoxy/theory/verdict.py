@@ -16,7 +16,7 @@ from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import Reach
-from ..label_models.base import AdditiveModel, balance_used
+from ..label_models.label_model import AdditiveModel, balance_used
 from ..votes import Split, Votes
 from .agreement import LiftCurve, lift_curve
 from .bounds import (

@@ -26,7 +26,7 @@ _MOST = 5  # data sets side by side in a terminal
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PageTable:
     """Cells as text; the index names the rows."""
 
     title: str
@@ -36,7 +36,7 @@ class Table:
     words: bool = False  # cells are sentences, not numbers
 
 
-def tables(results: Results) -> list[Table]:
+def tables(results: Results) -> list[PageTable]:
     """Every table the results can fill: what a reader asks first, then the rest."""
     frame = frame_of(results)
     steps = amounts(frame)
@@ -92,7 +92,7 @@ points, signed = written("{:.1f}".format), written("{:+.1f}".format)
 seconds = written(lambda value: f"{value:.3f}" if value < 10 else f"{value:,.0f}")
 
 
-def _scores(frame: DataFrame, note: str = "") -> Table:
+def _scores(frame: DataFrame, note: str = "") -> PageTable:
     frame = frame.assign(shown=[_cell(each) for _, each in frame.iterrows()])
     cells = wide(frame, "shown").fillna("–")
     metric = dict(zip(frame["data"], frame["metric"], strict=True))
@@ -110,7 +110,7 @@ def _scores(frame: DataFrame, note: str = "") -> Table:
         cells.loc["training seconds, mean"] = spent.map(seconds)
     labels = frame["labels"].iloc[0]
     title = "Scores" if labels == "all labels" else f"Scores with {labels}"
-    return Table(title, note, cells, best)
+    return PageTable(title, note, cells, best)
 
 
 _SCORES_NOTE = (
@@ -154,7 +154,7 @@ def first(one: DataFrame) -> str | None:
     return OURS if ahead else None
 
 
-def _first(frame: DataFrame, steps: Sequence[str]) -> Table:
+def _first(frame: DataFrame, steps: Sequence[str]) -> PageTable:
     """Our margin over the best other column of each set, picked with hindsight."""
     pd = _pandas()
     cells, margins = {}, {}
@@ -169,7 +169,7 @@ def _first(frame: DataFrame, steps: Sequence[str]) -> Table:
     table = pd.DataFrame(cells).T
     if len(table):
         table.loc["mean margin"] = pd.DataFrame(margins).T.mean().map(signed)
-    return Table(
+    return PageTable(
         f"Is {OURS} first?",
         f"Points by which {OURS} leads the best other column of the row, picked with hindsight on test; "
         "95 % interval; which column that is. A lead whose interval holds 0 is none.",
@@ -189,7 +189,7 @@ def _verdict(part: DataFrame) -> str:
     return f"{margin} [{low}, {high}] {best['method']}: {word}"
 
 
-def _against(frame: DataFrame, steps: Sequence[str]) -> Table:
+def _against(frame: DataFrame, steps: Sequence[str]) -> PageTable:
     """Our mean margin over each column, and where it is behind."""
     pd = _pandas()
     known = frame[frame["margin"].notna() & (frame["method"] != CEILING)]
@@ -205,7 +205,7 @@ def _against(frame: DataFrame, steps: Sequence[str]) -> Table:
         name for name in wide(frame[frame["labels"] == steps[-1]], "mean").columns if name in cells
     ]
     order += [name for name in cells if name not in order]
-    return Table(f"{OURS} against each column", note, pd.DataFrame(cells, columns=order).T)
+    return PageTable(f"{OURS} against each column", note, pd.DataFrame(cells, columns=order).T)
 
 
 def _mean_lead(leads: DataFrame) -> str:
@@ -216,7 +216,7 @@ def _mean_lead(leads: DataFrame) -> str:
     return f"{leads['margin'].mean():+.1f} ± {error:.1f} ({ahead} / {behind} / {len(leads)})"
 
 
-def _ceiling(whole: DataFrame) -> Table:
+def _ceiling(whole: DataFrame) -> PageTable:
     means = wide(whole, "mean").reindex(columns=[*dict.fromkeys([*whole["method"], OURS, CEILING])])
     means = means[means[CEILING].notna()]
     best = means.drop(columns=[OURS, CEILING]).max(axis=1)
@@ -227,10 +227,10 @@ def _ceiling(whole: DataFrame) -> Table:
         "of all train rows."
     )
     shown = _pandas().DataFrame({**cells, "share of the way": way}).map(points)
-    return Table("How much is left", note, shown)
+    return PageTable("How much is left", note, shown)
 
 
-def _precision(whole: DataFrame) -> Table:
+def _precision(whole: DataFrame) -> PageTable:
     cells = {
         f"{method} {key[0].upper() if key != 'f1' else 'F1'}": each[key]
         for method in ("Epoxy", "WS-LM")
@@ -240,23 +240,23 @@ def _precision(whole: DataFrame) -> Table:
     note = "Of the positive class; the mean over classes where there are more than two."
     shown = _pandas().DataFrame(cells).astype(float).map(points)
     kept = whole.loc[whole["method"] == "Epoxy", "data"]
-    return Table("Precision, recall, F1", note, shown.reindex(index=list(kept)))
+    return PageTable("Precision, recall, F1", note, shown.reindex(index=list(kept)))
 
 
-def _data(results: Results) -> Table:
+def _data(results: Results) -> PageTable:
     frame = _pandas().DataFrame(results["data"]).set_index("data")
     cells = frame[["train", "dev", "test", "sources"]].map("{:,}".format)
     cells["classes"] = [str(len(each)) for each in frame["classes"]]
     cells["covered"], cells["metric"] = frame["covered"].map("{:.0%}".format), frame["metric"]
-    return Table("Data", "", cells)
+    return PageTable("Data", "", cells)
 
 
-def _skipped(results: Results) -> Table:
+def _skipped(results: Results) -> PageTable:
     pd = _pandas()
     frame = pd.DataFrame(results["skipped"], columns=["data", "method", "reason"]).fillna("all")
     joined = frame.groupby(["method", "reason"], sort=False)["data"].agg(", ".join).reset_index()
     cells = joined.set_index("data").rename(columns={"reason": "why"})
-    return Table("Not run", "", cells, words=True)
+    return PageTable("Not run", "", cells, words=True)
 
 
 def draw_curves(results: Results, path: Path) -> Path | None:
@@ -286,7 +286,7 @@ def draw_curves(results: Results, path: Path) -> Path | None:
     return path
 
 
-def markdown(results: Results, more: Sequence[Table] = (), figure: str | None = None) -> str:
+def markdown(results: Results, more: Sequence[PageTable] = (), figure: str | None = None) -> str:
     """The page for the documentation."""
     parts = ["# Benchmarks", "", *map(_no_tags, _preamble(results))]
     if figure is not None:
@@ -342,7 +342,7 @@ def _no_tags(line: str) -> str:
     return html.escape(" ".join(str(line).split()), quote=False)
 
 
-def _markdown_table(table: Table) -> list[str]:
+def _markdown_table(table: PageTable) -> list[str]:
     columns = list(table.cells.columns)
     rest = "---" if table.words else "---:"
     lines = [_piped(["data", *columns]), _piped(["---", *[rest] * len(columns)])]

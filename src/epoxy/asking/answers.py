@@ -30,7 +30,7 @@ create table if not exists taken (key text, file text, row text, primary key (ke
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What was answered about a row: one of the choices, or None and what was said instead."""
 
     choice: str | None
@@ -86,10 +86,10 @@ class Cache:
     def __exit__(self, *error: object) -> None:
         self._db.close()  # and lets others in
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> ModelAnswer | None:
         """The answer that was paid for, if one was."""
         found = self._read("select choice, said from answers where key = ?", key)
-        return Answer(*found[0]) if found else None
+        return ModelAnswer(*found[0]) if found else None
 
     def add(self, *kept: Kept) -> None:
         """Keep answers; when this returns, they are on the disk."""

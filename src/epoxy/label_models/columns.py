@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from ..errors import NotIdentifiable
 from ..estimators import clone
 from ..votes import Votes
-from .base import LabelModel, TableModel, posterior
+from .label_model import LabelModel, TableModel, posterior
 from .moments import Moments, moments_of
 
 _FEW = 32  # sources up to which BLAS does not think of a second thread

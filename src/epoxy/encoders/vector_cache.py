@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import StoreError
 from ..progress import Progress, silent
-from .base import Encoder, Rows, digest
+from .encoder import Encoder, Rows, digest
 
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""
