@@ -31,8 +31,8 @@ from .errors import NotIdentifiable, ParameterError
 from .estimators import clone
 from .extension import Reach, reach, unextended
 from .label_models import LabelModel, Triplet, balance_of
-from .label_models.label_model import AdditiveModel, balance_used
 from .label_models.columns import Columns, LabelModelRunner
+from .label_models.label_model import AdditiveModel, balance_used
 from .model import Epoxy
 from .progress import Progress, silent
 from .scoring import Score, Scoring, score_named

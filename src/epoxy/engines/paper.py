@@ -12,8 +12,8 @@ from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable
 from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
 from ..label_models import LabelModel, Triplet
-from ..label_models.label_model import TableModel
 from ..label_models.columns import Columns, LabelModelRunner, posterior_of
+from ..label_models.label_model import TableModel
 from ..loans import Loans, Neighbourhood
 from ..shares import shares_of_counts
 from ..votes import Votes

@@ -14,9 +14,9 @@ from ..engines.paper import resolved
 from ..errors import NotIdentifiable, ParameterError
 from ..fusion.decision import Rule
 from ..label_models import MajorityVote, Triplet
+from ..label_models.columns import Columns, LabelModelRunner
 from ..label_models.label_model import TableModel
 from ..label_models.moments import Moments, moments
-from ..label_models.columns import Columns, LabelModelRunner
 from ..loans import Loans
 from ..votes import ABSTAIN, Votes
 from ..weighting import Nearest
