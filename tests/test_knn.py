@@ -148,7 +148,7 @@ def test_rows_that_stand_several_times_are_neighbours_each(seed, metric, k, copi
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_of_many_rows_the_share_that_is_asked_for_is_found(metric):
-    train = clustered(0, 24_000)
+    train = clustered(0, 32_000)
     some = np.arange(0, len(train), 40)
     true = nearest_rows(train[some], train, 11, metric=metric)[0][:, 1:]
 
@@ -185,7 +185,7 @@ def test_a_query_whose_cells_hold_too_few_rows_asks_everywhere():
 
 
 def test_the_threads_that_search_change_nothing(monkeypatch):
-    train = clustered(0, 24_000)
+    train = clustered(0, 32_000)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = nearest(train, train, 5, same=True)
     monkeypatch.delenv("OMP_NUM_THREADS")

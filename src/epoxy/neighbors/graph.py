@@ -17,12 +17,12 @@ from ..errors import ParameterError, VectorError
 from ..numerics import wilson
 from ..progress import Progress, silent
 from ..storage import read_arrays, write_arrays
-from .ivf import nearest_points
+from . import ivf
 from .knn import Nearest, merge_nearest, nearest_rows
 from .space import Space
 
 K = 128
-LARGE = 30_000
+LARGE = ivf.LARGE
 """Distinct train rows up to which all of the nearest are listed, and beyond the lists is searched too."""
 FORMAT = 4
 SAMPLE = 500  # nodes whose true neighbours tell how many are listed
@@ -186,7 +186,7 @@ def _found(
     if approximate is None:
         return nearest_rows(*points, width, metric=metric, progress=progress), None
     asked = (3 * approximate.recall + 1) / 4  # what the sample says is right within a hundredth
-    lists = nearest_points(*points, width, metric=metric, recall=asked, progress=progress)
+    lists = ivf.nearest_points(*points, width, metric=metric, recall=asked, progress=progress)
     rng = np.random.default_rng(2)
     sample = np.sort(rng.permutation(onto.n_nodes)[:SAMPLE])
     true = nearest_rows(onto.points[sample], train.points, width, metric=metric)[0]
