@@ -693,7 +693,7 @@ def test_a_finding_is_frozen_and_reads_as_fact_and_cure():
         "severity": "note",
         "text": "'short' never votes.",
         "cure": "Remove it.",
-        "command": "",
+        "command": "epoxy set DIR short --off",
     }
     with pytest.raises(FrozenInstanceError):
         found.kind = "other"  # type: ignore[misc]

@@ -60,7 +60,7 @@ class Watched:
         return code
 
 
-def test_a_bar_shows_rows_and_time_left_and_clears_its_line():
+def test_a_bar_shows_rows_rate_and_time_left_and_clears_its_line():
     terminal = Terminal()
     report = bar("voting", rows=2000, stream=terminal, after=0.0)
 
@@ -68,8 +68,10 @@ def test_a_bar_shows_rows_and_time_left_and_clears_its_line():
     drawn = terminal.getvalue()
     report(1000, 1000)
 
-    assert re.fullmatch(r"\rvoting ▕█{12} {12}▏  50%  1,000 of 2,000 rows  0 s left", drawn)
-    assert terminal.getvalue()[len(drawn) :] == "\r" + " " * (len(drawn) - 1) + "\r"
+    assert "voting" in drawn
+    assert re.search(r"1,000 of 2,000 rows, [\d,]+/s, 0 s left", drawn)
+    assert "\n" not in drawn
+    assert terminal.getvalue()[len(drawn) :] == "\r\x1b[2K"
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
@@ -83,15 +85,15 @@ def test_a_bar_says_nothing_in_a_pipe_and_nothing_of_short_work(stream):
     assert out.getvalue() == ""
 
 
-def test_a_pipe_is_told_once_of_work_that_takes_long():
+def test_a_pipe_is_told_seldom_of_work_that_takes_long_with_its_rate():
     out = io.StringIO()
     report, short = bar("voting", rows=2000, stream=out, line=0.0), bar("x", stream=out, line=60.0)
 
-    for done in (0, 1, 2):
+    for done in (1, 1, 2):
         report(done, 2)
         short(done, 2)
 
-    assert out.getvalue() == "voting (2,000 rows) …\n"
+    assert re.fullmatch(r"voting 1,000 of 2,000 rows, [\d,]+/s, 0 s left …\n", out.getvalue())
 
 
 def test_work_that_cannot_count_its_steps_shows_rows_and_seconds():
@@ -106,10 +108,8 @@ def test_work_that_cannot_count_its_steps_shows_rows_and_seconds():
     with pytest.raises(KeyError):
         fails()
 
-    drawn = "\rfitting 2,000 rows  0 s"
-    assert (
-        terminal.getvalue() == f"{drawn}\r{' ' * (len(drawn) - 1)}\r"
-    )  # cleared, though it failed
+    assert "2,000 rows, 0 s so far" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[2K"), "cleared, though it failed"
 
 
 def test_a_renamed_function_is_a_rename_and_keeps_what_was_decided(project):

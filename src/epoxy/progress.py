@@ -2,12 +2,14 @@
 
 The library is silent unless asked. A function that may take long accepts `progress`, a callable
 of (done, total); `bar("embedding")` makes one that draws on standard error, only on a terminal and
-only once the work has taken half a second. In a pipe a project says in one line what takes seconds.
+only once the work has taken half a second. In a pipe a project says in lines what takes seconds.
 `waiting` reports work that cannot count its steps.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 import time
@@ -29,47 +31,62 @@ def bar(
     rows: int | None = None,
     stream: TextIO | None = None,
     after: float = 0.5,
-    width: int = 24,
     line: float | None = None,
 ) -> Progress:
-    """A progress callback that draws `label ▕████    ▏ 62%  620 of 1,000 rows  3 s left` in place.
+    """A progress callback that shows a bar in place: `voting ━━━━╸    620 of 1,000 rows, 310/s, 1 s left`.
 
     Work of which nothing is done yet shows its rows and the seconds it has taken. Where there is no
-    terminal nothing is drawn, and one line tells of work that takes longer than `line` seconds.
+    terminal, work that takes longer than `line` seconds is told in lines, after twice the time each.
     """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
-    last = 0.0
-    drawn = 0  # characters that stand on the line
+    last, due, drawn = 0.0, math.inf if line is None else line, False
 
     def report(done: int, total: int) -> None:
-        nonlocal last, drawn
+        nonlocal last, due, drawn
         now = time.monotonic()
-        finished = done >= total
-        early = now - start < after or now - last < 0.1
-        if not out.isatty() and line is not None and not (drawn or finished or now - start < line):
-            out.write(f"{label}{'' if rows is None else f' ({rows:,} rows)'} …\n")
-            out.flush()
-            drawn = 1
-        if not out.isatty() or (early and not finished) or (finished and not drawn):
+        share, taken = done / max(1, total), now - start
+        if not out.isatty():
+            if taken >= due and done < total:
+                out.write(f"{label} {_told(share, rows, taken)} …\n")
+                out.flush()
+                due = 2 * max(taken, 1.0)
             return
-        text = (
-            "" if finished else f"{label} {_told(done / max(1, total), rows, now - start, width)}"
-        )
-        out.write(f"\r{text.ljust(drawn)}" + ("\r" if finished else ""))
-        out.flush()
-        last, drawn = now, len(text)
+        if done >= total:
+            if drawn:
+                out.write("\r\x1b[2K")
+                out.flush()
+            return
+        if taken >= after and now - last >= 0.1:
+            out.write(f"\r\x1b[2K{_drawn(label, share, rows, taken, out)}")
+            out.flush()
+            last, drawn = now, True
 
     return report
 
 
-def _told(share: float, rows: int | None, taken: float, width: int) -> str:
+def _drawn(label: str, share: float, rows: int | None, taken: float, out: TextIO) -> str:
+    """The bar as rich draws it for this terminal, on one line that fits."""
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    console = Console(file=out, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
+    cells = Table.grid(padding=(0, 1))
+    cells.add_row(label, ProgressBar(1.0, share, width=24), _told(share, rows, taken))
+    with console.capture() as shown:
+        console.print(cells, no_wrap=True, overflow="ellipsis")
+    return shown.get().split("\n")[0]
+
+
+def _told(share: float, rows: int | None, taken: float) -> str:
+    """How much is done, how fast, and how long it will take."""
     if share <= 0:
-        return ("" if rows is None else f"{rows:,} rows  ") + f"{taken:.0f} s"
-    filled = round(share * width)
-    count = "" if rows is None else f"{share * rows:,.0f} of {rows:,} rows  "
-    left = taken * (1 - share) / share
-    return f"▕{'█' * filled}{' ' * (width - filled)}▏ {share:4.0%}  {count}{left:.0f} s left"
+        return ("" if rows is None else f"{rows:,} rows, ") + f"{taken:.0f} s so far"
+    left = f"{taken * (1 - share) / share:.0f} s left"
+    if rows is None:
+        return f"{share:.0%}, {left}"
+    return f"{share * rows:,.0f} of {rows:,} rows, {share * rows / max(taken, 1e-9):,.0f}/s, {left}"
 
 
 @contextmanager

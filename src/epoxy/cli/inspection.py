@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -136,8 +135,8 @@ def functions_table(
     """What each function says, how often, and how right it is; the worst first."""
     from ..engines.reporting import sources_of
 
-    found, basis = sources_of(session.outcome) if rows is None else (rows, None)
-    basis = basis or sources_of(session.outcome)[1]
+    every, basis = sources_of(session.outcome)
+    found = every if rows is None else rows
     ranked = sorted(found, key=_worst_first)
     shown = ranked if most is None else ranked[:most]
     lines = [
@@ -156,7 +155,14 @@ def functions_table(
     left = len(ranked) - len(shown)
     more = f"{left} more: epoxy report --all" if left else ""
     head = ["~function", "~says", ">votes on", ">right", "", ">lent to", ">right", " "]
-    return table(head, lines, title=f"functions, worst first ({basis})", more=more)
+    title = "functions, worst first"
+    if rows is None:
+        covered = session.split().votes.covered
+        title = (
+            f"{len(ranked)} functions vote on {covered.sum():,} of {len(covered):,} unlabelled rows, "
+            "the worst first"
+        )
+    return table(head, lines, title=f"{title}; {basis}", more=more)
 
 
 def _worst_first(row: Mapping[str, Any]) -> tuple[float, float]:
@@ -250,9 +256,9 @@ def _findings(session: Session, found: Report, folder: Path, whole: bool) -> Non
     told = []
     for each in found.findings:
         text, cure = (each, "") if isinstance(each, str) else (each.text, each.cure)
-        command = getattr(each, "command", "").replace("DIR", str(folder))
+        command = "" if isinstance(each, str) else each.command.replace("DIR", str(folder))
         warns = getattr(each, "severity", "note") == "warning"
-        short = text if whole else shorten(re.split(r"(?<=[.;]) ", text)[0].rstrip(".;"), 150)
+        short = text if whole else shorten(text.split(". ")[0].rstrip("."), 150)
         told.append((warns, short, command, cure))
     if not told:
         return
@@ -406,7 +412,7 @@ def show_explanation(session: Session, found: Explanation, everything: bool = Fa
 
 
 PARTS = {
-    "vectors": "what rows with such vectors are called",
+    "vectors": "rows with such vectors",
     "neighbours": "the rows around it",
     "labels": "your hand labels",
     "sequence": "the rows before and after it",
@@ -429,7 +435,7 @@ def _weights(
     ]
     lines = [each for each in lines if everything or abs(each[1]) >= WEIGHS]
     if everything or abs(found.start) >= WEIGHS:
-        lines.append((f"{found.starts}, before anything speaks", found.start, ""))
+        lines.append((found.starts, found.start, ""))
     return sorted(lines, key=lambda each: -abs(each[1]))
 
 
@@ -439,7 +445,7 @@ def _what(voices: Sequence[Voice], alone: bool) -> str:
     if first.origin == "own":
         return f"{first.source} says {first.vote}"
     if first.origin == "lent":
-        return f"{first.source} says {first.vote} of a row nearby ({first.distance:.3f})"
+        return f"{first.source} says {first.vote}, lent"
     if first.origin == "abstains":
         return f"{first.source} says nothing"
     name = PARTS.get(first.part, first.part)
@@ -455,4 +461,7 @@ def _behind(session: Session, voices: Sequence[Voice]) -> str:
     text = glance(session, rows[0], 40)
     names = ", ".join(rows[:1] if text else rows[:3])
     more = len(rows) - (1 if text else 3)
-    return f"{names}{f': {text}' if text else ''}" + (f" (+{more})" if more > 0 else "")
+    far = voices[0].distance if len(voices) == 1 else None
+    about = ([f"+{more} more"] if more > 0 else []) + ([] if far is None else [f"at {far:.3f}"])
+    beside = f" ({', '.join(about)})" if about else ""
+    return f"{names}{beside}" + (f": {text}" if text else "")

@@ -58,14 +58,20 @@ def say(*parts: RenderableType, style: str = "", whole: bool = False) -> None:
 def _print(
     out: Console, parts: Iterable[RenderableType], style: str = "", whole: bool = False
 ) -> None:
+    from rich.padding import Padding
+
     broken = not whole and (out.is_terminal or "COLUMNS" in os.environ)
     for part in parts:
         if not isinstance(part, str):
             out.print(part)
             continue
         for line in written(part).split("\n", allow_blank=True):
-            warns = line.plain.lstrip().startswith("!")
-            out.print(line, style="yellow" if warns else style, soft_wrap=not broken)
+            shown = "yellow" if line.plain.lstrip().startswith("!") else style
+            indent = len(line.plain) - len(line.plain.lstrip(" "))
+            if broken and indent:
+                out.print(Padding(line[indent:], (0, 0, 0, indent)), style=shown)
+            else:
+                out.print(line, style=shown, soft_wrap=not broken)
 
 
 def complain(text: object) -> None:
@@ -107,7 +113,7 @@ def table(
 ) -> Group:
     """A table without lines, with a title over it and what was left out under it.
 
-    A name that begins with ">" is over numbers, with "~" over text that may be cut or broken; no name
+    A name that begins with ">" is over numbers, with "~" over text that may be cut; no name
     is over bars, which a narrow screen leaves out. Cells are text, or what rich renders.
     """
     from rich.console import Group
@@ -117,7 +123,7 @@ def table(
     kept = [at for at, name in enumerate(columns) if name or console().width >= NARROW]
     header = any(name.strip(">~ ") for name in columns)
     made = Table(box=None, pad_edge=False, header_style="dim", show_header=header)
-    lines = [[written(each) if isinstance(each, str) else each for each in row] for row in rows]
+    lines = [[_cell(each) for each in row] for row in rows]
     for at, name in ((at, columns[at]) for at in kept):
         longest = max((getattr(line[at], "cell_len", 0) for line in lines), default=0)
         cut, right = name.startswith("~"), name.startswith(">")
@@ -133,6 +139,15 @@ def table(
     head = [written(title, "bold")] if title else []
     foot = [written(f"{' ' * indent}{more}", "dim")] if more else []
     return Group(*head, Padding(made, (0, 0, 0, indent), expand=False), *foot)
+
+
+def _cell(value: Any) -> Any:
+    """Text on one line, cut where it must be; what rich renders as it is."""
+    if not isinstance(value, str):
+        return value
+    found = written(value)
+    found.no_wrap, found.overflow = True, "ellipsis"
+    return found
 
 
 def bar(share: float, width: int = 16, *, empty: bool = True) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -81,6 +82,23 @@ class Table:
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+COMMANDS = {
+    "worse-than-random": "epoxy report DIR {0}",
+    "broad-source": "epoxy report DIR {0}",
+    "not-heard": "epoxy report DIR {0}",
+    "lent-votes": "epoxy set DIR {0} --radius none",
+    "extension-hurts": "epoxy tune DIR",
+    "near-duplicates": "epoxy set DIR {last} --off",
+    "dependent-pairs": "epoxy set DIR {1} --off",
+    "never-votes": "epoxy set DIR {0} --off",
+    "unnamed-class": "epoxy suggest DIR",
+    "few-overlaps": "epoxy suggest DIR",
+    "class-balance": "epoxy annotate DIR --purpose score",
+    "suspect-labels": "epoxy annotate DIR --purpose check",
+}
+"""What cures a kind of finding; {0} is the first source it names."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something a person should look at: a fact with its numbers, and what to do about it.
@@ -101,12 +119,16 @@ class Finding:
     """One sentence of fact."""
     cure: str
     """One sentence of what to do."""
-    command: str = ""
-    """What to run for it, with DIR for the project folder; empty where no command does it."""
+
+    @property
+    def command(self) -> str:
+        """What to run for it, with DIR for the project folder; empty where no command does it."""
+        names = [shlex.quote(name) for name in self.sources]
+        return COMMANDS.get(self.kind, "").format(*names, last=names[-1] if names else "")
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain strings and lists."""
-        return {**vars(self), "sources": list(self.sources)}
+        return {**vars(self), "sources": list(self.sources), "command": self.command}
 
     def __str__(self) -> str:
         return f"{self.text} {self.cure}"

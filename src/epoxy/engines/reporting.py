@@ -159,7 +159,10 @@ def sources_of(
     rows = source_rows(own, outcome.votes(at), learned=learned, radii=outcome.radii)
     counted, basis = judging_rows(labels)
     auto = _auto(outcome, graded)
-    for row, is_auto in zip(rows, auto, strict=True):
+    named = [workspace.own(each).polarity for each in every]
+    for row, is_auto, *names in zip(rows, auto, *named, strict=True):
+        said = set().union(*names)
+        row["polarity"] = [each for each in workspace.classes if each in said]
         row["radius"] = AUTO if is_auto else row["radius"]
         row["accuracy_original"] = row["accuracy_extended"] = None
     if counted.any() and workspace.active:

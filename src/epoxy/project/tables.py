@@ -68,10 +68,7 @@ def read_rows(
     except FileNotFoundError:
         raise StoreError(f"there is no file {file}; {cure}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-        raise StoreError(
-            f"{file} cannot be read as {file.suffix}: {str(error)[:SHOWN]}; "
-            "write it again, or give it the ending of what it holds"
-        ) from error
+        raise _unreadable(file, file.suffix, error) from error
     _check_text(table, file)
     if file.suffix.lower() in SEPARATED:
         table = _with_digits_kept(table, file, naming)
@@ -135,17 +132,11 @@ def stream_rows(
     if opener is None:
         raise UnknownName.of("kind of rows file", path.suffix or str(path), [*openers, *SEPARATED])
 
-    def refused(error: Exception) -> StoreError:
-        return StoreError(
-            f"{path} cannot be read as {kind}: {str(error)[:SHOWN].rstrip('.')}; "
-            "write it again, or give it the ending of what it holds"
-        )
-
     def batches() -> Iterator[Any]:
         try:
             yield from stream
         except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-            raise refused(error) from error
+            raise _unreadable(path, kind, error) from error
 
     try:
         schema, stream = opener(path, columns, cure)
@@ -154,7 +145,7 @@ def stream_rows(
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
         if "Empty" in str(error):
             raise FrameError(f"{path} has no rows; give at least one row to label") from None
-        raise refused(error) from error
+        raise _unreadable(path, kind, error) from error
     _check_text(schema.empty_table(), path)
     return schema, batches()
 
@@ -215,7 +206,8 @@ def _whole_numbers(path: Path, names: tuple[str, ...], *about: int) -> tuple[str
         column_types=dict.fromkeys(names, pa.string()), include_columns=names
     )
     found = dict.fromkeys(names)
-    for batch in pa.csv.open_csv(path, parse_options=parse, convert_options=convert):
+    read = pa.csv.ReadOptions(block_size=INFERRED)
+    for batch in pa.csv.open_csv(path, read, parse, convert):
         for name in list(found):
             if not pc.all(pc.match_substring_regex(batch.column(name), WHOLE)).as_py():
                 del found[name]
@@ -292,12 +284,26 @@ def _read_parquet(path: Path) -> Any:
     return pyarrow.parquet.read_table(path)
 
 
+def _unreadable(file: Path, kind: str, error: Exception) -> StoreError:
+    """That a file of rows is not what its ending says, or has a row that is too long."""
+    if "straddling" in str(error):
+        return StoreError(
+            f"{file} has a row of more than {INFERRED >> 20} MB, which is not read from {kind}; "
+            "shorten it, or write the rows as Parquet"
+        )
+    return StoreError(
+        f"{file} cannot be read as {kind}: {str(error)[:SHOWN].rstrip('.')}; "
+        "write it again, or give it the ending of what it holds"
+    )
+
+
 def _read_csv(path: Path, convert: Any = None) -> Any:
     import pyarrow.csv
 
     by = SEPARATED[path.suffix.lower()]
     parse = pyarrow.csv.ParseOptions(delimiter=by, newlines_in_values=True)
-    return pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert)
+    read = pyarrow.csv.ReadOptions(block_size=INFERRED)
+    return pyarrow.csv.read_csv(path, read, parse, convert)
 
 
 def _with_digits_kept(table: Any, path: Path, naming: Collection[str | None]) -> Any:
@@ -335,8 +341,8 @@ def _read_jsonl(path: Path) -> Any:
 
 
 def label_of(value: Any) -> str | None:
-    """A cell of the label column as a class name; an empty cell of a CSV file is no label."""
-    return None if value is None or value != value or str(value).strip() == "" else str(value)
+    """A cell of the label column as a class name, without blanks around it; an empty one is no label."""
+    return None if value is None or value != value else str(value).strip() or None
 
 
 def checked_labels(

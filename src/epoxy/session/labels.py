@@ -222,8 +222,7 @@ def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         fact = f"Hand labels that look wrong, worst first: rows {', '.join(ids)}{more}."
         cure = "Look at them again: they are improbable to a model that did not learn from them."
-        command = "epoxy annotate DIR --purpose check"
-        finding = Finding("suspect-labels", (), "note", fact, cure, command)
+        finding = Finding("suspect-labels", (), "note", fact, cure)
         doubts = Table("Suspect labels", DOUBTS, tuple(_doubt(state, outcome, at) for at in found))
         tables = (*report.tables, doubts)
         report = replace(report, findings=(*report.findings, finding), tables=tables)

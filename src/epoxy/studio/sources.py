@@ -9,7 +9,12 @@ import numpy as np
 
 from ..compiling import compiled
 from ..diagnostics import right_on
+<<<<<<< HEAD
 from ..label_models.label_model import learned_accuracy
+=======
+from ..engines.reporting import judging_rows
+from ..label_models.base import learned_accuracy
+>>>>>>> bb40f66 (Keep screens within the terminal, say on which labels right rests, and cure the first hour's defects)
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
 from .replies import Interval, SourceLine
@@ -57,10 +62,11 @@ class SourceTable:
         return _share(self._column(source, TRAIN))
 
     def right(self, source: Source) -> tuple[Interval | None, Interval | None]:
-        """How often own and lent votes are right on rows labelled by hand."""
+        """How often own and lent votes are right, on the hand labels that tell (`judging_rows`)."""
         labels, every = self.workspace.labels, range(len(source.loans))
         both = labels.gather([self._column(source, at) for at in every])
-        told = right_on(labels.gather(source.own), both, labels.labels)
+        counted = judging_rows(labels)[0]
+        told = right_on(labels.gather(source.own)[counted], both[counted], labels.labels[counted])
         return share(told["own"]), share(told["lent"])
 
     def conflicts(self, source: Source) -> int:
