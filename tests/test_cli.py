@@ -267,7 +267,7 @@ def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
     why = capsys.readouterr().out
 
     assert "poetic" in report
-    assert "functions, worst first (right on 20 hand labels" in report
+    assert "functions, worst first; right on 20 hand labels" in report
     assert "confusion" in report
     assert json.loads((tmp_path / "r.json").read_text())["sources"][0]["source"] == "channel"
     assert "<table>" in page.read_text()
