@@ -343,7 +343,7 @@ def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, cap
         assert "without 1 labeling functions that failed and have no vote: boom" in err
         assert "labeling function 'boom' raised on " in out
         assert f", first on {first}: ZeroDivisionError" in out
-        told = out.partition(" functions vote on ")[0].rstrip().splitlines()
+        told = re.split(r"\n\n\d+ functions vote on ", out)[0].splitlines()
         said.append([out.split(" in ", 1)[0], *told[1:]])
         facts.append(json.loads(place.read_text()))
 
