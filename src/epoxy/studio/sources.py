@@ -9,12 +9,8 @@ import numpy as np
 
 from ..compiling import compiled
 from ..diagnostics import right_on
-<<<<<<< HEAD
-from ..label_models.label_model import learned_accuracy
-=======
 from ..engines.reporting import judging_rows
-from ..label_models.base import learned_accuracy
->>>>>>> bb40f66 (Keep screens within the terminal, say on which labels right rests, and cure the first hour's defects)
+from ..label_models.label_model import learned_accuracy
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
 from .replies import Interval, SourceLine
