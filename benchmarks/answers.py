@@ -2,8 +2,8 @@
 
     python benchmarks/answers.py                        all sets, table on standard output
     python benchmarks/answers.py --sets spam sms --seeds 1
-    python benchmarks/answers.py --json answers.json    all numbers; sets that are there are kept
-    python benchmarks/answers.py --json answers.json --figure docs/answers.svg
+    python benchmarks/answers.py --csv answers.csv      all numbers; sets that are there are kept
+    python benchmarks/answers.py --csv answers.csv --figure answers.png
     python benchmarks/answers.py --earlier FILE         take the classifier's scores from an earlier file
     python benchmarks/answers.py --told                 how often the answerer is right is told
     python benchmarks/answers.py --dev                  score rows of dev that are held out, in place of test
@@ -41,6 +41,7 @@ from epoxy.diagnostics import calibration_error
 from epoxy.diagnostics.sources import interval
 from epoxy.numerics import unit_rows
 from epoxy.session import Label, Several
+from kept import read_rows, write_rows
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -69,14 +70,11 @@ class Case:
 
 def main() -> None:
     options = _options()
-    path = Path(options.json) if options.json else None
-    results: list[dict[str, Any]] = []
-    if path is not None and path.is_file():
-        results = json.loads(path.read_text())["results"]
+    results: list[dict[str, Any]] = read_rows(options.csv) if options.csv else []
     done = {each["data"] for each in results}
     earlier = {}
     if options.earlier:
-        known = json.loads(Path(options.earlier).read_text())["results"]
+        known = read_rows(options.earlier)
         earlier = {_key(each): each["classifier"] for each in known}
     for name in options.sets or _sets():
         task, judge = open_task(DATA / name)
@@ -87,8 +85,8 @@ def main() -> None:
                 results += _measured(*_held_out(task, seed), options, earlier, [seed])
         else:
             results += _measured(task, judge, options, earlier, range(options.seeds))
-        if path is not None:
-            path.write_text(json.dumps({"results": results}, indent=1) + "\n")
+        if options.csv:
+            write_rows(options.csv, results)
     _show(results)
     if options.figure:
         _draw(results, options.figure)
@@ -100,7 +98,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="draws of rows and answers")
     parser.add_argument("--told", action="store_true", help="tell how often answers are right")
     parser.add_argument("--dev", action="store_true", help="score held-out dev in place of test")
-    parser.add_argument("--json", help="where to write all numbers")
+    parser.add_argument("--csv", help="where to write all numbers")
     parser.add_argument("--figure", help="where to draw score against money")
     parser.add_argument(
         "--earlier", help="a file of earlier results: cases are drawn by their seed"
@@ -309,7 +307,7 @@ def _show(results: list[dict[str, Any]]) -> None:
             f"{mean['classifier']:>11.1f} {mean['fusion']:>8.1f} {np.mean(list(margins.values())):>+8.1f} "
             f"{worst:>14} {margins[worst]:>+7.1f} {mean['calibration_error']:>6.3f}"
         )
-    known = [each for each in results if each["agreement"] is not None]
+    known = [each for each in results if each.get("agreement")]
     for right in RIGHT:
         some = [each for each in known if each["right"] == right]
         within = [
@@ -329,8 +327,7 @@ def _draw(results: list[dict[str, Any]], path: str) -> None:
     """Score against money at answers that are right 90 % of the time, for two prices of an answer."""
     import matplotlib
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "answers"
+    matplotlib.use("agg")
     from matplotlib import pyplot, ticker
 
     rows = [each for each in results if each["right"] == 0.9 and each["answers"] in ANSWERS[:2]]
@@ -360,7 +357,7 @@ def _draw(results: list[dict[str, Any]], path: str) -> None:
     axes[0].set_ylabel("score on test")
     axes[0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=130)
 
 
 def _spent(

@@ -1,6 +1,6 @@
 """Label models side by side with FlyingSquid and Snorkel, in one run: seconds and ratios.
 
-    python benchmarks/label_models.py [--json FILE]
+    python benchmarks/label_models.py [--csv FILE]
 
 References that are not installed are named as missing. FlyingSquid's prediction is a Python loop, so it
 is timed on as many rows as named and scaled in proportion; the table says so.
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import logging
-import platform
 import time
 import warnings
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 import epoxy
+from kept import write_rows
 
 SIZES = [(22_070, 9), (100_000, 10), (1_000_000, 10)]
 FS_ROWS = 20_000  # enough rows for a stable time per row of the reference's loop
@@ -77,7 +76,7 @@ def snorkel(votes: epoxy.Votes) -> dict[str, float] | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--csv", metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results = []
@@ -110,13 +109,8 @@ def main() -> None:
                     "ratio": total / base,
                 }
             )
-    if options.json:
-        about = {
-            "machine": platform.processor() or platform.machine(),
-            "python": platform.python_version(),
-        }
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"about": about, "results": results}, file, indent=1)
+    if options.csv:
+        write_rows(options.csv, results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The paper's pipeline tuned by one call: how good it is, and how fast tuning is.
 
-    python benchmarks/radius.py [--data FOLDER] [--json FILE] [--draws 10]
+    python benchmarks/radius.py [--data FOLDER] [--csv FILE] [--draws 10]
 
 Quality, on every data set with vectors: `epoxy.tune(train, dev, scoring)` against the same label model
 with nothing extended (WS-LM, the class balance counted on the same rows); with all dev rows, and in the
@@ -12,7 +12,6 @@ extending and fitting every setting anew (timed on a few settings and scaled to 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -24,6 +23,7 @@ import epoxy
 from epoxy.datasets import Dataset, read_folder
 from epoxy.diagnostics import scores
 from epoxy.label_models import balance_of
+from kept import write_rows
 
 DATA = Path(os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FEW = 50
@@ -109,7 +109,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--csv", metavar="FILE")
     parser.add_argument("--draws", type=int, default=10)
     options = parser.parse_args()
     if not options.data.is_dir():
@@ -127,8 +127,8 @@ def main() -> None:
             f"{found['data']}: {found['settings']} settings in {found['sweep_seconds']:.2f} s, "
             f"{found['brute_seconds']:.0f} s anew: {found['ratio']:.0f} times as fast"
         )
-    if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if options.csv:
+        write_rows(options.csv, results["quality"])
 
 
 if __name__ == "__main__":

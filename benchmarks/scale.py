@@ -1,7 +1,7 @@
 """Past memory: from files to labels in shards, with wall time, CPU time and peak memory of every stage.
 
     python benchmarks/scale.py make big/ --rows 1000000
-    python benchmarks/scale.py run big/ --memory 6GB --json big.json
+    python benchmarks/scale.py run big/ --memory 6GB --csv big.csv
     python benchmarks/scale.py make votes/ --rows 10000000 --votes-alone
     python benchmarks/scale.py run votes/ --memory 2GB
     python benchmarks/scale.py memory big/          # the same project opened in memory, for comparison
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from kept import read_cases, write_cases
 
 DIMENSION, TOPICS, SOURCES, LABELS = 384, 2000, 10, 500
 BLOCK = 50_000
@@ -221,7 +223,7 @@ def main() -> None:
     parser.add_argument("--votes-alone", action="store_true")
     parser.add_argument("--memory", default="6GB")
     parser.add_argument("--model", choices=("fusion", "epoxy"))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     if options.do == "make":
         make(options.folder, options.rows, votes_alone=options.votes_alone)
@@ -238,8 +240,9 @@ def main() -> None:
     print(
         json.dumps({key: value for key, value in found.items() if key != "stages"}, default=float)
     )
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1, default=float), "utf-8")
+    if options.csv is not None:
+        case = f"{found['rows']}, {options.do}" + ", votes alone" * options.votes_alone
+        write_cases(options.csv, {**read_cases(options.csv), case: found})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A cluster on one machine beside one process: the same project in memory, in shards, and on two workers.
 
     python benchmarks/scale.py make rows/ --rows 200000
-    python benchmarks/scale_cluster.py rows/ --workers 2 --memory 2GB --json cluster.json
+    python benchmarks/scale_cluster.py rows/ --workers 2 --memory 2GB --csv cluster.csv
 
 Each way runs in a process of its own, which starts with nothing kept; CPU seconds are of all processes.
 The labels of the three are compared.
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from kept import write_cases
 
 WAYS = ("memory", "shards", "cluster")
 
@@ -86,7 +88,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--model", choices=("fusion", "epoxy"))
     parser.add_argument("--way", choices=WAYS)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     if options.way is not None:
         given = options.workers, options.memory, options.model
@@ -104,8 +106,9 @@ def main() -> None:
         )
     found["compared"] = compared(options.folder)
     print(json.dumps(found["compared"]))
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1), "utf-8")
+    if options.csv is not None:
+        ways = {each["way"]: each | found["compared"][each["way"]] for each in found["ways"]}
+        write_cases(options.csv, ways)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Seconds for a chain of T elements, ours and FlyingSquid's (where it is installed), in one run.
 
-    python benchmarks/sequences.py [--json FILE] [--limit SECONDS] [--data FOLDER]
+    python benchmarks/sequences.py [--csv FILE] [--limit SECONDS] [--data FOLDER]
 
 On the tennis votes if the data folder is there, otherwise on drawn votes of the same size (6,959 rows,
 6 sources). Both sides fit on windows of T rows and return probabilities for the same rows; FlyingSquid
@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import io
 import itertools
-import json
 import logging
 import os
 import platform
@@ -28,6 +27,7 @@ import numpy as np
 
 from epoxy.sequences import Chain, TaskGraph, Tasks, learn_dependencies
 from epoxy.votes import Votes
+from kept import write_cases
 
 DATA = Path(os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LENGTHS = (1, 3, 5, 8, 10, 14, 50, 200, 1000)
@@ -188,7 +188,7 @@ def _ms(value: float | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--csv", type=Path)
     parser.add_argument("--limit", type=float, default=20.0)
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args()
@@ -204,8 +204,8 @@ def main() -> None:
     print("\ncopied sources among ten, 20 draws each")
     print("          rows copies                     found  missed  false")
     result["dependencies"] = dependencies()
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1))
+    if options.csv:
+        write_cases(options.csv, {result["data"]: result})
 
 
 if __name__ == "__main__":

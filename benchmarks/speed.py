@@ -5,8 +5,8 @@
 
 Every figure of a run is measured on the same machine in the same run, ours and the references',
 next to the rate of a plain float32 matrix multiplication and the memory bandwidth. References that
-are not installed are named as missing. Writes speed.json and speed.md (and, with --scaling,
-scaling.json and scaling.svg) to the folder. A quiet machine is assumed; nothing here is a test.
+are not installed are named as missing. Writes speed.csv (and, with --scaling,
+scaling.csv and scaling.png) to the folder. A quiet machine is assumed; nothing here is a test.
 
 Rates: an inner product of length d counts 2d operations. "Executed" counts what was multiplied
 (half of n² pairs for a symmetric graph, distinct vectors only); "plain" what n² pairs of all rows
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 import speed_data
+from kept import write_cases
 from speed_data import SIZES, Size
 
 HERE = Path(__file__).resolve().parent
@@ -150,8 +151,7 @@ def run(sizes: list[Size], reference: str, sections: list[str], out: Path) -> Re
 
 def write(results: Result, out: Path) -> None:
     """Written after each size: what was measured survives an interruption."""
-    (out / "speed.json").write_text(json.dumps(results, indent=1) + "\n")
-    (out / "speed.md").write_text(table(results))
+    write_cases(out / "speed.csv", {"machine": results["machine"], **results["sizes"]})
 
 
 def machine() -> Result:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kept import write_rows
 from speed_data import mixture, rules
 
 ROWS = (10_000, 20_000, 50_000, 100_000, 200_000)
@@ -18,7 +19,7 @@ K = 64
 
 
 def run(out: Path, *, quick: bool = False) -> None:
-    """Measure, fit log time against log rows, write scaling.json and scaling.svg."""
+    """Measure, fit log time against log rows, write scaling.csv and scaling.png."""
     from speed import HERE, _child
 
     points: list[dict[str, Any]] = []
@@ -41,8 +42,8 @@ def run(out: Path, *, quick: bool = False) -> None:
         points.append(point)
     series = ("graph_seconds", "edit_seconds", "radius_seconds")
     fitted = {name: exponent(points, name) for name in series}
-    (out / "scaling.json").write_text(json.dumps({"points": points, "exponents": fitted}, indent=1))
-    draw(points, fitted, out / "scaling.svg")
+    write_rows(out / "scaling.csv", points)
+    draw(points, fitted, out / "scaling.png")
     print(json.dumps(fitted))
 
 
@@ -58,7 +59,7 @@ def draw(points: list[dict[str, Any]], fitted: dict[str, float], path: Path) -> 
     except ImportError:
         print("matplotlib is missing; no plot", file=sys.stderr)
         return
-    matplotlib.use("svg")
+    matplotlib.use("agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6, 4))
@@ -71,4 +72,4 @@ def draw(points: list[dict[str, Any]], fitted: dict[str, float], path: Path) -> 
     axes.grid(True, which="both", alpha=0.3)
     axes.legend()
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, dpi=130)

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from kept import commit, read_cases, write_cases
 from studio_data import CASES, make
 
 FLAGS = [
@@ -43,7 +44,7 @@ FLAGS = [
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
 ]
-RESULTS = Path(__file__).parent / "results" / "studio.json"
+RESULTS = Path(__file__).parent / "results" / "studio.csv"
 PATIENCE = 900.0
 Found = dict[str, Any]
 
@@ -343,8 +344,7 @@ def main() -> None:
     for name in given.cases or ["spouse"]:
         found = measure(name, given.home, given.steps, cold=given.cold)
         print(json.dumps(found, indent=1), flush=True)
-        kept = json.loads(given.out.read_text()) if given.out.exists() else {}
-        given.out.write_text(json.dumps(_calmer(kept, name, found), indent=1) + "\n")
+        write_cases(given.out, _calmer(read_cases(given.out), name, found))
 
 
 def _calmer(kept: Found, name: str, found: Found) -> Found:
@@ -354,7 +354,7 @@ def _calmer(kept: Found, name: str, found: Found) -> Found:
         old = before.get(key)
         if not isinstance(old, dict) or value["load"] <= old["load"]:
             before[key] = value
-    return {**kept, name: before}
+    return {**kept, name: before | {"commit": commit()}}
 
 
 if __name__ == "__main__":

