@@ -123,7 +123,7 @@ def test_the_report_prints_renders_and_turns_into_a_dict(model, test_split):
 
     text, page, data = str(report), report._repr_html_(), json.dumps(report.to_dict())
 
-    for name in ("right (own votes)", "learned", "radius"):
+    for name in ("own", "learned", "radius"):
         assert name in text
         assert name in page
     assert '"coverage_extended"' in data

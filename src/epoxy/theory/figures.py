@@ -87,6 +87,8 @@ def save(figure: Figure, path: str | Path) -> Path:
         )
     from matplotlib import rc_context
 
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # panels would move a little each time
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "epoxy"}):
         stamp = {"Date": None} if target.suffix == ".svg" else {"Software": None}
         figure.savefig(target, dpi=150, metadata=stamp)
