@@ -159,7 +159,7 @@ def test_a_draft_is_of_the_class_its_hand_labels_have_until_another_is_chosen(sc
 
 
 def test_a_double_click_on_the_text_of_a_row_opens_why(screen):
-    row = screen.until(lambda: listed(screen))[2]
+    row = screen.until(lambda: listed(screen))[-1]  # brought into view as it is chosen
     screen[row].locator(".text").dblclick()
 
     screen["why"].wait_for()

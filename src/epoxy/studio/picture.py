@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 log = logging.getLogger("epoxy.studio")
-NEIGHBOURS, SEED, FORMAT = 15, 0, 3
+NEIGHBOURS, SEED, FORMAT = 15, 0, 4
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
 WHOLE, LAID_OUT = 200_000, 100_000

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import MissingExtra
 
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
-NICE, FAR, BORDER = 10, 1.0, 0.1
+NICE, FAR, BORDER = 10, 2.5, 0.1
 """Of the process; percent of the rows that are far at either end; of the picture that is theirs."""
 ROUNDS, BLOCK = 4, 50_000
 
