@@ -401,7 +401,7 @@ def test_columns_that_name_nothing_are_numbers_where_they_can_be(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "read"),
     [
-        (["0007", "", "12"], ["0007", None, "12"]),
+        (["0007", "", "12"], ["0007", "", "12"]),
         (["7", "12"], [7, 12]),
         (["0", "10"], [0, 10]),
         (["-01", "2"], ["-01", "2"]),

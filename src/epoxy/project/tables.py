@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,13 @@ SHOWN = 200
 """Characters of what a reader says; it quotes whole lines of a damaged file."""
 DEEPEST = 64
 """Levels of nesting a line of JSON may have; the parser's own limit is a crash."""
-LEADING, NOT_HELD = r"^[+-]?0[0-9]", r"^[+-]?(0[0-9]|[0-9]{16})"
-"""Names of digits that a whole number would not keep, and that a float would not."""
-WHOLE = r"^([+-]?(0|[1-9][0-9]{0,17}))?$"
-"""Cells that a whole number keeps."""
+KEPT = {
+    "int": r"^([+-]?(0|[1-9][0-9]{0,17}))?$",
+    "float": r"^([+-]?(0|[1-9][0-9]{0,14})?([.eE].*)?|[a-zA-Z/#]*)$",
+}
+"""Cells that a number of each kind keeps as they are written."""
 INFERRED = 1 << 24
-"""Bytes of a file that is read past memory by which it is decided what its columns hold."""
+"""Bytes of a file by which it is decided what its columns hold."""
 BATCH = 8192
 """Rows of Parquet that are decoded at a time."""
 SEPARATED = {".csv": ",", ".tsv": "\t"}
@@ -44,48 +46,17 @@ SEPARATED = {".csv": ",", ".tsv": "\t"}
 def read_rows(
     path: str | Path, cure: str = "check the path", *, naming: Collection[str | None] = ()
 ) -> Any:
-    """Read rows as a pyarrow table from .parquet, .csv, .tsv, .jsonl or .json lines.
+    """Read rows as a pyarrow table from .parquet (or a folder of it), .csv, .tsv, .jsonl or .ndjson.
 
     `naming` are columns whose cells are names, of rows or classes: in a CSV file 0007 is not 7 there.
     """
     import pyarrow as pa
 
-    file = Path(path)
-    readers = {
-        ".parquet": _read_parquet,
-        ".csv": _read_csv,
-        ".tsv": _read_csv,
-        ".jsonl": _read_jsonl,
-        ".ndjson": _read_jsonl,
-    }
-    try:
-        if file.is_dir():
-            return _read_folder(file, cure)
-        if file.suffix.lower() not in readers:
-            raise UnknownName.of("kind of rows file", file.suffix or str(file), readers)
-        open_regular(file).close()
-        table = readers[file.suffix.lower()](file)
-    except FileNotFoundError:
-        raise StoreError(f"there is no file {file}; {cure}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-        raise _unreadable(file, file.suffix, error) from error
-    _check_text(table, file)
-    if file.suffix.lower() in SEPARATED:
-        table = _with_digits_kept(table, file, naming)
+    schema, batches = stream_rows(Path(path), cure, naming)
+    table = pa.Table.from_batches(batches, schema)
     if table.num_rows == 0:
-        raise FrameError(f"{file} has no rows; give at least one row to label")
+        raise FrameError(f"{path} has no rows; give at least one row to label")
     return table
-
-
-def _read_folder(folder: Path, cure: str) -> Any:
-    """All Parquet files of a folder, in the order of their names, of one schema."""
-    import pyarrow as pa
-
-    files = parquet_files(folder, cure)
-    tables = [read_rows(each, cure) for each in files]
-    for file, table in zip(files, tables):
-        check_schema(files[0], tables[0].schema, file, table.schema)
-    return pa.concat_tables(each.replace_schema_metadata() for each in tables)
 
 
 def parquet_files(folder: Path, cure: str) -> list[Path]:
@@ -121,8 +92,8 @@ def stream_rows(
 ) -> tuple[Any, Iterator[Any]]:
     """Read a file past memory: its schema, and its rows as record batches (of some columns).
 
-    What a column of CSV or JSON lines holds is decided by the beginning of the file; names are text
-    unless all of them are whole numbers.
+    What a column of CSV or JSON lines holds is decided by the beginning of the file; names in digits are
+    text unless a number keeps all of them.
     """
     import pyarrow as pa
 
@@ -130,23 +101,31 @@ def stream_rows(
     openers = {".parquet": _stream_parquet, ".jsonl": _stream_jsonl, ".ndjson": _stream_jsonl}
     opener = partial(_stream_csv, naming=naming) if kind in SEPARATED else openers.get(kind)
     if opener is None:
-        raise UnknownName.of("kind of rows file", path.suffix or str(path), [*openers, *SEPARATED])
+        known = [*openers, *SEPARATED]
+        raise UnknownName.of("kind of rows file", path.suffix or str(path), known)
 
-    def batches() -> Iterator[Any]:
+    @contextmanager
+    def told() -> Iterator[None]:
         try:
-            yield from stream
-        except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
+            yield
+        except FileNotFoundError:
+            raise StoreError(f"there is no file {path}; {cure}") from None
+        except UnicodeDecodeError:
+            raise _not_utf8("the header", path) from None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+            if "Empty" in str(error):
+                raise FrameError(f"{path} has no rows; give at least one row to label") from None
             raise _unreadable(path, kind, error) from error
 
-    try:
+    def batches() -> Iterator[Any]:
+        with told():
+            yield from stream
+
+    with told():
+        if kind != ".parquet":
+            open_regular(path).close()
         schema, stream = opener(path, columns, cure)
-    except FileNotFoundError:
-        raise StoreError(f"there is no file {path}; {cure}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-        if "Empty" in str(error):
-            raise FrameError(f"{path} has no rows; give at least one row to label") from None
-        raise _unreadable(path, kind, error) from error
-    _check_text(schema.empty_table(), path)
+        _check_text(schema, path)
     return schema, batches()
 
 
@@ -176,42 +155,42 @@ def _stream_csv(
     path: Path, columns: Sequence[str] | None, cure: str, naming: Collection[str | None]
 ) -> tuple[Any, Iterator[Any]]:
     import pyarrow as pa
-    import pyarrow.csv
 
-    parse = pa.csv.ParseOptions(delimiter=SEPARATED[path.suffix.lower()], newlines_in_values=True)
-    read = pa.csv.ReadOptions(block_size=INFERRED)
-    with pa.csv.open_csv(path, read, parse) as opened:
-        names = [each for each in opened.schema.names if each in naming]
-    kinds = dict.fromkeys(names, pa.string())
-    if names:
-        about = path.stat()
-        whole = _whole_numbers(path, tuple(names), about.st_size, about.st_mtime_ns)
-        kinds |= dict.fromkeys(whole, pa.int64())
-    convert = pa.csv.ConvertOptions(column_types=kinds)
-    with pa.csv.open_csv(path, read, parse, convert) as opened:
-        schema = opened.schema
-    convert.include_columns = list(columns or ())
-    return schema, iter(pa.csv.open_csv(path, read, parse, convert))
+    schema, about = _open_csv(path).schema, path.stat()
+    kinds = {"int": pa.types.is_integer, "float": pa.types.is_floating}
+    numbers = tuple(
+        (each.name, kind)
+        for each in schema
+        for kind, is_one in kinds.items()
+        if each.name in naming and is_one(each.type)
+    )
+    lost = _losing_digits(path, numbers, about.st_size, about.st_mtime_ns) if numbers else ()
+    told = {"column_types": dict.fromkeys(lost, pa.string()), "include_columns": columns or ()}
+    schema = _open_csv(path, column_types=told["column_types"]).schema if lost else schema
+    return schema, iter(_open_csv(path, **told))
+
+
+def _open_csv(path: Path, **convert: Any) -> Any:
+    import pyarrow.csv as csv
+
+    parse = csv.ParseOptions(delimiter=SEPARATED[path.suffix.lower()], newlines_in_values=True)
+    read = csv.ReadOptions(block_size=INFERRED)
+    return csv.open_csv(path, read, parse, csv.ConvertOptions(**convert))
 
 
 @lru_cache(maxsize=8)
-def _whole_numbers(path: Path, names: tuple[str, ...], *about: int) -> tuple[str, ...]:
-    """Columns of a CSV file whose cells are whole numbers that keep all their digits."""
+def _losing_digits(path: Path, numbers: tuple[tuple[str, str], ...], *about: int) -> list[str]:
+    """Columns of a CSV file with a cell that a number would not keep as it is written."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.csv
 
-    parse = pa.csv.ParseOptions(delimiter=SEPARATED[path.suffix.lower()], newlines_in_values=True)
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), include_columns=names
-    )
-    found = dict.fromkeys(names)
-    read = pa.csv.ReadOptions(block_size=INFERRED)
-    for batch in pa.csv.open_csv(path, read, parse, convert):
-        for name in list(found):
-            if not pc.all(pc.match_substring_regex(batch.column(name), WHOLE)).as_py():
+    found = dict(numbers)
+    texts = dict.fromkeys(found, pa.string())
+    for batch in _open_csv(path, column_types=texts, include_columns=list(found)):
+        for name, kind in list(found.items()):
+            if not pc.all(pc.match_substring_regex(batch.column(name), KEPT[kind])).as_py():
                 del found[name]
-    return tuple(found)
+    return [name for name, _ in numbers if name not in found]
 
 
 def _stream_jsonl(
@@ -225,21 +204,18 @@ def _stream_jsonl(
     return opened.schema, (each.select(columns) if columns else each for each in opened)
 
 
-def _check_text(table: Any, file: Path) -> None:
+def _check_text(schema: Any, file: Path) -> None:
     """Refuse text that is not UTF-8, as CSV files of another encoding are, and columns of one name."""
     import pyarrow as pa
 
-    try:
-        names = table.column_names
-    except UnicodeDecodeError:
-        raise _not_utf8("the header", file) from None
+    names = schema.names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise StoreError(f"{file} has more than one column named {twice}; rename all but one")
     kind = file.suffix.lower()
     if kind in SEPARATED and len(names) == 1:
         _check_separated(names[0], file, SEPARATED[kind])
-    for column in table.schema if kind in SEPARATED else ():
+    for column in schema if kind in SEPARATED else ():
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             raise _not_utf8(f"column {column.name!r}", file)
 
@@ -278,12 +254,6 @@ def _depth(line: bytes) -> int:
     return int(steps.cumsum().max(initial=0))
 
 
-def _read_parquet(path: Path) -> Any:
-    import pyarrow.parquet
-
-    return pyarrow.parquet.read_table(path)
-
-
 def _unreadable(file: Path, kind: str, error: Exception) -> StoreError:
     """That a file of rows is not what its ending says, or has a row that is too long."""
     if "straddling" in str(error):
@@ -295,49 +265,6 @@ def _unreadable(file: Path, kind: str, error: Exception) -> StoreError:
         f"{file} cannot be read as {kind}: {str(error)[:SHOWN].rstrip('.')}; "
         "write it again, or give it the ending of what it holds"
     )
-
-
-def _read_csv(path: Path, convert: Any = None) -> Any:
-    import pyarrow.csv
-
-    by = SEPARATED[path.suffix.lower()]
-    parse = pyarrow.csv.ParseOptions(delimiter=by, newlines_in_values=True)
-    read = pyarrow.csv.ReadOptions(block_size=INFERRED)
-    return pyarrow.csv.read_csv(path, read, parse, convert)
-
-
-def _with_digits_kept(table: Any, path: Path, naming: Collection[str | None]) -> Any:
-    """The table of a CSV file with names as text that were taken for numbers and would lose digits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv
-
-    kinds = pa.types.is_integer, pa.types.is_floating
-    numbers = [
-        each.name
-        for each in table.schema
-        if each.name in naming and any(kind(each.type) for kind in kinds)
-    ]
-    if not numbers:
-        return table
-    as_text = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(numbers, pa.string()),
-        include_columns=numbers,
-        strings_can_be_null=True,
-    )
-    written = _read_csv(path, as_text)
-    for name in numbers:
-        lost = LEADING if pa.types.is_integer(table.schema.field(name).type) else NOT_HELD
-        if pc.any(pc.match_substring_regex(written[name], lost)).as_py():
-            table = table.set_column(table.column_names.index(name), name, written[name])
-    return table
-
-
-def _read_jsonl(path: Path) -> Any:
-    import pyarrow.json
-
-    _check_depth(path)
-    return pyarrow.json.read_json(path)
 
 
 def label_of(value: Any) -> str | None:
