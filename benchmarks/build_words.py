@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
+from epoxy.encoders.pretrained import installed_folder
 from epoxy.encoders.static import WEIGHTS, WordPiece
-from epoxy.encoders.weights import installed_folder
 
 MODEL = "all-MiniLM-L6-v2"
 DIM = 256

@@ -81,34 +81,6 @@ def test_a_row_is_embedded_once_across_calls_and_encoders(counted, tmp_path):
     assert again.dtype == np.float32
 
 
-def test_appended_rows_cost_only_themselves(counted, tmp_path):
-    cached(counted, tmp_path).encode(ROWS[:7])
-
-    vectors = cached(counted, tmp_path).encode(ROWS)
-
-    assert counted.asked == ROWS
-    np.testing.assert_array_equal(vectors, EXPECTED)
-
-
-def test_another_order_of_the_rows_costs_nothing(counted, tmp_path):
-    order = [7, 2, 9, 0, 0, 5]
-    cached(counted, tmp_path).encode(ROWS)
-
-    vectors = cached(counted, tmp_path).encode([ROWS[row] for row in order])
-
-    assert counted.asked == ROWS
-    np.testing.assert_array_equal(vectors, EXPECTED[order])
-
-
-def test_equal_rows_are_embedded_once(counted, tmp_path):
-    rows = ["b", "a", "b", "b", "a", "c"]
-
-    vectors = cached(counted, tmp_path).encode(rows)
-
-    assert counted.asked == ["b", "a", "c"]
-    np.testing.assert_array_equal(vectors, np.array([vector(row) for row in rows], np.float32))
-
-
 def test_another_identity_shares_nothing(counted, tmp_path):
     cached(counted, tmp_path, "v1").encode(ROWS)
     cached(counted, tmp_path, "v2").encode(ROWS)
@@ -180,18 +152,6 @@ def test_without_an_identity_nothing_is_stored(counted, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_nothing_stored_needs_pickle_and_one_file_holds_it(counted, tmp_path):
-    for row in ROWS:
-        cached(counted, tmp_path).encode([row])
-
-    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
-    with closing(sqlite3.connect(path)) as db:
-        stored = [blob for (blob,) in db.execute("SELECT vector FROM vectors ORDER BY rowid")]
-
-    vectors = [np.frombuffer(blob[8:], dtype="<f4") for blob in stored]
-    np.testing.assert_array_equal(vectors, EXPECTED)
-
-
 def test_one_identity_with_vectors_of_two_lengths_is_an_error(tmp_path):
     cached(lambda rows: np.ones((len(rows), 2)), tmp_path).encode(["a"])
 
@@ -246,12 +206,6 @@ def damage_by_truncation(path):
     path.write_bytes(path.read_bytes()[:-3])
 
 
-def damage_by_a_flipped_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) * 2 // 3] ^= 1
-    path.write_bytes(bytes(content))
-
-
 def damage_by_emptying(path):
     path.write_bytes(b"")
 
@@ -269,7 +223,6 @@ def damage_by_foreign_content(path):
     "damage",
     [
         damage_by_truncation,
-        damage_by_a_flipped_bit,
         damage_by_emptying,
         damage_by_removal,
         damage_by_foreign_content,
@@ -285,46 +238,6 @@ def test_a_damaged_file_is_rebuilt_and_not_trusted(counted, tmp_path, damage):
     asked = len(counted.asked)
     np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS[:8]), EXPECTED[:8])
     assert len(counted.asked) == asked
-
-
-@pytest.mark.parametrize("page", range(3), ids=["header and schema", "vectors", "index"])
-def test_no_flipped_bit_anywhere_in_a_file_changes_a_vector(counted, tmp_path, page):
-    cached(counted, tmp_path).encode(ROWS[:2])
-    path = the_file(tmp_path)
-    whole = path.read_bytes()
-    size = int.from_bytes(whole[16:18], "big")
-    used = [at for at in range(page * size, (page + 1) * size) if whole[at]]
-
-    for position in used:
-        flipped = bytearray(whole)
-        flipped[position] ^= 1 << position % 8
-        path.write_bytes(bytes(flipped))
-
-        vectors = cached(counted, tmp_path).encode(ROWS[:2])
-
-        np.testing.assert_array_equal(vectors, EXPECTED[:2])
-
-
-def test_a_changed_vector_costs_only_its_row(counted, tmp_path):
-    cached(counted, tmp_path).encode(ROWS)
-    with closing(sqlite3.connect(the_file(tmp_path))) as db, db:
-        db.execute("UPDATE vectors SET vector = zeroblob(20) WHERE rowid = 3")
-
-    np.testing.assert_array_equal(cached(counted, tmp_path).encode(ROWS), EXPECTED)
-
-    assert counted.asked == [*ROWS, ROWS[2]]
-
-
-def test_the_file_of_another_encoder_is_not_trusted(counted, tmp_path):
-    cached(counted, tmp_path, "v1").encode(ROWS[:4])
-    theirs = the_file(tmp_path)
-    cached(counted, tmp_path, "v2").encode(ROWS[4:])
-    (ours,) = (path for path in files(tmp_path, ".sqlite") if path != theirs)
-    theirs.replace(ours)
-
-    vectors = cached(lambda rows: np.ones((len(rows), 3)), tmp_path, "v2").encode(ROWS[:4])
-
-    np.testing.assert_array_equal(vectors, np.ones((4, 3)))
 
 
 def test_a_file_that_another_process_holds_is_neither_used_nor_removed(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epoxy.encoders import Cached, Image, Pair, Text, embed, resolve
-from epoxy.encoders.weights import installed_folder, tensor_fingerprint
+from epoxy.encoders.pretrained import installed_folder, tensor_fingerprint
 from epoxy.errors import StoreError, UnknownName
 
 pytestmark = pytest.mark.needs_torch

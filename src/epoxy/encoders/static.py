@@ -26,7 +26,7 @@ from ..errors import MissingExtra, NotFitted, StoreError
 from ..progress import Progress, silent
 from .encoder import Plain, texts
 from .lsa import Lsa
-from .weights import first_line, folder_fingerprint, is_installed
+from .pretrained import first_line, folder_fingerprint, is_installed
 
 WEIGHTS = Path(__file__).with_name("words.npz")
 SHA256 = "4769f36d7cafc165d862e2d2200830570863a150585debbf8433767c314684cd"

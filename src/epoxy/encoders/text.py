@@ -19,7 +19,8 @@ import numpy as np
 from ..errors import FrameError, ParameterError, StoreError
 from ..progress import Progress, silent
 from .encoder import Plain, Rows, as_vectors, check_positive, listed, texts
-from .weights import (
+from .pretrained import (
+    DEFAULT,
     first_line,
     folder_fingerprint,
     hub_revision,
@@ -29,7 +30,6 @@ from .weights import (
     tensor_fingerprint,
 )
 
-DEFAULT = "all-MiniLM-L6-v2"
 _ORGANISATION = "sentence-transformers"  # where the hub looks for a name without an owner
 
 

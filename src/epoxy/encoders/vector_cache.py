@@ -2,9 +2,8 @@
 
 A row is looked up by what it holds, not by where it stands, so other splits, projects and orders,
 appended rows and duplicates cost only the rows never seen. Each encoder has one SQLite file: a batch
-is stored whole or not at all, a process may die at any moment, and several may write at once. Every
-vector carries a checksum of itself, its row's hash and the encoder; one that fails is not there, and a
-file that SQLite cannot read is removed. Both are computed again.
+is stored whole or not at all, a process may die at any moment, and several may write at once. A file
+that SQLite cannot read is removed, and made again.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from .encoder import Encoder, Rows, digest
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""
 
-_FORMAT = 2  # changes when vectors are written in another way
-_CHECKSUM = 8  # bytes before each vector
+_FORMAT = 3  # changes when vectors are written in another way
 _TOGETHER = 1_000  # rows asked for at a time; SQLite allows some thousands
 _PATIENCE = 60  # seconds to wait for another process that is writing
 _DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second of an error text that is torn
@@ -158,7 +156,6 @@ class _Store:
         label = re.sub(r"[^A-Za-z0-9.]+", "-", identity)[:48].strip("-.")
         mark = hashlib.sha256(identity.encode()).hexdigest()[:20]
         self.path = folder / f"vectors-{_FORMAT}" / f"{label}-{mark}.sqlite"
-        self.identity = identity.encode()
 
     def read(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, np.ndarray]]:
         """Those of the keys that are stored, with their vectors."""
@@ -169,18 +166,16 @@ class _Store:
                 for start in range(0, len(keys), _TOGETHER):
                     part = keys[start : start + _TOGETHER]
                     named = ",".join("?" * len(part))
-                    ask = "SELECT key, CAST(vector AS BLOB) FROM vectors WHERE vector NOT NULL AND key"
-                    for key, stored in db.execute(f"{ask} IN ({named})", part):
-                        check, vector = stored[:_CHECKSUM], stored[_CHECKSUM:]
-                        if check == self._checksum(key, vector):
-                            yield key, np.frombuffer(vector, dtype="<f4")
+                    ask = f"SELECT key, vector FROM vectors WHERE key IN ({named})"
+                    for key, vector in db.execute(ask, part):
+                        yield key, np.frombuffer(vector, dtype="<f4")
         except _DAMAGE as error:
             self._discard(error)
 
     def write(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
         """Store vectors under their rows' hashes, for good once this returns."""
-        content = [row.tobytes() for row in np.ascontiguousarray(vectors, dtype="<f4")]
-        pairs = [(key, self._checksum(key, row) + row) for key, row in zip(keys, content)]
+        content = (row.tobytes() for row in np.ascontiguousarray(vectors, dtype="<f4"))
+        pairs = list(zip(keys, content, strict=True))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
@@ -204,9 +199,6 @@ class _Store:
     def _insert(self, pairs: list[tuple[bytes, bytes]]) -> None:
         with closing(self._open()) as db, db:
             db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", pairs)
-
-    def _checksum(self, key: bytes, vector: bytes) -> bytes:
-        return hashlib.blake2b(self.identity + key + vector, digest_size=_CHECKSUM).digest()
 
     def _discard(self, error: Exception) -> bool:
         """Remove the file unless the error is of the machine around it; says whether it was."""

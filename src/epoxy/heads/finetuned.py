@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..encoders.weights import need
+from ..encoders.pretrained import need
 from ..errors import AlignmentError, ParameterError, StoreError
 from ..progress import Progress, silent
 from ..storage import State

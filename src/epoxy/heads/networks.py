@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..encoders.image import SHORT_NAMES
-from ..encoders.weights import first_line, installed_folder, need, quiet
+from ..encoders.pretrained import first_line, installed_folder, need, quiet
 from ..errors import FrameError, UnknownName
 from ..progress import Progress
 
