@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import time
 
 import numpy as np
 import pandas
@@ -20,7 +19,6 @@ from sklearn.neighbors import KNeighborsClassifier
 import epoxy
 from epoxy import bench
 from epoxy.bench import Column, Context, Prediction, Settings, loop
-from epoxy.bench.context import Memory
 from epoxy.bench.loop import Cell
 from epoxy.bench.methods import triplet_labels
 from epoxy.bench.task import TaskScoring
@@ -109,26 +107,6 @@ def test_a_method_sees_no_label_of_train_or_test(folder, tmp_path, monkeypatch):
     hidden = bench.open_task(folder)[1].truth
     arrays = [each for each in vars(task).values() if isinstance(each, np.ndarray)]
     assert not any(np.array_equal(each, hidden) for each in arrays)
-
-
-def test_the_judge_does_not_show_the_truth_when_printed(folder):
-    judge = bench.open_task(folder)[1]
-
-    assert "truth" not in repr(judge)
-
-
-def test_results_have_one_entry_per_data_and_method_and_are_on_disk(folder, tmp_path):
-    methods = ("WS-LM", "MV-LM", "TS-NFT")
-
-    results = bench.run([folder], tmp_path / "out", quick(methods))
-
-    assert [(each["data"], each["method"]) for each in results["results"]] == [
-        ("toy", name) for name in methods
-    ]
-    keys = {"data", "method", "metric", "mean", "sd", "seeds", "seconds"}
-    assert all(keys <= set(each) for each in results["results"])
-    assert {"machine", "versions", "commit", "settings", "skipped"} <= set(results)
-    assert bench.read(tmp_path / "out" / "bench.json") == results
 
 
 def test_every_light_column_beats_chance_on_easy_data(folder, tmp_path):
@@ -222,14 +200,6 @@ def test_without_hand_labels_no_column_sees_one(folder, tmp_path, monkeypatch):
     bench.run([folder], tmp_path / "out", Settings(dev_rows=(0,)))
 
     assert seen == [None]
-
-
-def test_draws_of_more_labels_hold_those_of_fewer(folder):
-    task, _ = bench.open_task(folder)
-
-    few, more = (set(task.with_dev_rows(count, 3).dev.ids) for count in (5, 20))
-
-    assert few < more
 
 
 # the ceiling
@@ -337,16 +307,6 @@ def test_draws_of_dev_rows_widen_the_interval(folder, tmp_path, monkeypatch):
     assert errors["lucky"] > 1.1 * errors["steady"]
 
 
-def test_what_an_earlier_run_has_is_taken_over_and_marked(folder, tmp_path):
-    earlier = bench.run([folder], tmp_path / "one", quick(("MV-LM", "WS-LM")))
-
-    results = bench.run([folder], tmp_path / "two", quick(("MV-LM",)), earlier=earlier)
-
-    marks = {each["method"]: each.get("as_of") for each in results["results"]}
-    assert marks["MV-LM"] is None
-    assert marks["WS-LM"] == {"commit": earlier["commit"], "created": earlier["created"]}
-
-
 def test_one_column_is_done_again_over_the_others(folder, tmp_path, monkeypatch):
     calls = []
 
@@ -386,20 +346,6 @@ def test_a_killed_benchmark_continues_where_it_was(folder, tmp_path, monkeypatch
     assert results["results"][0]["seeds"] == 4
 
 
-def test_fresh_does_every_cell_again(folder, tmp_path, monkeypatch):
-    calls = []
-
-    def counted(context):
-        calls.append(1)
-        return constant(context)
-
-    only(monkeypatch, Column("counted", counted))
-    for fresh in (False, False, True):
-        bench.run([folder], tmp_path / "out", fresh=fresh)
-
-    assert len(calls) == 2
-
-
 def test_a_cell_cut_off_while_written_is_done_again(folder, tmp_path, monkeypatch):
     only(monkeypatch, Column("constant", constant))
     bench.run([folder], tmp_path / "out")
@@ -428,31 +374,11 @@ def test_whatever_determines_a_cell_changes_its_name(folder, change):
     assert Cell(**plain).path != Cell(**(plain | change)).path
 
 
-def test_other_data_of_the_same_name_has_other_cells(tmp_path):
-    one, two = (write_folder(tmp_path / str(seed) / "toy", seed=seed) for seed in (0, 1))
-
-    paths = {
-        Cell(bench.open_task(each)[0], Column("one", constant), 0, Settings()).path
-        for each in (one, two)
-    }
-
-    assert len(paths) == 2
-
-
 def test_columns_of_an_earlier_run_stay_in_the_results(folder, tmp_path):
     bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
     results = bench.run([folder], tmp_path / "out", quick(("WS-LM",)))
 
     assert [each["method"] for each in results["results"]] == ["WS-LM", "MV-LM"]
-
-
-def test_a_cell_that_is_not_an_object_is_a_miss(folder, tmp_path):
-    cell = Cell(bench.open_task(folder)[0], Column("one", constant), 0, Settings())
-    path = tmp_path / "cells" / cell.path
-    path.parent.mkdir(parents=True)
-    path.write_text("[]")
-
-    assert cell.read(tmp_path / "cells") is None
 
 
 # what cannot be done is said, and the rest is done
@@ -486,15 +412,6 @@ def test_without_vectors_the_label_models_still_run(tmp_path):
     )
 
 
-def test_where_one_split_lacks_vectors_its_file_is_named(folder, tmp_path):
-    (folder / "vectors-dev.npy").unlink()
-
-    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "TS-NFT")))
-
-    assert [each["method"] for each in results["results"]] == ["MV-LM"]
-    assert reasons(results)["toy", "TS-NFT"].endswith("; add vectors-dev.npy")
-
-
 def test_without_texts_a_column_that_reads_them_says_so(folder, tmp_path):
     for name in ("train", "dev", "test"):
         table = parquet.read_table(folder / f"{name}.parquet").drop(["text"])
@@ -507,27 +424,12 @@ def test_without_texts_a_column_that_reads_them_says_so(folder, tmp_path):
     assert "add a column 'text'" in reasons(results)["toy", "reader"]
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "", ".hidden"])
-def test_a_name_that_leads_out_of_the_results_is_refused(tmp_path, name):
-    folder = write_folder(tmp_path / "toy", meta={"name": name})
-
-    with pytest.raises(StoreError, match=r"names the data set .* without slashes"):
-        bench.open_task(folder)
-
-
 def test_where_nothing_is_scored_earlier_results_stay(folder, tmp_path):
     before = bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
 
     bench.run([tmp_path / "typo"], tmp_path / "out", quick(("MV-LM",)))
 
     assert bench.read(tmp_path / "out" / "bench.json") == before
-
-
-def test_results_that_cannot_be_written_are_refused_before_the_work(folder, tmp_path):
-    (tmp_path / "out").write_text("a file")
-
-    with pytest.raises(StoreError, match=r"results cannot be written to .*; name another folder"):
-        bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
 
 
 def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, tmp_path):
@@ -586,72 +488,64 @@ def test_a_balance_of_another_number_of_classes_stops_only_the_label_models(fold
     assert "a share above 0 to each of 2 classes" in reasons(results)["toy", "MV-LM"]
 
 
-def test_a_folder_that_is_no_data_folder_gets_a_sentence(tmp_path):
-    (tmp_path / "empty").mkdir()
-
-    results = bench.run([tmp_path / "empty"], tmp_path / "out")
-
-    assert "meta.json is missing" in reasons(results)["empty", None]
+# errors
 
 
-def test_a_folder_without_train_rows_gets_a_sentence(folder):
-    (folder / "train.parquet").unlink()
-
-    with pytest.raises(StoreError, match=r"no train.parquet; a benchmark needs train rows"):
-        bench.open_task(folder)
+def opened(tmp_path, **meta):
+    return bench.open_task(write_folder(tmp_path / "toy", meta=meta))
 
 
-def test_two_folders_of_one_name_are_refused(tmp_path):
+def without_train(tmp_path):
+    home = write_folder(tmp_path / "toy")
+    (home / "train.parquet").unlink()
+    return bench.open_task(home)
+
+
+def twice(tmp_path):
     folders = [write_folder(tmp_path / where / "toy") for where in ("a", "b")]
+    bench.run(folders, tmp_path / "out", quick(("MV-LM",)))
 
-    with pytest.raises(ParameterError, match="two data folders are called 'toy'; rename one"):
-        bench.run(folders, tmp_path / "out", quick(("MV-LM",)))
+
+def in_a_file(tmp_path):
+    (tmp_path / "out").write_text("a file")
+    bench.run([], tmp_path / "out")
+
+
+def no_result(tmp_path, content=""):
+    (tmp_path / "bench.json").write_text(content)
+    bench.read(tmp_path / "bench.json")
+
+
+def asked(tmp_path, **settings):
+    bench.run([], tmp_path, Settings(**settings))
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("make", "given", "error", "message"),
     [
-        (
-            Settings(methods=("WS-LN",)),
-            UnknownName,
-            "no method named 'WS-LN'; did you mean 'WS-LM'",
-        ),
-        (Settings(seeds=0), ParameterError, "at least 1 seed, got seeds=0"),
-        (Settings(dev_rows=(-1,)), ParameterError, r"dev_rows=\(-1,\); expected amounts from 0 on"),
-        (Settings(class_balance="half"), ParameterError, "class_balance='half'; expected shares"),
+        (opened, {"name": "../elsewhere"}, StoreError, "without slashes"),
+        (opened, {"name": ""}, StoreError, "without slashes"),
+        (opened, {"name": ".hidden"}, StoreError, "without slashes"),
+        (opened, {"class_balance": [0.5]}, ParameterError, "meta.json in"),
+        (opened, {"class_balance": "even"}, ParameterError, "meta.json in"),
+        (opened, {"class_balance": {"ham": 0.5}}, ParameterError, "meta.json in"),
+        (opened, {"metric": "auc"}, UnknownName, "'auc'"),
+        (opened, {"positive": "eggs"}, UnknownName, "'eggs'"),
+        (without_train, {}, StoreError, "no train.parquet"),
+        (twice, {}, ParameterError, "'toy'; rename one"),
+        (in_a_file, {}, StoreError, "name another folder"),
+        (no_result, {}, ParameterError, "is not a benchmark result"),
+        (no_result, {"content": '{"format": 9}'}, ParameterError, "format 9"),
+        (no_result, {"content": '{"format": 2, "data": []}'}, ParameterError, "lacks created"),
+        (asked, {"methods": ("WS-LN",)}, UnknownName, "did you mean 'WS-LM'"),
+        (asked, {"seeds": 0}, ParameterError, "seeds=0"),
+        (asked, {"dev_rows": (-1,)}, ParameterError, r"dev_rows=\(-1,\)"),
+        (asked, {"class_balance": "half"}, ParameterError, "class_balance='half'"),
     ],
 )
-def test_settings_out_of_range_get_a_sentence(tmp_path, settings, error, message):
+def test_what_cannot_be_is_refused(tmp_path, make, given, error, message):
     with pytest.raises(error, match=message):
-        bench.run([], tmp_path, settings)
-
-
-@pytest.mark.parametrize("balance", [[0.5], "even", {"ham": 0.5}])
-def test_a_class_balance_that_does_not_fit_gets_a_sentence(tmp_path, balance):
-    folder = write_folder(tmp_path / "toy", meta={"class_balance": balance})
-
-    with pytest.raises(ParameterError, match=r"each of .*, meta.json in .* got"):
-        bench.open_task(folder)
-
-
-def test_an_unknown_metric_or_class_gets_a_sentence(tmp_path):
-    with pytest.raises(UnknownName, match="no scoring named 'auc'"):
-        bench.open_task(write_folder(tmp_path / "a", meta={"metric": "auc"}))
-    with pytest.raises(UnknownName, match="no class named 'eggs'"):
-        bench.open_task(write_folder(tmp_path / "b", meta={"positive": "eggs"}))
-
-
-def test_a_file_that_is_no_result_gets_a_sentence(tmp_path):
-    path = tmp_path / "bench.json"
-
-    with pytest.raises(ParameterError, match="is not a benchmark result"):
-        bench.read(path)
-    path.write_text('{"format": 9}')
-    with pytest.raises(ParameterError, match="has format 9, this version reads 2"):
-        bench.read(path)
-    path.write_text('{"format": 2, "data": [], "results": []}')
-    with pytest.raises(ParameterError, match="lacks created, commit, settings"):
-        bench.read(path)
+        make(tmp_path, **given)
 
 
 # class balance
@@ -723,25 +617,6 @@ def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_r
     model = epoxy.Fusion(scoring="f1", positive="spam").fit(data.train, data.dev)
     by_hand = model.report(data.test).summary["scores"]
     assert found["mean"] == pytest.approx(100 * by_hand["f1"])
-
-
-def test_f1_of_one_class_among_many_needs_no_threshold():
-    scoring = TaskScoring.named("f1", "b", ["a", "b", "c"])
-    guess = scoring.labels(np.eye(3)[[0, 1, 1, 2]], None)
-
-    found = scoring.scores(guess, np.array([0, 1, 2, 2]))
-
-    assert (found["precision"], found["recall"]) == (50, 100)
-    assert found["score"] == found["f1"]
-
-
-def test_predictions_of_the_wrong_shape_are_refused(folder):
-    judge = bench.open_task(folder)[1]
-
-    with pytest.raises(ParameterError, match="has 3 rows, the test split 60"):
-        judge.score(np.ones(3))
-    with pytest.raises(ParameterError, match=r"probabilities of 2 classes, got shape \(60, 3\)"):
-        judge.scoring.labels(np.ones((60, 3)), None)
 
 
 # columns against hand runs
@@ -862,75 +737,6 @@ def test_ws_lm_on_spam_is_the_published_figure(shared_data, tmp_path):
 # the clock
 
 
-def test_shared_work_counts_for_every_column_that_uses_it(folder):
-    task, _ = bench.open_task(folder)
-    memory = Memory()
-    times = []
-
-    def work(context):
-        with context.clock("training"):
-            times.append(1)
-            return sum(range(200_000))
-
-    contexts = [Context(task, Settings(), memory=memory) for _ in range(2)]
-    values = [context.once("sum", work) for context in contexts]
-
-    assert len(times) == 1
-    assert values[0] == values[1]
-    assert contexts[0].seconds == contexts[1].seconds
-    assert contexts[1].seconds["training"] > 0
-
-
-def busy(seconds):
-    """Work that takes so long on the clock."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
-
-
-def test_shared_work_asked_for_twice_counts_once_and_does_not_shorten_the_clock(folder):
-    task, _ = bench.open_task(folder)
-    memory = Memory()
-
-    def choose(context):
-        with context.clock("tuning"):
-            busy(0.02)
-
-    first = Context(task, Settings(), memory=memory)
-    first.once("choice", choose)
-    context = Context(task, Settings(), memory=memory)
-    with context.clock("training"):
-        context.once("choice", choose)
-        context.once("choice", choose)
-        busy(0.01)
-
-    assert context.seconds["tuning"] == first.seconds["tuning"] >= 0.02
-    assert context.seconds["training"] >= 0.01
-
-
-def test_a_shared_result_carries_the_seconds_of_those_it_is_made_of(folder):
-    task, _ = bench.open_task(folder)
-    memory = Memory()
-
-    def inner(context):
-        with context.clock("tuning"):
-            busy(0.01)
-
-    def outer(context):
-        context.once("inner", inner)
-        with context.clock("training"):
-            busy(0.01)
-
-    first = Context(task, Settings(), memory=memory)
-    first.once("inner", inner)
-    first.once("outer", outer)
-    second = Context(task, Settings(), memory=memory)
-    second.once("outer", outer)
-
-    assert first.seconds == second.seconds
-    assert set(second.seconds) == {"tuning", "training"}
-
-
 def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeypatch):
     (tmp_path / "slow_library.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -949,20 +755,6 @@ def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeyp
 
     assert loaded == [True]
     assert [each["method"] for each in results["results"]] == ["spy", "missing"]
-
-
-def test_inner_work_is_not_counted_twice(folder):
-    task, _ = bench.open_task(folder)
-    context = Context(task, Settings())
-
-    def inner(context):
-        with context.clock("preprocessing"):
-            return sum(range(300_000))
-
-    with context.clock("training"):
-        context.once("inner", inner)
-
-    assert context.seconds["training"] < context.seconds["preprocessing"]
 
 
 def test_a_candidate_that_cannot_answer_is_passed_over(folder):

@@ -958,7 +958,11 @@ ERRORS = {
     "no rows": (FrameError, "a int", lambda _: Function(letters).encode(3)),
     "no pair": (FrameError, "row 1", lambda _: Pair().prepare([("a", "b", "c"), ("a", "b")])),
     "no mention": (FrameError, "row 0", lambda _: Pair().prepare([("a", "b", None)])),
-    "too few": (AlignmentError, "2 vectors for 3", lambda _: Precomputed(np.eye(2)).encode([*"abc"])),
+    "too few": (
+        AlignmentError,
+        "2 vectors for 3",
+        lambda _: Precomputed(np.eye(2)).encode([*"abc"]),
+    ),
     "fewer than rows": (AlignmentError, "'short'", lambda _: Function(short).encode(ROWS)),
     "nan": (VectorError, "'unknown'", lambda _: Function(unknown).encode(ROWS)),
     "infinite": (

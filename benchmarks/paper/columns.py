@@ -24,15 +24,14 @@ from epoxy import bench
 from epoxy.bench import Column, Context, Prediction
 from epoxy.bench.methods import (
     Labels,
-    Reaches,
     epoxy_labels,
-    fresh,
-    reaches,
     triplet_choice,
     triplet_labels,
 )
 from epoxy.bench.task import take
 from epoxy.errors import EpoxyError, LabelError
+from epoxy.estimators import clone
+from epoxy.extension import Reach
 from epoxy.heads import FineTuned, Training
 from epoxy.label_models import LabelModel, Triplet
 from epoxy.numerics import unit_rows
@@ -73,7 +72,7 @@ def columns(network: str | None = None) -> list[Column]:
 
 def liger(context: Context) -> Prediction:
     """One label model per region, everything chosen on dev."""
-    found, n_train = reaches(context), context.task.train.n_rows
+    found, n_train = context.reaches, context.task.train.n_rows
     places = {n: regions(context, n) for n in REGIONS if n == 1 or n_train >= n * LEAST_ROWS}
     with context.clock("tuning"):
         answers: dict[tuple[int, float], tuple[np.ndarray, np.ndarray]] = {}
@@ -87,7 +86,7 @@ def liger(context: Context) -> Prediction:
     return Prediction(test, dev, {"regions": chosen[0], "extended": chosen[1]})
 
 
-def extended(found: Reaches, share: float) -> dict[str, Votes]:
+def extended(found: dict[str, Reach], share: float) -> dict[str, Votes]:
     """The votes within the radius that fills a share of the abstentions; as they are for share 0."""
     distance = found["train"].distance[~found["train"].votes.cast]
     distance = distance[np.isfinite(distance)]
@@ -112,7 +111,7 @@ def by_region(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of dev and test, region by region."""
     model, _ = triplet_choice(context)
-    whole = fresh(model).fit(votes["train"])
+    whole = clone(model).fit(votes["train"])
     found = {name: whole.predict_proba(votes[name]) for name in ("dev", "test")}
     for region in np.unique(places["train"]):
         rows = {name: place == region for name, place in places.items()}
@@ -145,7 +144,7 @@ def shifted(model: LabelModel) -> list[Any]:
     """The model with other shares of the second class; as it is where there are more classes."""
     balance = np.asarray(getattr(model, "class_balance", ()), dtype=float)
     if not isinstance(model, Triplet) or len(balance) != 2:
-        return [fresh(model)]
+        return [clone(model)]
     return [
         Triplet([1 - share, share], solve=model.solve, compat=model.compat)
         for share in (float(balance[1]), *SHARES)

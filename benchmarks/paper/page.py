@@ -17,8 +17,10 @@ import numpy as np
 import pandas as pd
 
 from epoxy import bench
+from epoxy.bench.methods import CEILING, OURS
 from epoxy.bench.page import (
     PageTable,
+    amounts,
     draw_curves,
     frame_of,
     markdown,
@@ -86,6 +88,60 @@ def facts_of(runs: pd.DataFrame) -> pd.DataFrame:
     return means[known == "Epoxy"].droplevel(1).combine_first(means[known == "WS-FT"].droplevel(1))
 
 
+def against(frame: pd.DataFrame) -> PageTable:
+    """Our mean margin over each column, and where it is behind."""
+    steps = amounts(frame)
+    known = frame[frame["margin"].notna() & (frame["method"] != CEILING)]
+    cells = {
+        method: {each: mean_lead(same[same["labels"] == each]) for each in steps}
+        for method, same in known.groupby("method", sort=False)
+    }
+    note = (
+        f"Mean over data sets of {OURS}'s lead in points ± 1.96 standard errors; sets on which it is "
+        "significantly ahead / behind / how many were compared."
+    )
+    order = [
+        name for name in wide(frame[frame["labels"] == steps[-1]], "mean").columns if name in cells
+    ]
+    order += [name for name in cells if name not in order]
+    return PageTable(f"{OURS} against each column", note, pd.DataFrame(cells, columns=order).T)
+
+
+def mean_lead(leads: pd.DataFrame) -> str:
+    if not len(leads):
+        return "–"
+    error = 1.96 * np.sqrt((leads["error"] ** 2).sum()) / len(leads)
+    ahead, behind = (leads["low"] > 0).sum(), (leads["high"] < 0).sum()
+    return f"{leads['margin'].mean():+.1f} ± {error:.1f} ({ahead} / {behind} / {len(leads)})"
+
+
+def ceiling(whole: pd.DataFrame) -> PageTable:
+    means = wide(whole, "mean").reindex(columns=[*dict.fromkeys([*whole["method"], OURS, CEILING])])
+    means = means[means[CEILING].notna()]
+    best = means.drop(columns=[OURS, CEILING]).max(axis=1)
+    way = 100 * (means[OURS] - best) / (means[CEILING] - best).replace(0, np.nan)
+    cells = {"best baseline": best, OURS: means[OURS], CEILING: means[CEILING]}
+    note = (
+        f"How far {OURS} goes, in percent, from the best baseline to {CEILING}: LR-xv on the true labels "
+        "of all train rows."
+    )
+    shown = pd.DataFrame({**cells, "share of the way": way}).map(points)
+    return PageTable("How much is left", note, shown)
+
+
+def precision(whole: pd.DataFrame) -> PageTable:
+    cells = {
+        f"{method} {key[0].upper() if key != 'f1' else 'F1'}": each[key]
+        for method in ("Epoxy", "WS-LM")
+        for each in [whole[whole["method"] == method].set_index("data")]
+        for key in ("precision", "recall", "f1")
+    }
+    note = "Of the positive class; the mean over classes where there are more than two."
+    shown = pd.DataFrame(cells).astype(float).map(points)
+    kept = whole.loc[whole["method"] == "Epoxy", "data"]
+    return PageTable("Precision, recall, F1", note, shown.reindex(index=list(kept)))
+
+
 def paper_tables(results: dict, runs: pd.DataFrame) -> list[PageTable]:
     """What the paper's text and appendix tabulate, as far as columns were measured."""
     frame = frame_of(results)
@@ -130,6 +186,9 @@ def paper_tables(results: dict, runs: pd.DataFrame) -> list[PageTable]:
     }
     with_epoxy, tuned = mean["Epoxy"].notna(), mean["WS-FT"].notna()
     made = [
+        against(frame),
+        ceiling(whole),
+        precision(whole),
         beside(mean, drift),
         PageTable("Lifts, and what explains them", LIFTS_NOTE, pd.DataFrame(lifts)[with_epoxy]),
         PageTable("What fine-tuning changes", DRIFT_NOTE, pd.DataFrame(fine)[tuned]),

@@ -1,4 +1,4 @@
-"""What a column of the tables is, and what it is given: a task, a seed, a clock and a memory."""
+"""What a column of the tables is, and what it is given: a task, a seed and a clock."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import EpoxyError, LabelError, VectorError
+from ..extension import Reach, reach
 from ..label_models import balance_of
 from ..numerics import unit_rows
 from ..progress import Progress, silent
@@ -18,9 +20,6 @@ from ..votes import Split
 from .task import BenchTask
 
 Stage = Literal["preprocessing", "tuning", "training"]
-Parts = dict[str, dict[str, float]]
-"""Seconds by stage, of each shared result that was used; under "" the column's own."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,19 +89,14 @@ class Column:
         return dev_rows != 0 or "dev" not in self.needs
 
 
-Memory = dict[tuple[Any, ...], tuple[Any, Parts]]
-"""What several columns need (neighbours, WS-LM's labels), computed once with its seconds."""
-
-
 class Context:
-    """One run of one column: the task with this seed's dev rows, a clock, and shared results."""
+    """One run of one column: the task with this seed's dev rows, and a clock."""
 
     def __init__(
         self,
         task: BenchTask,
         settings: Settings,
         seed: int = 0,
-        memory: Memory | None = None,
         progress: Progress = silent,
         *,
         dev_rows: int | None = None,
@@ -113,52 +107,27 @@ class Context:
         self.seed = seed
         self.progress = progress
         self.gold = gold  # (n_train,) true labels, -1 unknown; only for a column that needs them
-        self._memory: Memory = {} if memory is None else memory
-        self._dev_key = (dev_rows, seed) if self.task is not task else None
-        self._parts: Parts = {"": {}}
-        self._making = ""  # the shared result being made
-        self._inside = 0.0  # seconds that clocks within the running clock have taken
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds by stage so far; a shared result counts once, however often it was asked for."""
-        total: dict[str, float] = {}
-        for part in self._parts.values():
-            for stage, spent in part.items():
-                total[stage] = total.get(stage, 0.0) + spent
-        return total
+        self.seconds: dict[str, float] = {}
+        """By stage, so far."""
 
     @contextmanager
     def clock(self, stage: Stage) -> Iterator[None]:
-        """Add the time spent inside to a stage; what a clock within it takes counts there alone."""
-        outer, self._inside = self._inside, 0.0
+        """Add the time spent inside to a stage."""
         start = time.perf_counter()
         try:
             yield
         finally:
-            spent = time.perf_counter() - start
-            own = self._parts[self._making]
-            own[stage] = own.get(stage, 0.0) + spent - self._inside
-            self._inside = outer + spent
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
 
-    def once(self, name: str, make: Callable[[Context], T], *, uses_dev: bool = True) -> T:
-        """A result other columns share; its seconds count once for each column that uses it."""
-
-        def timed() -> tuple[T, Parts]:
-            outer = self._parts, self._making
-            self._parts, self._making = {name: {}}, name
-            try:
-                return make(self), self._parts
-            finally:
-                self._parts, self._making = outer
-
-        key = (self.task.name, name, self._dev_key if uses_dev else None)
-        if key not in self._memory:
-            self._memory[key] = timed()
-        value: T
-        value, parts = self._memory[key]
-        self._parts |= parts
-        return value
+    @cached_property
+    def reaches(self) -> dict[str, Reach]:
+        """Who is nearest, for the rows of every split."""
+        train = self.task.train
+        with self.clock("preprocessing"):
+            return {
+                name: reach(train, None if name == "train" else split)
+                for name, split in self.task.splits.items()
+            }
 
     @property
     def dev(self) -> Split:

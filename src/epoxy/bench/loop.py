@@ -28,8 +28,9 @@ from ..errors import EpoxyError, ParameterError
 from ..label_models import kernels
 from ..progress import Progress, silent
 from ..storage import make_folder, plain, write_whole
-from .context import Column, Context, Memory, Settings
+from .context import Column, Context, Settings
 from .methods import COLUMNS, OURS, columns
+from .page import need_pandas
 from .task import RESAMPLES, BenchTask, Judge, open_task
 
 FORMAT = 2
@@ -88,7 +89,7 @@ class Cell:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(result).encode())
 
-    def run(self, judge: Judge, memory: Memory, progress: Progress = silent) -> dict[str, Any]:
+    def run(self, judge: Judge, progress: Progress = silent) -> dict[str, Any]:
         """Predict without the truth, then let the judge score it, once."""
         if self.column.loads is not None:
             with suppress(
@@ -96,7 +97,7 @@ class Cell:
             ):  # importing is not training; what is missing, the column says
                 importlib.import_module(self.column.loads)
         gold = judge.gold if "gold" in self.column.needs else None
-        given = (self.task, self.settings, self.seed, memory, progress)
+        given = (self.task, self.settings, self.seed, progress)
         context = Context(*given, dev_rows=self.dev_rows, gold=gold)
         prediction = self.column.run(context)
         scoring, guess = context.task.scoring, prediction.guess
@@ -121,7 +122,6 @@ def run(
     progress: Progress = silent,
     said: Callable[[str], None] = lambda sentence: None,
     fresh: bool = False,
-    earlier: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run the columns on the data sets and return the results.
 
@@ -145,9 +145,6 @@ def run(
         Called with one sentence for each thing that could not be done, and why.
     fresh
         Do every cell of the columns asked for again.
-    earlier
-        The results of another run; what it has of these data sets and is not measured here is taken
-        over, marked with that run's commit and day.
     """
     known = COLUMNS if columns is None else columns
     settings = _checked(settings or Settings(), known)
@@ -155,10 +152,10 @@ def run(
     bench = _Bench(home / "cells", settings, known, said)
     tasks = bench.open(folders)
     bench.run(tasks, progress, fresh)
-    results, runs = bench.collect(tasks, earlier)
+    results, runs = bench.collect(tasks)
     if results["results"]:
         write_whole(home / "bench.json", _lines(results).encode())
-        write_whole(home / "bench.csv", _csv(runs).encode())
+        write_whole(home / "bench.csv", need_pandas().DataFrame(runs).to_csv(index=False).encode())
     return results
 
 
@@ -214,10 +211,9 @@ class _Bench:
             neighbors.warm()
         done = 0
         for judge, cells in plan:
-            memory: Memory = {}
             for cell in cells:
                 try:
-                    found = cell.run(judge, memory, _part(progress, done, cell.cost, total))
+                    found = cell.run(judge, _part(progress, done, cell.cost, total))
                 except EpoxyError as error:
                     self._skip(cell.task.name, cell.column.name, str(error))
                 else:
@@ -226,7 +222,7 @@ class _Bench:
                 progress(done, total)
 
     def collect(
-        self, tasks: list[tuple[BenchTask, Judge]], earlier: Mapping[str, Any] | None
+        self, tasks: list[tuple[BenchTask, Judge]]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Sum up every finished cell of these data sets, also of columns not asked for now."""
         results, runs = [], []
@@ -247,8 +243,6 @@ class _Bench:
                         guesses[column.name] = [np.array(each["guess"]) for each in found.values()]
                 add_margins(entries, guesses, judge)
                 results += entries
-        if earlier is not None:
-            results += _carried(earlier, results, [task.name for task, _ in tasks])
         settings = asdict(self.settings)
         del settings["methods"]  # cells of columns not asked for now are in the results too
         return {
@@ -313,19 +307,6 @@ def _flat(cell: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: cell["scores"][name] for name in _SCORES}, **seconds, **rest}
 
 
-def _carried(
-    earlier: Mapping[str, Any], results: list[dict[str, Any]], names: list[str]
-) -> list[dict[str, Any]]:
-    """What another run has of these data sets and this one does not, marked as that run's."""
-    known = {(each["data"], each["method"], each["dev_rows"]) for each in results}
-    mark = {"commit": earlier["commit"], "created": earlier["created"]}
-    return [
-        {"as_of": mark, **each, "margin": None}
-        for each in earlier["results"]
-        if each["data"] in names and (each["data"], each["method"], each["dev_rows"]) not in known
-    ]
-
-
 def add_margins(
     entries: Sequence[dict[str, Any]], guesses: Mapping[str, Sequence[np.ndarray]], judge: Judge
 ) -> None:
@@ -359,18 +340,6 @@ def _lines(results: Mapping[str, Any]) -> str:
     entries = ",\n".join(map(json.dumps, results["results"]))
     rest = json.dumps({**results, "results": []}, indent=1)
     return rest.replace('"results": []', f'"results": [\n{entries}\n]', 1) + "\n"
-
-
-def _csv(runs: Sequence[Mapping[str, Any]]) -> str:
-    import csv
-    import io
-
-    text = io.StringIO()
-    if runs:
-        writer = csv.DictWriter(text, list(runs[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(runs)
-    return text.getvalue()
 
 
 def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:

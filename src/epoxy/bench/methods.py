@@ -14,7 +14,6 @@ import numpy as np
 
 from ..errors import LabelError, UnknownName
 from ..estimators import clone
-from ..extension import Reach, reach
 from ..heads import LinearHead, NearestNeighbors
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
@@ -28,9 +27,6 @@ WEAK_PENALTIES = (0.01, 0.1, 1.0, 10.0)  # many noisy rows: stronger penalties a
 NEIGHBOURS = (1, 3, 5, 10, 15, 20, 30, 50)
 _FOLDS = 5
 _BELIEVED = 0.9  # probability from which self-training takes its own answer for a label
-
-Reaches = dict[str, Reach]
-"""Who is nearest, for the rows of every split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +49,6 @@ class Labels:
         if not len(rows):
             raise LabelError(f"no train row of {context.task.name!r} has a vote; check the sources")
         return rows
-
-
-def reaches(context: Context) -> Reaches:
-    """The neighbour search, once per data set (dev by its rows)."""
-
-    def onto(name: str) -> Callable[[Context], Reach]:
-        def found(context: Context) -> Reach:
-            task = context.task
-            with context.clock("preprocessing"):
-                return reach(task.train, None if name == "train" else task.splits[name])
-
-        return found
-
-    return {
-        name: context.once(f"reach {name}", onto(name), uses_dev=name == "dev")
-        for name in context.task.splits
-    }
 
 
 def majority(context: Context) -> Prediction:
@@ -98,8 +77,8 @@ def triplet(context: Context) -> Prediction:
 
 
 def triplet_labels(context: Context) -> Labels:
-    """WS-LM's probabilities of every split, shared by the columns that learn from them."""
-    return context.once("WS-LM", lambda context: _labels(context, *triplet_choice(context)))
+    """WS-LM's probabilities of every split."""
+    return _labels(context, *triplet_choice(context))
 
 
 def own_triplet(context: Context) -> Prediction:
@@ -117,20 +96,16 @@ def triplet_choice(
     if len(context.task.classes) > 2:
         compat = None
 
-    def choose(context: Context) -> tuple[LabelModel, dict[str, Any]]:
-        balances = context.balances()
-        models: dict[Any, LabelModel] = {
-            (solve, index): Triplet(balance, solve=solve, compat=compat)
-            for index, balance in enumerate(balances)
-            for solve in ("median", "mean")
-        }
-        with context.clock("tuning"):
-            tried = {key: _on_dev(context, each) for key, each in models.items()}
-            solve, index = context.best(tried)
-        facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
-        return models[solve, index], facts
-
-    return context.once(f"triplets {compat}", choose)
+    balances = context.balances()
+    models: dict[Any, LabelModel] = {
+        (solve, index): Triplet(balance, solve=solve, compat=compat)
+        for index, balance in enumerate(balances)
+        for solve in ("median", "mean")
+    }
+    with context.clock("tuning"):
+        solve, index = context.best({key: _on_dev(context, each) for key, each in models.items()})
+    facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
+    return models[solve, index], facts
 
 
 def epoxy_fixed(context: Context) -> Prediction:
@@ -148,11 +123,7 @@ def epoxy(context: Context) -> Prediction:
 
 
 def epoxy_labels(context: Context) -> Labels:
-    """Epoxy's probabilities of every split, shared by the columns that learn from them."""
-    return context.once("Epoxy", _epoxy_labels)
-
-
-def _epoxy_labels(context: Context) -> Labels:
+    """Epoxy's probabilities of every split."""
     model, facts = triplet_choice(context)
     tuned = _tuned(context, model, shared=False)
     radius = {
@@ -164,7 +135,7 @@ def _epoxy_labels(context: Context) -> Labels:
 
 
 def _tuned(context: Context, model: LabelModel, *, shared: bool) -> Epoxy:
-    scoring, dev, found = context.task.scoring, context.dev, reaches(context)
+    scoring, dev, found = context.task.scoring, context.dev, context.reaches
 
     def at_best_threshold(y: np.ndarray, proba: np.ndarray) -> float:
         return scoring.value(proba, y) / 100
@@ -200,10 +171,10 @@ def _labels(
 ) -> Labels:
     """Fit once, on votes extended to the radii or as they are: what an edit costs."""
     votes: dict[str, Votes] = {name: each.votes for name, each in context.task.splits.items()}
-    found = None if radius is None else reaches(context)
+    found = None if radius is None else context.reaches
     with context.clock("training"):
         train = votes["train"] if found is None else found["train"].extend(radius)
-        fitted = fresh(model).fit(train)
+        fitted = clone(model).fit(train)
         answer = fitted.predict_proba(train)
     if found is not None:
         before, after = (float(each.coverage.mean()) for each in (votes["train"], train))
@@ -215,12 +186,7 @@ def _labels(
 
 def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
     train, task = context.task.train.votes, context.task
-    return lambda: np.asarray(fresh(model).fit(train).predict_proba(task.splits["dev"].votes))
-
-
-def fresh(model: LabelModel) -> Any:
-    """An unfitted copy, so that one choice of parameters can be fitted on many votes."""
-    return clone(model)
+    return lambda: np.asarray(clone(model).fit(train).predict_proba(task.splits["dev"].votes))
 
 
 Inputs = Callable[[Split], np.ndarray]

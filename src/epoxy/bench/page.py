@@ -44,10 +44,7 @@ def tables(results: Results) -> list[PageTable]:
     made = [
         *([_scores(whole, _SCORES_NOTE)] if len(whole) else []),
         _first(frame, steps),
-        _against(frame, steps),
         *(_scores(frame[frame["labels"] == each]) for each in steps if each != "all labels"),
-        _ceiling(whole),
-        _precision(whole),
         _data(results),
         _skipped(results),
     ]
@@ -56,7 +53,7 @@ def tables(results: Results) -> list[PageTable]:
 
 def frame_of(results: Results) -> DataFrame:
     """One row for each data set, method and amount of hand labels, in the order of the tables."""
-    pd = _pandas()
+    pd = need_pandas()
     frame = pd.DataFrame(
         [
             {**each, **dict(zip(LEAD, each.get("margin") or [np.nan] * 4, strict=True))}
@@ -156,7 +153,7 @@ def first(one: DataFrame) -> str | None:
 
 def _first(frame: DataFrame, steps: Sequence[str]) -> PageTable:
     """Our margin over the best other column of each set, picked with hindsight."""
-    pd = _pandas()
+    pd = need_pandas()
     cells, margins = {}, {}
     for name, same in frame.groupby("data", sort=False):
         if OURS not in same["method"].to_numpy():
@@ -189,62 +186,8 @@ def _verdict(part: DataFrame) -> str:
     return f"{margin} [{low}, {high}] {best['method']}: {word}"
 
 
-def _against(frame: DataFrame, steps: Sequence[str]) -> PageTable:
-    """Our mean margin over each column, and where it is behind."""
-    pd = _pandas()
-    known = frame[frame["margin"].notna() & (frame["method"] != CEILING)]
-    cells = {
-        method: {each: _mean_lead(same[same["labels"] == each]) for each in steps}
-        for method, same in known.groupby("method", sort=False)
-    }
-    note = (
-        f"Mean over data sets of {OURS}'s lead in points ± 1.96 standard errors; sets on which it is "
-        "significantly ahead / behind / how many were compared."
-    )
-    order = [
-        name for name in wide(frame[frame["labels"] == steps[-1]], "mean").columns if name in cells
-    ]
-    order += [name for name in cells if name not in order]
-    return PageTable(f"{OURS} against each column", note, pd.DataFrame(cells, columns=order).T)
-
-
-def _mean_lead(leads: DataFrame) -> str:
-    if not len(leads):
-        return "–"
-    error = 1.96 * np.sqrt((leads["error"] ** 2).sum()) / len(leads)
-    ahead, behind = (leads["low"] > 0).sum(), (leads["high"] < 0).sum()
-    return f"{leads['margin'].mean():+.1f} ± {error:.1f} ({ahead} / {behind} / {len(leads)})"
-
-
-def _ceiling(whole: DataFrame) -> PageTable:
-    means = wide(whole, "mean").reindex(columns=[*dict.fromkeys([*whole["method"], OURS, CEILING])])
-    means = means[means[CEILING].notna()]
-    best = means.drop(columns=[OURS, CEILING]).max(axis=1)
-    way = 100 * (means[OURS] - best) / (means[CEILING] - best).replace(0, np.nan)
-    cells = {"best baseline": best, OURS: means[OURS], CEILING: means[CEILING]}
-    note = (
-        f"How far {OURS} goes, in percent, from the best baseline to {CEILING}: LR-xv on the true labels "
-        "of all train rows."
-    )
-    shown = _pandas().DataFrame({**cells, "share of the way": way}).map(points)
-    return PageTable("How much is left", note, shown)
-
-
-def _precision(whole: DataFrame) -> PageTable:
-    cells = {
-        f"{method} {key[0].upper() if key != 'f1' else 'F1'}": each[key]
-        for method in ("Epoxy", "WS-LM")
-        for each in [whole[whole["method"] == method].set_index("data")]
-        for key in ("precision", "recall", "f1")
-    }
-    note = "Of the positive class; the mean over classes where there are more than two."
-    shown = _pandas().DataFrame(cells).astype(float).map(points)
-    kept = whole.loc[whole["method"] == "Epoxy", "data"]
-    return PageTable("Precision, recall, F1", note, shown.reindex(index=list(kept)))
-
-
 def _data(results: Results) -> PageTable:
-    frame = _pandas().DataFrame(results["data"]).set_index("data")
+    frame = need_pandas().DataFrame(results["data"]).set_index("data")
     cells = frame[["train", "dev", "test", "sources"]].map("{:,}".format)
     cells["classes"] = [str(len(each)) for each in frame["classes"]]
     cells["covered"], cells["metric"] = frame["covered"].map("{:.0%}".format), frame["metric"]
@@ -252,7 +195,7 @@ def _data(results: Results) -> PageTable:
 
 
 def _skipped(results: Results) -> PageTable:
-    pd = _pandas()
+    pd = need_pandas()
     frame = pd.DataFrame(results["skipped"], columns=["data", "method", "reason"]).fillna("all")
     joined = frame.groupby(["method", "reason"], sort=False)["data"].agg(", ".join).reset_index()
     cells = joined.set_index("data").rename(columns={"reason": "why"})
@@ -357,7 +300,8 @@ def _piped(cells: Sequence[Any]) -> str:
     return "| " + " | ".join(_no_tags(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def _pandas() -> Any:
+def need_pandas() -> Any:
+    """pandas, or what to install."""
     try:
         import pandas
     except ImportError:

@@ -28,9 +28,6 @@ def bench(
     dev_rows: Annotated[
         str, Option(metavar="N,N,all", help="amounts of random dev rows, drawn per seed")
     ] = "all",
-    earlier: Annotated[
-        str | None, Option(metavar="FILE", help="a result to take over what is not measured here")
-    ] = None,
     fresh: Annotated[bool, Option("--fresh", help="do every cell again")] = False,
     render: Annotated[
         str | None, Option(metavar="FILE", help="only make the pages of a result")
@@ -60,11 +57,8 @@ def bench(
             class_balance=_balance(class_balance),
             dev_rows=_amounts(dev_rows),
         )
-        known = tools.read(earlier) if earlier else None
         try:
-            results = tools.run(
-                data, out, settings, progress=bar("bench"), said=_warn, fresh=fresh, earlier=known
-            )
+            results = tools.run(data, out, settings, progress=bar("bench"), said=_warn, fresh=fresh)
         except KeyboardInterrupt:
             again = "the same command without --fresh" if fresh else "the same command again"
             _warn(f"finished cells are in {out / 'cells'}; {again} goes on from there")
