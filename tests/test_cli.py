@@ -1096,12 +1096,6 @@ def test_theory_says_that_it_does_not_read_the_order_of_rows(project, capsys):
     assert "their order is not read here" in capsys.readouterr().out
 
 
-def test_theory_ranks_other_encoders(project, capsys):
-    assert main(["theory", str(project), "--compare", "lsa"]) == 0
-
-    assert "encoders, smoothest first" in capsys.readouterr().out
-
-
 def test_synthetics_states_and_checks_its_claims(capsys, tmp_path):
     figure = tmp_path / "s.svg"
 

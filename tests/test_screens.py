@@ -27,6 +27,7 @@ SCREENS = [
     ["explain", "p", "20", "--all"],
     ["label", "p"],
     ["theory", "p"],
+    ["encoders", "p"],
     ["tune", "p"],
     ["tune", "p", "--model", "epoxy"],
     ["next", "p"],
@@ -201,17 +202,46 @@ def test_watch_waits_for_the_first_function(tmp_path, capsys, monkeypatch):
     assert "6 functions, " in said.splitlines()[-1]
 
 
-def test_theory_compares_files_of_vectors_for_all_rows_and_refuses_wrong_paths_first(
+def test_encoders_are_compared_on_hand_labels_and_the_better_one_is_taken(project, capsys):
+    y = np.tile([0.0, 1.0], 60)  # as the rows are labelled
+    np.save(project / "v.npy", np.c_[1 - y, y] + np.random.default_rng(0).normal(0, 0.1, (120, 2)))
+    np.save("noise.npy", np.random.default_rng(1).normal(size=(120, 4)))
+
+    assert main(["encoders", "spam", "--try", "v.npy", "noise.npy", "--json", "e.json"]) == 0
+
+    said, found = capsys.readouterr().out, json.loads(Path("e.json").read_text())["encoders"]
+    told = {each["encoder"]: each for each in found}
+    assert set(told) >= {"lsa", "static", "v.npy", "noise.npy"}
+    assert [each["right"] for each in found] == sorted((e["right"] for e in found), reverse=True)
+    assert told["static"]["right"] == epoxy.Session.open(project).scores["accuracy"]
+    assert told["v.npy"]["unequal"] <= told["noise.npy"]["unequal"]
+    assert told["noise.npy"]["low"] <= told["noise.npy"]["more"] <= told["noise.npy"]["high"]
+    assert "static (this project's)" in said
+
+    assert main(["encoders", "spam", "--take", "v.npy"]) == 0
+
+    assert 'encoder = "v.npy"' in (project / "epoxy.toml").read_text()
+    assert epoxy.Session.open(project).split().vectors.shape[1] == 2
+
+
+def test_an_encoder_that_is_not_there_is_refused_before_any_row_is_embedded(
     project, capsys, monkeypatch
 ):
+    monkeypatch.setattr("epoxy.project.project.read_vectors", None)
+    before = (project / "epoxy.toml").read_text()
+    for option in ("--try", "--take"):
+        for name in ("nowhere.npy", "lss"):
+            assert name in fails(capsys, "encoders", "spam", option, name)
+    assert (project / "epoxy.toml").read_text() == before
+
+
+def test_label_and_report_say_that_vectors_do_not_fit(project, capsys):
     np.save(project / "v.npy", np.random.default_rng(0).normal(size=(120, 4)))
-
-    assert main(["theory", "spam", "--compare", "v.npy", "lsa"]) == 0
-    assert re.search(r"v\.npy +\d", capsys.readouterr().out)
-
-    monkeypatch.setattr("epoxy.tuning.tune", None)  # nothing has been computed by then
-    said = fails(capsys, "theory", "spam", "--compare", "lsa", "nowhere.npy")
-    assert "there is no file nowhere.npy" in said
+    assert main(["encoders", "spam", "--take", "v.npy"]) == 0
+    for command in ("label", "report"):
+        capsys.readouterr()
+        assert main([command, "spam"]) == 0
+        assert "epoxy encoders spam" in capsys.readouterr().out
 
 
 def test_a_class_with_a_blank_is_the_class_without(tmp_path, capsys):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -192,6 +193,7 @@ def label(
 
 def _in_memory(folder: Path, model: str | None, to: Path | None) -> tuple[Labelled, Any, str]:
     """Label in memory: what was written, a table of the functions, and what took how long."""
+    from ..diagnostics.outcomes import unlike
     from ..session.export import Labelled
     from .inspection import functions_table
 
@@ -205,6 +207,10 @@ def _in_memory(folder: Path, model: str | None, to: Path | None) -> tuple[Labell
     )
     took = opened - start, time.perf_counter() - opened
     functions = functions_table(session, most=12) if session.sources else None
+    train, metric = session.split(), session.engine.metric
+    for each in islice(unlike(train, session.hand_labelled() or train, metric), 1):
+        say(f"! vectors seem not to fit: {each.text}")
+        say(f"  {each.command.replace('DIR', str(folder))}", style="cyan", whole=True)
     how = "({:.1f} s to vote, embed and fit, {:.1f} s to write)".format(*took)
     return Labelled.of(session, path), functions, how
 

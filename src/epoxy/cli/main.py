@@ -17,6 +17,7 @@ from . import (  # noqa: F401  (each registers its commands, which are listed in
     demo,
     folders,
     inspection,
+    encoder_scores,
     radii,
     rows_to_label,
     language_model,
@@ -31,7 +32,7 @@ from . import (  # noqa: F401  (each registers its commands, which are listed in
 from .options import app
 from .screen import complain
 
-MANY = ("--data", "--compare", "--accept")
+MANY = ("--data", "--try", "--accept")
 """Options that take several values, `--data A B` as well as `--data A --data B`."""
 
 

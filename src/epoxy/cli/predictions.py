@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from ..errors import EpoxyError, ParameterError
-from .encoder_scores import vectors_by, with_encoders
 from .options import All, Home, Json, app, folder_of, open_project
 from .screen import bar, say, table, write_json
 
@@ -28,13 +27,6 @@ def theory(
         Path | None, Option(metavar="DIR", help="draw one figure per function here")
     ] = None,
     kind: Annotated[Literal["png", "svg"], Option(help="of the figures")] = "png",
-    compare: Annotated[
-        list[str] | None,
-        Option(
-            metavar="ENCODER …",
-            help="rank other encoders of the same rows by how smooth labels are in them",
-        ),
-    ] = None,
     everything: All = False,
     json: Json = None,
 ) -> None:
@@ -56,7 +48,6 @@ def theory(
             f"theory needs rows with a true label, and {folder} has none; "
             "fill the label column of some rows, or name a dev file in epoxy.toml"
         )
-    others = with_encoders(folder_of(session).project, compare or ())  # refused before minutes pass
     paper = folder_of(session).project.make_model("epoxy")
     readable: Any = paper.label_model if isinstance(paper.label_model, AdditiveModel) else None
     scoring = _scoring(session, dev)
@@ -73,22 +64,6 @@ def theory(
     if figures is not None:
         data["figures"] = [str(each) for each in _draw(found, figures, kind)]
         say(f"\n{len(data['figures'])} figures in {figures}")
-    if compare:
-        labels = session.state.workspace.labels
-        encodings = {"this project's": dev.vectors}
-        encodings |= {
-            name: labels.gather(each) for name, each in vectors_by(session, others).items()
-        }
-        ranked = tools.compare_embeddings(
-            encodings, dev.y, scan=tools.Scan(cast(Any, paper.metric))
-        )
-        data["encoders"] = [asdict(each) for each in ranked]
-        lines = [
-            (each.name, f"{each.roughness:.1%}", bar(each.roughness / max(each.chance, 1e-9)))
-            for each in ranked
-        ]
-        say("", table(["~encoder", ">unequal", ""], lines, title="encoders, smoothest first"))
-        say(f"  unequal labels among the nearest 1 % of pairs; {ranked[0].chance:.1%} by chance")
     write_json(data, json)
 
 

@@ -289,19 +289,24 @@ def _shares(balance: np.ndarray) -> str:
 
 
 def misaligned(case: Case) -> Iterator[Finding]:
+    """Vectors of train or of the split looked at say nothing of its labels."""
+    yield from unlike(case.train, case.split, case.metric)
+
+
+def unlike(train: Split, split: Split, metric: str) -> Iterator[Finding]:
     """Nearest neighbours are no more alike than shuffled ones: kappa and its spread over shuffles.
 
     It speaks only where enough was seen: kappa within chance, and its upper limit below 0.25. True
     labels are asked where known. Otherwise both who votes what and the majority's label must be
     no more alike than chance: crowds vote on rows handed out at random, rules may abstain anywhere.
     """
-    train, split, metric = case.train, case.split, case.metric
     if train.vectors is not None:
         yield from _judge("train", *_likeness_of_votes(train, metric), None)
     if split is not train and split.vectors is not None:
         by_label = None
-        if len(case.y):
-            by_label = likeness(split.vectors[case.known], case.y[:, None], metric)
+        known = split.labelled
+        if known.any():
+            by_label = likeness(split.vectors[known], split.truth[known, None], metric)
         yield from _judge("this split", *_likeness_of_votes(split, metric), by_label)
 
 

@@ -95,6 +95,8 @@ COMMANDS = {
     "few-overlaps": "epoxy suggest DIR",
     "class-balance": "epoxy annotate DIR --purpose score",
     "suspect-labels": "epoxy annotate DIR --purpose check",
+    "uninformative-vectors": "epoxy encoders DIR",
+    "misaligned": "epoxy encoders DIR",
 }
 """What cures a kind of finding; {0} is the first source it names."""
 

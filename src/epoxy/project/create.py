@@ -162,20 +162,20 @@ def _encoder_for(table: Any, column: str | None) -> str:
 def _settings(home: Path, file: Path, classes: list[str], given: Mapping[str, str | None]) -> str:
     """The text of `epoxy.toml`."""
     optional = {name: given.get(name) for name in OPTIONAL}
-    optional["dev"] = _relative(optional["dev"], home)
+    optional["dev"] = relative(optional["dev"], home)
     positive, column = given.get("positive"), given.get("column")
     return TEMPLATE.format(
-        file=_quoted(_relative(str(file), home)),
+        file=quoted(relative(str(file), home)),
         optional="".join(
-            f"{key} = {_quoted(name)}{NOTES.get(key, '')}\n"
+            f"{key} = {quoted(name)}{NOTES.get(key, '')}\n"
             for key, name in optional.items()
             if name
         ),
         classes=json.dumps(classes, ensure_ascii=False),
-        positive=f"positive = {_quoted(positive)}\n" if positive else "",
-        encoder=_quoted(_encoder(given["encoder"] or "auto", home)),
-        column=f"column = {_quoted(column)}\n" if column else "",
-        kind=_quoted(given.get("kind") or "fusion"),
+        positive=f"positive = {quoted(positive)}\n" if positive else "",
+        encoder=quoted(_encoder(given["encoder"] or "auto", home)),
+        column=f"column = {quoted(column)}\n" if column else "",
+        kind=quoted(given.get("kind") or "fusion"),
     )
 
 
@@ -202,7 +202,8 @@ def _text_column(table: Any, taken: set[str | None]) -> str | None:
     return max(sizes, key=lambda name: sizes[name], default=None)
 
 
-def _relative(path: str | None, home: Path) -> str | None:
+def relative(path: str | None, home: Path) -> str | None:
+    """A path as epoxy.toml names it."""
     if path is None:
         return None
     target, base = Path(path).resolve(), home.resolve()
@@ -220,7 +221,7 @@ def _encoder(encoder: str, home: Path) -> str:
         return encoder
     if not Path(encoder).is_file():
         raise StoreError(f"there is no file {encoder}; check the path of the vectors")
-    return _relative(encoder, home) or encoder
+    return relative(encoder, home) or encoder
 
 
 def _tail(target: Path, base: Path) -> tuple[str, ...]:
@@ -228,7 +229,8 @@ def _tail(target: Path, base: Path) -> tuple[str, ...]:
     return target.relative_to(anchor).parts
 
 
-def _quoted(text: str | None) -> str:
+def quoted(text: str | None) -> str:
+    """A text as epoxy.toml writes it."""
     return json.dumps(text or "", ensure_ascii=False)
 
 

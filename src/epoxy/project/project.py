@@ -358,15 +358,15 @@ PATIENCE = 2.0
 
 def open_session(
     kind: type[S],
-    folder: str | Path,
+    folder: str | Path | Project,
     *,
     model: Any = None,
     graph: bool = True,
     empty: bool = False,
     progress: Callable[[str], Progress] | None = None,
 ) -> S:
-    """Open a project folder as a session; `progress` makes a callback from what is being done."""
-    project = Project.read(folder)
+    """Open a project as a session; `progress` makes a callback from what is being done."""
+    project = folder if isinstance(folder, Project) else Project.read(folder)
     model = project.make_model(model) if model is None or isinstance(model, str) else model
     rows = read_project(project)
     n_rows = sum(map(len, rows.ids))
