@@ -88,7 +88,7 @@ def _lines(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for each in results:
         case = {key: value for key, value in each.items() if key != "suggestions"}
         case["hand"] = "all" if each["hand"] is None else each["hand"]
-        yield from ({**case, **one} for one in each["suggestions"] or [{}])
+        yield from ({**case, **one, **case} for one in each["suggestions"] or [{}])
 
 
 def _read(path: str) -> list[dict[str, Any]]:

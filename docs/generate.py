@@ -1,4 +1,4 @@
-"""Write the pages that are read off the code: docs/command-line.md and docs/reference.md.
+"""Write the pages that are read off the code: docs/reference/commands.md and docs/reference/api.md.
 
     python docs/generate.py            write both
     python docs/generate.py --check    say which of them is stale, and exit with 1 if one is
@@ -233,7 +233,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES = {"command-line.md": command_line, "reference.md": reference}
+PAGES = {"reference/commands.md": command_line, "reference/api.md": reference}
 
 
 def main(arguments: list[str]) -> int:

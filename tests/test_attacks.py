@@ -1,7 +1,7 @@
 """Attacks on everything that is written or read: nothing lost, nothing wrong without a word.
 
 A small part runs by default. `EPOXY_ATTACKS=1 pytest tests/test_attacks.py -m slow -s` makes the counts
-in docs/robustness.md; a smaller number makes proportionally fewer attacks.
+in docs/research/robustness.md; a smaller number makes proportionally fewer attacks.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def counted_shares(y: np.ndarray, n_classes: int, *, pseudo: float) -> np.ndarra
     No class is then impossible because a small dev set lacks it. Label models add one row per class
     (`pseudo=n_classes`, Laplace's rule). Fusion adds four rows whatever the number of classes: with
     ten classes and a few dozen dev rows, one per class would flatten the shares. The figures in
-    docs/benchmarks.md were measured with these two amounts.
+    docs/research/benchmarks.md were measured with these two amounts.
     """
     return shares_of_counts(np.bincount(y, minlength=n_classes), pseudo=pseudo)
 

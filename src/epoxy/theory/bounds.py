@@ -1,7 +1,7 @@
 """The paper's propositions, lemmas and theorems as formulas: numbers or arrays in, numbers out.
 
 Two classes; accuracies are Pr(vote = Y | votes). Every docstring holds the equation and what it
-assumes. `docs/theory.md` lists where the printed text and its proof differ and which one is used.
+assumes. `docs/research/paper.md` lists where the printed text and its proof differ and which one is used.
 
 Risk is the expected ½|Y − f(X)| = 1 − Pr(true class), so lift is the gain in probability given to
 the truth. The label model is the paper's Algorithm 2: sources independent given Y, an abstention
