@@ -357,7 +357,7 @@ def test_python_code_is_saved_as_it_is(session, folder):
     session.save_function(short, "short")
 
     assert (folder / "lfs.py").read_text() == LFS + "\n\n" + short["code"]
-    assert FunctionsFile.read(folder / "lfs.py").function("short").definition["code"] == (
+    assert FunctionsFile.read(folder / "lfs.py").function("short").definition.code == (
         short["code"].rstrip()
     )
 

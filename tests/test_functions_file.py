@@ -9,9 +9,10 @@ import stat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from epoxy.errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
-from epoxy.functions.kinds import Definition
+from epoxy.functions.kinds import form_of
 from epoxy.functions.lfs_file import FunctionsFile
 
 LFS = '''\
@@ -59,7 +60,7 @@ def test_functions_are_listed_with_their_lines_without_running_the_file(tmp_path
 def test_a_definition_is_what_a_form_can_show(tmp_path):
     file = read(tmp_path)
 
-    assert file.function("money").definition == {
+    assert to_builtins(file.function("money").definition) == {
         "kind": "keywords",
         "label": "spam",
         "words": ["money", "größe"],
@@ -67,14 +68,14 @@ def test_a_definition_is_what_a_form_can_show(tmp_path):
         "whole_words": False,
         "ignore_case": True,
     }
-    assert file.function("near").definition == {
+    assert to_builtins(file.function("near").definition) == {
         "kind": "like",
         "label": "ham",
         "rows": ["a1", "2"],
         "radius": 0.25,
     }
-    assert file.function("keywords_song").definition["column"] == "body"
-    assert file.function("short one").definition["code"].startswith("@labeling_function(name=")
+    assert file.function("keywords_song").definition.column == "body"
+    assert file.function("short one").definition.code.startswith("@labeling_function(name=")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_patterns_in_any_case_are_read_however_they_say_so(tmp_path, code, ignor
 
     definition = file.function("f").definition
 
-    assert (definition["pattern"], definition["ignore_case"]) == ("x", ignore_case)
+    assert (definition.pattern, definition.ignore_case) == ("x", ignore_case)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_what_is_written_is_read_back_and_nothing_else_runs(form, name, tmp_path
 
     for content, called in ((added, name), (changed, "links")):
         found = FunctionsFile(file.path, content).function(called)
-        assert found.definition == Definition(form)
+        assert found.definition == form_of(form)
     statements = len(ast.parse(LFS).body)
     assert len(ast.parse(added).body) == statements + 1
     assert len(ast.parse(changed).body) == statements

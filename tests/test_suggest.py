@@ -13,7 +13,7 @@ from epoxy import Session, Split, Votes
 from epoxy.agent.tools import Tools
 from epoxy.cli import main
 from epoxy.errors import NotIdentifiable, ParameterError, UnknownName
-from epoxy.functions.kinds import Definition
+from epoxy.functions.kinds import form_of
 from epoxy.project.create import new_project
 from epoxy.suggest.mine import Evidence, Finder, gather, word_columns
 from epoxy.suggest.precision import Judge
@@ -105,7 +105,7 @@ def test_the_words_that_tell_are_suggested_and_not_those_that_do_not(session):
 def test_a_suggestion_says_what_it_votes_on_and_what_it_adds(session, texts):
     first = session.suggest(1, label="spam", kinds=["keywords"])[0]
 
-    vote = Definition(first.definition).function().vote
+    vote = form_of(first.definition).function().vote
     train, every = texts[0][:300], [each is not None for each in vote(texts[0])]
     voted = np.array(every[:300])
     silent = ~holds(train, "won") & ~holds(train, "sorry")
@@ -124,7 +124,7 @@ def test_each_next_suggestion_adds_to_those_before(session):
     train = [session.text(row) for row in range(300)]
     seen = holds(train, "won") | holds(train, "sorry")
     for each in found:
-        votes = Definition(each.definition).function().vote(train)
+        votes = form_of(each.definition).function().vote(train)
         voted = np.array([vote is not None for vote in votes])
         assert each.adds == (voted & ~seen).sum()
         seen |= voted
@@ -359,7 +359,7 @@ def test_hostile_text_is_indexed_and_suggested_as_readable_code(tmp_path):
     assert {"naïve", "日本"} & said(found, "spam")
     for each in found:
         if each.definition["kind"] != "like":
-            votes = Definition(each.definition).function(each.name).vote(texts[:120])
+            votes = form_of(each.definition).function(each.name).vote(texts[:120])
             assert each.rows == sum(vote is not None for vote in votes)
 
 

@@ -275,9 +275,9 @@ def _numbered(found: Sequence[FunctionSuggestion], number: int) -> FunctionSugge
 
 def _tell(session: Session, number: int, each: FunctionSuggestion) -> None:
     """One suggestion: its code, what it adds, how right it is, and rows for and against it."""
-    from ..functions.kinds import Definition, call_code
+    from ..functions.kinds import call_code, form_of
 
-    code = call_code(Definition(each.definition), each.name, f"epoxy.{each.definition['kind']}")
+    code = call_code(form_of(each.definition), each.name, f"epoxy.{each.definition['kind']}")
     say(f"{number}  {code}", style="bold")
     say(
         f"   votes {each.label!r} on {each.rows:,} rows ({each.coverage:.1%}), on {each.adds:,} of them "

@@ -14,11 +14,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from msgspec import Meta, Struct, ValidationError, convert, to_builtins
+from msgspec import Meta, Struct, ValidationError, convert
 
 from ..errors import CodeError, ParameterError, UnknownName
 from .declare import keywords, like, regex, slug
@@ -39,6 +38,11 @@ class Kind(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
         """The arguments, by position and by name, but for the function's name."""
         raise ParameterError("Python code runs in a process of its own; save it, or draft it")
 
+    @property
+    def kind(self) -> str:
+        """What kind of function."""
+        return str(self.__struct_config__.tag)
+
     @classmethod
     def of_call(cls, given: dict[str, Any]) -> Self:
         """The same of the arguments by name; raises where they say more than the fields."""
@@ -49,7 +53,7 @@ class Kind(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
         return str(self.function().name)
 
     def function(self, name: str | None = None) -> Any:
-        """The labeling function."""
+        """The labeling function; Python code is not run here."""
         given, named = self.call()
         assert self.maker is not None
         return type(self).maker(*given, **named, name=name)  # type: ignore[misc]
@@ -121,6 +125,16 @@ class Python(Kind, frozen=True, tag="python"):
 
     code: Annotated[str, Meta(max_length=2_000_000)]
 
+    @property
+    def last_def(self) -> ast.FunctionDef:
+        """The last function it defines; errors count lines of the code alone."""
+        named = [each for each in parsed(self.code).body if isinstance(each, ast.FunctionDef)]
+        if not named:
+            raise CodeError(
+                "the code defines no function; write def under @epoxy.labeling_function"
+            )
+        return named[-1]
+
 
 Form = Keywords | Pattern | Like | Python
 """What a definition may be; its JSON schema is what a page or an agent is told."""
@@ -131,57 +145,21 @@ DECLARED = tuple(name for name, kind in KINDS.items() if kind.maker is not None)
 """Kinds that are a call."""
 
 
-class Definition(Mapping[str, Any]):
+def form_of(given: Mapping[str, Any] | Form) -> Form:
     """One function as a value, complete and checked."""
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        kind = given.get("kind") if isinstance(given, Mapping) else None
-        if kind not in KINDS:
-            raise UnknownName.of("kind of function", kind, KINDS)
-        told = dict(given)
-        if kind == "like" and isinstance(told.get("rows"), list | tuple):
-            told["rows"] = [str(each) for each in told["rows"]]
-        try:
-            self.form: Form = convert(told, Form)
-        except ValidationError as error:
-            raise ParameterError(f"this {kind} function cannot be: {error}; correct it") from None
-        self._values: dict[str, Any] = to_builtins(self.form)
-
-    @property
-    def kind(self) -> str:
-        """What kind of function."""
-        return str(self._values["kind"])
-
-    @cached_property
-    def last_def(self) -> ast.FunctionDef:
-        """Of Python code: the last function it defines; errors count lines of the code alone."""
-        named = [each for each in parsed(self["code"]).body if isinstance(each, ast.FunctionDef)]
-        if not named:
-            raise CodeError(
-                "the code defines no function; write def under @epoxy.labeling_function"
-            )
-        return named[-1]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and self._values == dict(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Definition({self._values!r})"
-
-    def function(self, name: str | None = None) -> Any:
-        """The labeling function it stands for; Python code is not run here."""
-        return self.form.function(name)
+    if isinstance(given, Kind):
+        return given
+    kind = given.get("kind") if isinstance(given, Mapping) else None
+    if kind not in KINDS:
+        raise UnknownName.of("kind of function", kind, KINDS)
+    told = dict(given)
+    if kind == "like" and isinstance(told.get("rows"), list | tuple):
+        told["rows"] = [str(each) for each in told["rows"]]
+    try:
+        made: Form = convert(told, Form)
+    except ValidationError as error:
+        raise ParameterError(f"this {kind} function cannot be: {error}; correct it") from None
+    return made
 
 
 def parsed(code: str | bytes, place: str = "the code") -> ast.Module:
@@ -195,11 +173,11 @@ def parsed(code: str | bytes, place: str = "the code") -> ast.Module:
         raise CodeError(f"{place} cannot be parsed: {error}; correct it") from None
 
 
-def call_code(definition: Definition, name: str, callee: str) -> str:
+def call_code(form: Form, name: str, callee: str) -> str:
     """The call that makes a function, as an author would write it."""
-    definition.function(name)  # says what is wrong with it
-    given, named = definition.form.call()
-    usual = inspect.signature(type(definition.form).maker or keywords).parameters
+    form.function(name)  # says what is wrong with it
+    given, named = form.call()
+    usual = inspect.signature(type(form).maker or keywords).parameters
     parts = [_written(each) for each in given]
     for option, value in {**named, "name": name}.items():
         if value != usual[option].default:
@@ -208,8 +186,8 @@ def call_code(definition: Definition, name: str, callee: str) -> str:
     return line if len(line) <= _WIDTH else f"{callee}(\n{_filled(parts)}\n)"
 
 
-def definition_of(call: ast.Call, kind: str) -> tuple[str | None, Definition | None]:
-    """The name and the definition of a call; None where its arguments are more than literals."""
+def read_call(call: ast.Call, kind: str) -> tuple[str | None, Form | None]:
+    """The name and the form of a call; None where its arguments are more than literals."""
     made, name = KINDS[kind], None
     for each in call.keywords:
         if each.arg == "name":
@@ -220,9 +198,9 @@ def definition_of(call: ast.Call, kind: str) -> tuple[str | None, Definition | N
         given = [ast.literal_eval(each) for each in call.args]
         named = {str(each.arg): _literal(each) for each in call.keywords if each.arg != "name"}
         bound = inspect.signature(made.maker or keywords).bind(*given, **named)
-        form = made.of_call(bound.arguments)
+        form: Any = made.of_call(bound.arguments)
         form.function(name)
-        return form.name() if name is None else name, Definition(to_builtins(form))
+        return form.name() if name is None else name, form
     except (ValueError, TypeError, SyntaxError, AttributeError, KeyError):
         return name, None
 

@@ -26,7 +26,7 @@ from typing import Any
 from ..errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
 from ..running.loader import digest
 from ..storage import read_whole, write_whole
-from .kinds import DECLARED, Definition, call_code, definition_of, parsed
+from .kinds import DECLARED, Form, Python, call_code, form_of, parsed, read_call
 
 __all__ = ["FunctionsFile", "WrittenFunction"]
 
@@ -42,7 +42,7 @@ class WrittenFunction:
     line: int  # the first, counted from 1
     end: int  # the last
     code: str
-    definition: Definition | None = None
+    definition: Form | None = None
     """What a form can show; None where the code says more than that."""
     _span: tuple[int, int] = field(default=(0, 0), repr=False)  # what is replaced, in bytes
 
@@ -53,13 +53,13 @@ class FunctionsFile:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import msgspec, tempfile
     >>> path = Path(tempfile.mkdtemp()) / "lfs.py"
     >>> _ = path.write_text("import epoxy\\n\\na = epoxy.keywords('spam', 'money', name='a')  # mine\\n")
     >>> file = FunctionsFile.read(path)
-    >>> file.functions[0].definition["words"]
+    >>> file.functions[0].definition.words
     ['money']
-    >>> more = {**file.functions[0].definition, "words": ["money", "cash"]}
+    >>> more = msgspec.structs.replace(file.functions[0].definition, words=["money", "cash"])
     >>> print(file.with_changed("a", more).decode())
     import epoxy
     <BLANKLINE>
@@ -132,13 +132,13 @@ class FunctionsFile:
             f"function in {self.path}", name, [each.name for each in self.functions]
         )
 
-    def name_of(self, definition: Definition) -> str:
+    def name_of(self, definition: Form) -> str:
         """What a function is called where nobody names it; of Python code, what its decorator says."""
-        if definition.kind != "python":
-            return definition.form.name()
+        if not isinstance(definition, Python):
+            return definition.name()
         node = definition.last_def
         text = self._imported("python")[0].rstrip()
-        whole = FunctionsFile(self.path, text + b"\n" + self.encoded(definition["code"]))
+        whole = FunctionsFile(self.path, text + b"\n" + self.encoded(definition.code))
         end = len(text.splitlines()) + (node.end_lineno or 0)
         found = [each for each in whole.functions if each.end == end]
         if not found:
@@ -148,9 +148,9 @@ class FunctionsFile:
             )
         return found[-1].name
 
-    def with_added(self, definition: Mapping[str, Any], name: str) -> bytes:
+    def with_added(self, definition: Mapping[str, Any] | Form, name: str) -> bytes:
         """The content with a function appended, importing what it needs."""
-        made = Definition(definition)
+        made = form_of(definition)
         if any(each.name == name for each in self.functions):
             raise ParameterError(
                 f"{self.path.name} has a function {name!r} already; choose another name, or replace it"
@@ -167,19 +167,19 @@ class FunctionsFile:
             gap = f"\n{gap}"
         return self._checked(body + self._encoded(f"{gap}{code}\n"), made, name)
 
-    def code_of(self, definition: Definition, name: str) -> tuple[str, str]:
+    def code_of(self, definition: Form, name: str) -> tuple[str, str]:
         """The variable a new function would be kept in, and the code that makes it."""
-        if definition.kind == "python":
-            return definition.last_def.name, definition["code"].strip("\r\n")
+        if isinstance(definition, Python):
+            return definition.last_def.name, definition.code.strip("\r\n")
         variable = self._variable(name)
         callee = self._imported(definition.kind)[1]
         return variable, f"{variable} = {call_code(definition, name, callee)}"
 
     def with_changed(
-        self, name: str, definition: Mapping[str, Any], new_name: str | None = None
+        self, name: str, definition: Mapping[str, Any] | Form, new_name: str | None = None
     ) -> bytes:
         """The content with one function replaced, and every other byte as it was."""
-        made, old = Definition(definition), self.function(name)
+        made, old = form_of(definition), self.function(name)
         called = name if new_name is None else new_name
         start, end = old._span
         if (made.kind == "python") != (old.kind == "python"):
@@ -187,8 +187,8 @@ class FunctionsFile:
                 f"{name!r} is written as {old.kind} and cannot become {made.kind} in its place; "
                 "add a new function and take the old one out"
             )
-        if made.kind == "python":
-            code, body = made["code"].strip("\r\n"), self.content
+        if isinstance(made, Python):
+            code, body = made.code.strip("\r\n"), self.content
         else:
             same = self.content[start:end].partition(b"(")[0].decode()
             body, callee = self._imported(made.kind)
@@ -277,7 +277,7 @@ class FunctionsFile:
             kind = self._meaning(node.func)
             if kind not in DECLARED:
                 return None
-            name, definition = definition_of(node, kind)
+            name, definition = read_call(node, kind)
             return None if name is None else self._at(node, name, kind, definition)
         for each in node.decorator_list:
             call = each if isinstance(each, ast.Call) else None
@@ -290,7 +290,7 @@ class FunctionsFile:
         return None
 
     def _at(
-        self, node: ast.FunctionDef | ast.Call, name: str, kind: str, definition: Definition | None
+        self, node: ast.FunctionDef | ast.Call, name: str, kind: str, definition: Form | None
     ) -> WrittenFunction:
         line, start = node.lineno, self._starts[node.lineno - 1] + node.col_offset
         if isinstance(node, ast.FunctionDef):  # with its decorators
@@ -300,7 +300,7 @@ class FunctionsFile:
         end = self._starts[last - 1] + (node.end_col_offset or 0)
         code = re.sub("\r\n?", "\n", self.content[start:end].decode())
         if kind == "python":
-            definition = Definition({"kind": "python", "code": code})
+            definition = Python(code)
         return WrittenFunction(name, kind, line, last, code, definition, (start, end))
 
     # writing
@@ -336,7 +336,7 @@ class FunctionsFile:
             line = f"\n{line}"
         return before + self._encoded(line) + self.content[after:], f"epoxy.{kind}"
 
-    def _checked(self, content: bytes, definition: Definition, name: str) -> bytes:
+    def _checked(self, content: bytes, definition: Form, name: str) -> bytes:
         """The content, after reading in it what was to be written."""
         made = FunctionsFile(self.path, content)
         if definition.kind == "python" and name not in [each.name for each in made.functions]:
@@ -346,7 +346,7 @@ class FunctionsFile:
         found = made.function(name)
         if definition.kind != "python" and found.definition != definition:
             raise ParameterError(
-                f"the function {name!r} cannot be written so that it reads as {dict(definition)}; "
+                f"the function {name!r} cannot be written so that it reads as {definition}; "
                 f"write it in {self.path.name} yourself"
             )
         return content

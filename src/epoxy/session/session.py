@@ -33,6 +33,7 @@ from .view import SessionView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..functions.kinds import Form
     from ..project.project import Folder
     from ..suggest import Draft, Found, FunctionSuggestion, RowQuery, Suggestion
     from ..suggest.new_functions import Vocabulary
@@ -366,7 +367,10 @@ class Session(SessionView):
         return suggest_radius(self._now.state.workspace.near, places)
 
     def draft(
-        self, definition: Mapping[str, Any], name: str | None = None, replaces: str | None = None
+        self,
+        definition: Mapping[str, Any] | Form,
+        name: str | None = None,
+        replaces: str | None = None,
     ) -> Draft:
         """What a function would do that nobody saved; nothing is kept.
 
@@ -380,7 +384,7 @@ class Session(SessionView):
             return draft(self, definition, name, replaces)
 
     def save_function(
-        self, definition: Mapping[str, Any], name: str, replaces: str | None = None
+        self, definition: Mapping[str, Any] | Form, name: str, replaces: str | None = None
     ) -> Change | None:
         """Write a function to the project's lfs.py, all else in it as it is, and vote with it.
 

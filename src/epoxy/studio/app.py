@@ -104,7 +104,7 @@ async def _answered(request: Request, verb: str, body: Any) -> Response:
     except Exception as error:  # noqa: BLE001 - told, and logged where it was not foreseen
         return _told(*failed(error))
     if not isinstance(answer, tuple):
-        return Response(as_json({} if answer is None else answer), media_type="application/json")
+        return Response(as_json(answer), media_type="application/json")
     head, data = answer
     if isinstance(head, replies.PNG):
         return Response(data, media_type="image/png")

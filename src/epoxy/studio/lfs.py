@@ -44,11 +44,10 @@ def described(room: Room, lines: Sequence[replies.SourceLine]) -> list[replies.S
 def detailed(room: Room, line: replies.SourceLine) -> replies.Source:
     """A line with its definition, its code, its curve and its weight."""
     session, place = room.session, written(room).get(line.name)
-    found = None if place is None else place.definition
     vectors = session.state.workspace.near.spaces is not None
     return replies.Source(
         **msgspec.structs.asdict(line),
-        definition=None if found is None else found.form,
+        definition=None if place is None else place.definition,
         code=None if place is None else place.code,
         curve=session.curve(line.name) if vectors else None,
         adds=session.weight(line.name),
@@ -75,7 +74,7 @@ def _file(room: Room) -> FunctionsFile:
     return FunctionsFile.read(home.functions)
 
 
-def _allowed(room: Room, page: Page, form: Form) -> dict[str, Any]:
+def _allowed(room: Room, page: Page, form: Form) -> Form:
     """A definition that may be run; words are looked for in the text, where no column is named."""
     if isinstance(form, Python) and not page.may_write:
         raise ParameterError(
@@ -86,8 +85,7 @@ def _allowed(room: Room, page: Page, form: Form) -> dict[str, Any]:
     unnamed = isinstance(form, Keywords | Pattern) and form.column == "text"
     if unnamed and texts is not None and texts.column and "text" not in texts.columns:
         form = msgspec.structs.replace(form, column=texts.column)
-    made: dict[str, Any] = msgspec.to_builtins(form)
-    return made
+    return form
 
 
 def draft(
@@ -98,8 +96,8 @@ def draft(
     found = session.draft(made, name or None, replaces or None)
     if guess and found.ok:
         label = _covered_class(room, found.votes)
-        if label not in (None, made.get("label")):
-            made["label"] = label
+        if not isinstance(made, Python) and label not in (None, made.label):
+            made = msgspec.structs.replace(made, label=label)
             found = session.draft(made, name or None, replaces or None)
     if found.error is not None and page.by_name is not None:
         where = f" (line {found.error.line} of the code)" if found.error.line else ""
@@ -114,7 +112,7 @@ def draft(
         replies.Draft,
         found,
         error=None if found.error is None else replies.of(replies.CodeError, found.error),
-        label=made.get("label"),
+        label=getattr(made, "label", None),
         right=showing.share(found.right),
         flips=[
             showing.mention(session, each.row, before=each.before, after=each.after)

@@ -427,3 +427,7 @@ class Head(Struct):
 
 class PNG(Struct):
     """What the bytes of a picture are."""
+
+
+class Done(Struct):
+    """It is done, and there is nothing to say."""

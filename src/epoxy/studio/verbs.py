@@ -401,9 +401,10 @@ class Draft(Verb, frozen=True):
 class Drop(Verb, frozen=True):
     """Try nothing any more."""
 
-    def run(self, room: Room, page: Page) -> None:
+    def run(self, room: Room, page: Page) -> replies.Done:
         page.forget()
         room.show(page)
+        return replies.Done()
 
 
 class Suggest(Verb, frozen=True):
@@ -598,10 +599,11 @@ class Cancel(Verb, frozen=True):
 
     job: RowNumber
 
-    def run(self, room: Room, page: Page) -> None:
+    def run(self, room: Room, page: Page) -> replies.Done:
         if self.job not in room.jobs:
             raise UnknownName.of("job", self.job, room.jobs)
         room.jobs[self.job].set()
+        return replies.Done()
 
 
 class Export(Verb, frozen=True):
@@ -627,7 +629,7 @@ class Select(Verb, frozen=True):
     rows: RowNumbers = ()
     bits: LongText | None = None
 
-    def run(self, room: Room, page: Page) -> None:
+    def run(self, room: Room, page: Page) -> replies.Done:
         rows = np.unique(np.array(self.rows, dtype=np.int64))
         if self.bits is not None:
             try:
@@ -640,6 +642,7 @@ class Select(Verb, frozen=True):
         if len(rows) and rows[-1] >= room.session.n_rows:
             room.session.place(int(rows[-1]))  # says which rows there are
         page.selection = rows
+        return replies.Done()
 
 
 def _all(kind: type[Verb]) -> list[type[Verb]]:
@@ -691,7 +694,7 @@ def spoken(room: Room, page: Page, text: str) -> None:
             page.push(as_json({"id": told.id, "error": failed(error)[1]}))
             return
         head, data = done.result() if isinstance(done.result(), tuple) else (done.result(), None)
-        page.push(message({"id": told.id, "reply": {} if head is None else head}, data))
+        page.push(message({"id": told.id, "reply": head}, data))
 
     ask(room, page, told.verb, told.body).add_done_callback(reply)
 

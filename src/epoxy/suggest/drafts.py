@@ -18,7 +18,7 @@ import numpy as np
 
 from ..diagnostics import interval
 from ..errors import CodeError, EpoxyError, ParameterError, StoreError
-from ..functions.kinds import Definition, call_code
+from ..functions.kinds import Form, Python, call_code, form_of
 from ..functions.lfs_file import FunctionsFile
 from ..running import Limits, Runner
 from ..session.edits import Edit, Remove, SetVotes, known, places_of, several, votes_of
@@ -98,13 +98,13 @@ class Draft:
 
 
 def draft(
-    session: Session, definition: Mapping[str, Any], name: str | None, replaces: str | None
+    session: Session, definition: Mapping[str, Any] | Form, name: str | None, replaces: str | None
 ) -> Draft:
     """What a function would do in place of another, or beside them all."""
     start = time.perf_counter()
     code = ""
     try:
-        made = Definition(definition)
+        made = form_of(definition)
         file = _file(session)
         name = replaces or file.name_of(made) if name is None else name
         _check_name(session, name, replaces)
@@ -123,10 +123,10 @@ def draft(
 
 
 def save(
-    session: Session, definition: Mapping[str, Any], name: str, replaces: str | None
+    session: Session, definition: Mapping[str, Any] | Form, name: str, replaces: str | None
 ) -> Change | None:
     """Write a function to lfs.py, code only after it ran, and vote with it."""
-    home, made = session.need_folder("save_function"), Definition(definition)
+    home, made = session.need_folder("save_function"), form_of(definition)
     file = _file(session)
     _check_name(session, name, replaces)
     content = _content(file, made, name, replaces)
@@ -146,7 +146,7 @@ def save_code(session: Session, text: str, expecting: str) -> Change | None:
     return home.reload(session, Written(file.content, content))
 
 
-def _told(session: Session, found: Draft, made: Definition, start: float) -> Draft:
+def _told(session: Session, found: Draft, made: Form, start: float) -> Draft:
     """The draft with its numbers."""
     trial, votes, classes = found.trial, found.votes, session.classes
     assert trial is not None
@@ -194,7 +194,7 @@ def _told(session: Session, found: Draft, made: Definition, start: float) -> Dra
 
 
 def _votes(
-    session: Session, file: FunctionsFile, made: Definition, name: str, replaces: str | None
+    session: Session, file: FunctionsFile, made: Form, name: str, replaces: str | None
 ) -> tuple[np.ndarray, ...]:
     """A column for every split."""
     if made.kind in ("keywords", "like") or (made.kind == "regex" and session.folder is None):
@@ -216,14 +216,14 @@ def _votes(
     return tuple(columns)
 
 
-def _content(file: FunctionsFile, made: Definition, name: str, replaces: str | None) -> bytes:
+def _content(file: FunctionsFile, made: Form, name: str, replaces: str | None) -> bytes:
     """lfs.py with the function in it."""
     if replaces is None:
         return file.with_added(made, name)
     return file.with_changed(replaces, made, name)
 
 
-def _load(home: Folder, content: bytes, made: Definition, name: str) -> Runner:
+def _load(home: Folder, content: bytes, made: Form, name: str) -> Runner:
     """A worker that has run some content as if it were lfs.py; errors count lines of the draft."""
     folder = home.project.folder
     if home.drafts is None:
@@ -247,9 +247,9 @@ def _load(home: Folder, content: bytes, made: Definition, name: str) -> Runner:
     return home.drafts
 
 
-def _within(content: bytes, made: Definition, name: str, line: int) -> int | None:
+def _within(content: bytes, made: Form, name: str, line: int) -> int | None:
     """A line of a file as a line of the draft's code in it; None for one before it."""
-    if made.kind != "python":
+    if not isinstance(made, Python):
         return None
     end = FunctionsFile(Path("lfs.py"), content).function(name).end
     found = line - (end - (made.last_def.end_lineno or 1))

@@ -8,10 +8,11 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import to_builtins
 
 from ..errors import EpoxyError, NotIdentifiable, ParameterError, UnknownName
 from ..functions.declare import slug
-from ..functions.kinds import Definition
+from ..functions.kinds import Form, form_of
 from ..session.edits import known, votes_of
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
@@ -185,7 +186,7 @@ class _Suggesting:
                 made.append(self._told(bundle, definition, voted, judge))
         return tuple(made)
 
-    def _definition(self, bundle: Bundle) -> Definition:
+    def _definition(self, bundle: Bundle) -> Form:
         """The function as it would be written."""
         given: dict[str, Any] = {"kind": bundle.kind, "label": self.workspace.classes[bundle.label]}
         texts = self.session.texts
@@ -198,7 +199,7 @@ class _Suggesting:
         else:
             ids = [self.session.state.names.name((TRAIN, row))[1] for row in bundle.parts]
             given |= {"rows": ids, "radius": bundle.radius}
-        return Definition(given)
+        return form_of(given)
 
     def _voted(self, votes: Sequence[Any]) -> np.ndarray:
         """Rows it votes on, through all splits; rows without cells are not voted on; (n_rows,) bool."""
@@ -209,7 +210,7 @@ class _Suggesting:
         return np.concatenate(parts)
 
     def _told(
-        self, bundle: Bundle, definition: Definition, voted: np.ndarray, judge: Judge
+        self, bundle: Bundle, definition: Form, voted: np.ndarray, judge: Judge
     ) -> FunctionSuggestion:
         precision = judge.precision(bundle.label, voted)
         evidence, label, train = self.evidence, bundle.label, voted[: len(self.silent)]
@@ -222,7 +223,7 @@ class _Suggesting:
         right, wrong = self._examples(label, voted)
         return FunctionSuggestion(
             name=self._name(bundle),
-            definition=dict(definition),
+            definition=to_builtins(definition),
             label=self.workspace.classes[label],
             rows=int(train.sum()),
             coverage=float(train.mean()),
