@@ -22,7 +22,7 @@ import pytest
 from answering import Model, answers, by_words, row_of, says, serving
 from epoxy import Session, Split, Votes
 from epoxy.asking import Budget, Example, Server, Task, ask
-from epoxy.asking.answers import Cache, Kept
+from epoxy.asking.answers import About, Cache, ModelAnswer
 from epoxy.cli import main
 from epoxy.errors import EndpointError, EpoxyError, ParameterError, StoreError, UnknownName
 from epoxy.project.create import new_project
@@ -757,19 +757,16 @@ def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
     assert len(labels_by(Session.open(project, graph=False), "m")) == model.calls
 
 
-def test_two_processes_do_not_pay_twice_and_earlier_answers_are_taken_over(tmp_path) -> None:
+def test_two_processes_do_not_pay_twice(tmp_path) -> None:
     path = tmp_path / "answers.sqlite"
-    about = {"key": "old", "identity": "i", "file": "rows", "row": "9", "chosen": None, "at": 1.0}
-    old = json.dumps({**about, "choice": "ham", "why": "", "checksum": 3})
-    path.with_suffix(".jsonl").write_text(f'{old}\n{{"taken": [["old", "rows", "9"]]}}\n{old[:9]}')
     with Cache(path) as cache:
-        cache.add(Kept("k1", "i", "rows", "\ud800", "random", "ham"))
+        cache.add(About("k1", "rows", "\ud800", "random"), "i", ModelAnswer("ham"))
         with pytest.raises(StoreError, match="another process asks about"):
             Cache(path)
 
     with Cache(path) as cache:
         assert [each.key for each in cache.waiting("i")] == ["k1"]
-        assert (cache.get("old").choice, cache.n_taken("i")) == ("ham", 1)
+        assert cache.get("k1").choice == "ham"
 
     path.write_bytes(b"x" * 5000)
     with pytest.raises(StoreError, match="move the file away"):

@@ -6,20 +6,15 @@ calls in flight. One process asks at a time: two would choose the same rows and 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ..errors import StoreError
-
-About = tuple[str, str, str]
-"""A question by its fingerprint, and the file and id of a row it is about."""
 
 _TABLES = """
 create table if not exists answers (
@@ -29,31 +24,20 @@ create table if not exists taken (key text, file text, row text, primary key (ke
 """
 
 
-@dataclass(frozen=True)
-class ModelAnswer:
+class About(NamedTuple):
+    """A question by its fingerprint, the file and id of a row it is about, and how that was picked."""
+
+    key: str
+    file: str
+    row: str
+    chosen: str | None = None
+
+
+class ModelAnswer(NamedTuple):
     """What was answered about a row: one of the choices, or None and what was said instead."""
 
     choice: str | None
     said: str = ""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An answer as it is kept, with the row it was first about."""
-
-    key: str  # of model, prompt and row
-    identity: str  # of model and prompt
-    file: str
-    row: str
-    chosen: str | None  # how the row was picked
-    choice: str | None
-    said: str = ""
-    at: float = field(default_factory=time.time)
-
-    @property
-    def about(self) -> About:
-        """The question and the row."""
-        return self.key, self.file, self.row
 
 
 class Cache:
@@ -75,7 +59,6 @@ class Cache:
             with self._written():
                 self._db.execute("pragma locking_mode = exclusive")
                 self._db.executescript(f"begin immediate; {_TABLES} commit;")
-                self._take_over()
         except BaseException:
             self._db.close()
             raise
@@ -91,30 +74,35 @@ class Cache:
         found = self._read("select choice, said from answers where key = ?", key)
         return ModelAnswer(*found[0]) if found else None
 
-    def add(self, *kept: Kept) -> None:
-        """Keep answers; when this returns, they are on the disk."""
-        rows = [[_storable(each) for each in astuple(one)] for one in kept]
+    def add(self, about: About, identity: str, answer: ModelAnswer) -> None:
+        """Keep an answer of a model and prompt; when this returns, it is on the disk."""
+        key, *row = about
+        # half a surrogate pair has no UTF-8
+        told = [each and each.encode("utf-8", "replace").decode() for each in (*row, *answer)]
+        values = (key, identity, *told, time.time())
         with self._written():
-            self._db.executemany("insert or replace into answers values (?,?,?,?,?,?,?,?)", rows)
+            self._db.execute("insert or replace into answers values (?,?,?,?,?,?,?,?)", values)
 
     def take(self, used: Iterable[About]) -> None:
         """Note that answers about rows became labels, or were counted: they are not taken up again."""
         with self._written():
-            self._db.executemany("insert or ignore into taken values (?,?,?)", used)
+            rows = [each[:3] for each in used]
+            self._db.executemany("insert or ignore into taken values (?,?,?)", rows)
 
     def is_taken(self, about: About) -> bool:
         """Whether an answer about a row was used before."""
-        return bool(self._read("select 1 from taken where (key, file, row) = (?,?,?)", *about))
+        return bool(self._read("select 1 from taken where (key, file, row) = (?,?,?)", *about[:3]))
 
     def n_taken(self, identity: str) -> int:
         """How many answers of a model and prompt were used."""
         count = "select count(*) from taken join answers using (key) where identity = ?"
         return int(self._read(count, identity)[0][0])
 
-    def waiting(self, identity: str) -> list[Kept]:
+    def waiting(self, identity: str) -> list[About]:
         """Answers of a model and prompt that came, and that a killed run did not come to use."""
-        unused = "select * from answers where identity = ? and (key, file, row) not in taken order by rowid"
-        return [Kept(*each) for each in self._read(unused, identity)]
+        unused = "identity = ? and (key, file, row) not in taken order by rowid"
+        found = self._read(f"select key, file, row, chosen from answers where {unused}", identity)
+        return [About(*each) for each in found]
 
     def _read(self, query: str, *given: str) -> list[Any]:
         with self._lock:
@@ -134,27 +122,3 @@ class Cache:
                 f"{self.path} could not be written ({error}); no further answer is paid for: "
                 "make room, or move the file away if it is damaged, and run the same command again"
             ) from error
-
-    def _take_over(self) -> None:
-        """Answers that an earlier version kept as lines of JSON."""
-        lines = self.path and self.path.with_suffix(".jsonl")
-        if not lines or not lines.exists() or self._db.execute("select 1 from answers").fetchone():
-            return
-        for line in lines.read_bytes().splitlines():
-            with suppress(ValueError, TypeError, KeyError, AttributeError):
-                old = json.loads(line)
-                if "taken" in old:
-                    self._db.executemany("insert or ignore into taken values (?,?,?)", old["taken"])
-                else:
-                    names = ("key", "identity", "file", "row", "chosen", "choice", "why", "at")
-                    kept = [old[name] for name in names]
-                    self._db.execute(
-                        "insert or replace into answers values (?,?,?,?,?,?,?,?)", kept
-                    )
-
-
-def _storable(value: object) -> object:
-    """Text as SQLite takes it: half a surrogate pair has no UTF-8."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return value

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..session.edits import Label, several
 from ..session.labels import Place
 from ..suggest.search import RowQuery
 from ..votes import ABSTAIN, RANDOM
-from .answers import About, Cache, Kept, ModelAnswer
+from .answers import About, Cache, ModelAnswer
 from .prompt import UNSURE, Prompt, fingerprint
 from .server import Budget, Meter, Server, Spent, Stopped, Unanswered
 
@@ -39,26 +39,22 @@ CHECK, MOST_CHECKED, SHARE_CHECKED = "check", 100, 5
 """One row in five, and 100 at most, is one that a person labelled: that tells how often answers are right."""
 
 
-class Chosen(NamedTuple):
-    """A row, and how it was picked."""
-
-    place: Place
-    how: str | None
+Chosen = tuple[Place, str | None]
+"""A row, and how it was picked."""
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
     """A row to ask about, and the fingerprint of all that its answer depends on."""
 
-    chosen: Chosen
+    place: Place
     cells: Mapping[str, str]
-    key: str
-    name: tuple[str, str]  # file and id of the row
+    about: About
 
     @property
-    def about(self) -> About:
-        """The question and the row."""
-        return (self.key, *self.name)
+    def key(self) -> str:
+        """The fingerprint."""
+        return self.about.key
 
 
 def questions(
@@ -74,7 +70,7 @@ def questions(
     if rows == "again":
         return [asker.question(session, each) for each in answered(session, asker.by)]
     if rows is not None and not isinstance(rows, int | RowQuery):
-        named = (Chosen(_place(session, each), "named") for each in rows)
+        named: Iterator[Chosen] = ((_place(session, each), "named") for each in rows)
         return [asker.question(session, each) for each in named]
     if isinstance(rows, RowQuery):
         chosen = _matching(session, rows)
@@ -82,13 +78,13 @@ def questions(
         more = cache.n_taken(asker.identity)  # some of which were no label, or undone
         done = [session.number(place) for place, _ in answered(session, asker.by)]
         ranked = session.next(n + more, purpose, without=done)
-        chosen = [Chosen(session.place(each.number), each.chosen) for each in ranked]
+        chosen = [(session.place(each.number), each.chosen) for each in ranked]
     found = list(islice(_waiting(session, asker, cache), n))
     n_check = min(MOST_CHECKED, n // SHARE_CHECKED) if check is None else check
-    n_check -= sum(each.chosen.how == CHECK for each in found)
+    n_check -= sum(each.about.chosen == CHECK for each in found)
     for places, most in ((_to_check(session, asker.by), n_check), (chosen, n)):
-        seen = {each.chosen.place for each in found}
-        new = (asker.question(session, each) for each in places if each.place not in seen)
+        seen = {each.place for each in found}
+        new = (asker.question(session, each) for each in places if each[0] not in seen)
         unused = (each for each in new if not cache.is_taken(each.about))
         found += islice(unused, max(0, min(most, n - len(found))))
     return found
@@ -97,9 +93,7 @@ def questions(
 def answered(session: Session, by: str) -> list[Chosen]:
     """Rows that `by` labelled."""
     every = session.state.records.rows.items()
-    return [
-        Chosen(place, each.chosen) for place, several in every for each in several if each.by == by
-    ]
+    return [(place, each.chosen) for place, several in every for each in several if each.by == by]
 
 
 def _matching(session: Session, rows: RowQuery) -> list[Chosen]:
@@ -107,7 +101,7 @@ def _matching(session: Session, rows: RowQuery) -> list[Chosen]:
     how = "words" if rows.find else rows.filter
     labelled = session.state.records.labels
     places = (session.place(int(number)) for number in session.browse(rows).rows)
-    return [Chosen(each, how) for each in places if labelled.y[each[0]][each[1]] == ABSTAIN]
+    return [(each, how) for each in places if labelled.y[each[0]][each[1]] == ABSTAIN]
 
 
 def _waiting(session: Session, asker: Asker, cache: Cache) -> Iterator[Question]:
@@ -116,7 +110,7 @@ def _waiting(session: Session, asker: Asker, cache: Cache) -> Iterator[Question]
     for kept in cache.waiting(asker.identity):
         place = session.state.names.find(kept.file, kept.row)
         if place is not None and place not in done:
-            question = asker.question(session, Chosen(place, kept.chosen))
+            question = asker.question(session, (place, kept.chosen))
             if question.key == kept.key:
                 yield question
 
@@ -125,8 +119,8 @@ def _to_check(session: Session, by: str) -> list[Chosen]:
     """Rows that a trusted person labelled and `by` did not, shuffled; those drawn at random first."""
     records = session.state.records
     labels = records.labels
-    found = [
-        Chosen((at, int(row)), CHECK)
+    found: list[Chosen] = [
+        ((at, int(row)), CHECK)
         for at in labels.order
         for row in labels.rows[at]
         if labels.wrong[at][row] == 0 and all(each.by != by for each in records.of((at, int(row))))
@@ -167,9 +161,10 @@ class Asker:
 
     def question(self, session: Session, chosen: Chosen) -> Question:
         """What is asked about a row."""
-        cells = self.prompt.task.cells(session.cells(session.number(chosen.place)))
+        place, how = chosen
+        cells = self.prompt.task.cells(session.cells(session.number(place)))
         key = self.prompt.key(self.identity, cells)
-        return Question(chosen, cells, key, session.state.names.name(chosen.place))
+        return Question(place, cells, About(key, *session.state.names.name(place), how))
 
     def answer(self, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
         """Ask about one row."""
@@ -266,9 +261,9 @@ class Plan:
         known = {each: self.cache.get(each.key) for each in self.questions}
         for each, answer in known.items():
             if answer is not None and answer.choice not in (None, UNSURE):
-                content = None if home is None else home.content(each.chosen.place)
-                said = (answer.choice, self.asker.by, each.chosen.how)
-                labels.append(Label(*each.name, *said, content=content))
+                content = None if home is None else home.content(each.place)
+                _, file, row, how = each.about
+                labels.append(Label(file, row, answer.choice, self.asker.by, how, content=content))
         if labels:
             session.apply(several(labels, f"{len(labels)} answers of {self.asker.by}"))
         self.cache.take(each.about for each, answer in known.items() if answer is not None)
@@ -321,8 +316,7 @@ class _Run:
                         f"{error}; the run ends here, and the same command goes on from there"
                     ) from None
             return
-        about = (question.key, asker.identity, *question.name, question.chosen.how)
-        self.plan.cache.add(Kept(*about, answer.choice, answer.said))
+        self.plan.cache.add(question.about, asker.identity, answer)
         with self._lock:
             self._lost = 0
             self.answered += 1
@@ -430,7 +424,7 @@ def _compared(plan: Plan) -> tuple[list[tuple[int, int]], int]:
     told = [dict(each.row) for each in plan.asker.prompt.task.examples]
     pairs, older = [], 0
     for place, _ in answered(plan.session, by):
-        question = plan.asker.question(plan.session, Chosen(place, None))
+        question = plan.asker.question(plan.session, (place, None))
         if plan.cache.get(question.key) is None:
             older += 1
             continue
