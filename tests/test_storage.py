@@ -12,7 +12,6 @@ import pytest
 
 import epoxy
 from attacks import models
-from epoxy import storage
 from epoxy.errors import ParameterError, StoreError
 from epoxy.heads import LinearHead
 from epoxy.storage import (
@@ -22,7 +21,6 @@ from epoxy.storage import (
     check_values,
     read_arrays,
     read_whole,
-    sweep,
     write_arrays,
     write_whole,
 )
@@ -162,9 +160,6 @@ def test_a_damaged_file_of_a_cache_is_whole_or_missing(seed, tmp_path):
     assert found is None or all(np.array_equal(found[name], kept[name]) for name in kept)
 
 
-NOBODY = 999999999
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -192,30 +187,17 @@ def test_a_file_that_cannot_be_filled_leaves_the_old_one_and_nothing_else(tmp_pa
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_the_next_write_sweeps_what_dead_processes_left(tmp_path):
+def test_a_write_sweeps_what_processes_left_that_were_killed_a_day_ago(tmp_path):
     path = tmp_path / "a[1].txt"  # a name that means something else to glob
-    dead, other = beside(path, process=NOBODY), beside(tmp_path / "b.txt", process=NOBODY)
-    living = beside(path, process=os.getppid())
-    for left in (dead, living, other):
-        left.write_bytes(b"half")
-
-    write_whole(path, b"new")
-
-    assert [left.exists() for left in (dead, living, other)] == [False, True, False]
-
-
-def test_files_of_another_machine_are_left_for_a_day(tmp_path, monkeypatch):
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(storage, "_host", lambda: "elsewhere.example")
-        old, new = (beside(tmp_path / "a", process=NOBODY) for _ in range(2))
+    old, new = beside(path), beside(tmp_path / "b.txt")
     for left in (old, new):
         left.write_bytes(b"half")
     yesterday = time.time() - 2 * 24 * 3600
     os.utime(old, (yesterday, yesterday))
 
-    sweep(tmp_path)
+    write_whole(path, b"whole")
 
-    assert names(tmp_path) == [new.name]
+    assert [old.exists(), new.exists()] == [False, True]
 
 
 # each call that changes the disk, and each sync, is the last one in turn; exits with the model's name

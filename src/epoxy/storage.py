@@ -1,8 +1,8 @@
 """Files that are whole or not there, arrays without pickle, and the models that are made of both.
 
-What is written goes beside its place first (`.NAME.HOST-PROCESS-RANDOM.tmp`), is synced, and is renamed:
-a reader never sees half of it, and a power cut leaves the old or the new. A killed process leaves its
-temporary file; the next write to the same folder removes it.
+What is written goes beside its place first (`.NAME.RANDOM.tmp`), is synced, and is renamed: a reader
+never sees half of it, and a power cut leaves the old or the new. A killed process leaves its temporary
+file; a write to the same folder a day later removes it.
 
 Arrays are stored in one npz as they are, each with the zip format's checksum. A saved model is a folder
 with such a file, whose member `model.json` says what the model is, which version wrote it, and its
@@ -18,7 +18,6 @@ import json
 import logging
 import math
 import os
-import platform
 import re
 import shutil
 import stat
@@ -54,7 +53,6 @@ FILE = "model.npz"
 _FORMAT = 3
 _ABOUT = "model.json"
 _DAY = 24 * 3600
-_OWNER = re.compile(r".*\.(?P<host>[^/]*)-(?P<process>\d+)-[0-9a-f]+\.tmp")
 _HOMES = {
     "Epoxy": "epoxy.model",
     "Fusion": "epoxy.fusion",
@@ -72,10 +70,9 @@ _HOMES = {
 # files
 
 
-def beside(path: Path, process: int | None = None) -> Path:
-    """A name next to `path` that nobody else has, and that says which process it belongs to."""
-    owner = os.getpid() if process is None else process
-    return path.with_name(f".{path.name}.{_host()}-{owner}-{uuid.uuid4().hex[:8]}.tmp")
+def beside(path: Path) -> Path:
+    """A name next to `path` that nobody else has."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 def write_whole(path: Path, content: bytes | Callable[[Path], object]) -> None:
@@ -95,17 +92,10 @@ def write_whole(path: Path, content: bytes | Callable[[Path], object]) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the files of killed processes; those of another machine, which cannot be asked, in a day."""
+    """Remove the files that processes left which were killed more than a day ago."""
     for left in folder.glob(".*.tmp"):
-        found = _OWNER.fullmatch(left.name)
         with suppress(OSError):  # another process was quicker
-            if found is None:
-                continue
-            if found["host"] == _host():
-                gone = not _is_alive(int(found["process"]))
-            else:
-                gone = left.stat().st_mtime < time() - _DAY
-            if gone:
+            if left.stat().st_mtime < time() - _DAY:
                 _remove(left)
 
 
@@ -114,21 +104,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _host() -> str:
-    return platform.node() or "here"
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        if os.name == "posix":  # elsewhere signal 0 is not a question
-            os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
 
 
 def _sync(path: Path) -> None:

@@ -6,8 +6,7 @@ from ..scoring import calibration_error, scores
 from .doctor import diagnose, diagnose_case
 from .examination import Case
 from .experts import confusion_table, expert_table, reliability_table
-from .explaining import explain_row
-from .explanation import Explanation, Voice, vote_shares
+from .explanation import Explanation, Voice, explain_row, vote_shares
 from .report import Column, Finding, Report, Table
 from .sources import SOURCE_COLUMNS, interval, right_on, source_rows
 from .unheard import not_heard

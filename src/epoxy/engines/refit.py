@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import Explanation, Report, Voice, vote_shares
+from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
-from ..extension import AUTO, Setting
-from ..votes import ABSTAIN
+from ..extension import AUTO, Setting, unextended
 from ..workspace import TRAIN, Workspace
 from .base import Engine, Outcome, Updatable, most_probable
 from .reporting import Details, report_of
@@ -98,30 +97,9 @@ class RefitEngine:
 
     def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
         """The votes behind a row; how the model weighs them is its own affair."""
-        split, classes = outcome.workspace.split(at), outcome.workspace.classes
-        proba = outcome.proba[at][row]
-        label = int(outcome.decided[at][row])
-        other = next(each for each in np.argsort(-proba, kind="stable").tolist() if each != label)
-        floor = np.maximum(proba, 1e-300)
-        own = split.votes.matrix[row]
-        said = zip(split.votes.sources, own.tolist())
-        voices = [
-            Voice(name, None, "abstains") if vote == ABSTAIN else Voice(name, classes[vote], "own")
-            for name, vote in said
-        ]
-        truth = int(split.truth[row])
-        return Explanation(
-            row=split.id_of(row),
-            label=classes[label],
-            against=classes[other],
-            probabilities=dict(zip(classes, proba.tolist())),
-            majority=vote_shares(own, classes),
-            start=0.0,
-            log_odds=float(np.log(floor[label]) - np.log(floor[other])),
-            voices=tuple(sorted(voices, key=lambda voice: voice.vote is None)),
-            truth=None if truth == ABSTAIN else classes[truth],
-            additive=False,
-        )
+        split = outcome.workspace.split(at).rows([row])
+        proba, decided = outcome.proba[at][row], int(outcome.decided[at][row])
+        return explain_row(None, split, split, 0, unextended(split).trace({}), proba, decided)
 
     def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
         """The report of a split; of the model itself nothing more is known than what it says."""

@@ -3,7 +3,7 @@
 Functions over whole columns run once each. Row-at-a-time functions share the rows they read, run in
 blocks (so that long work can report), and run in processes when asked. Processes are joblib's:
 functions travel by value, so that those of a script, a notebook or a closure work like those of a
-module; one that cannot travel runs here instead, and the result says so.
+module; one that cannot travel is refused.
 
 A function that raises is contained: the row abstains, the failure is kept, the other columns
 survive. A wrong *answer* (a label that is no class) is not contained, because a typing error would
@@ -72,7 +72,7 @@ class Failure:
 
 
 class LabelingWarning(UserWarning):
-    """Labeling functions raised, and rows abstain (see `failures`); or could not run as asked."""
+    """Labeling functions raised, and rows abstain (see `failures`)."""
 
     def __init__(self, message: str, failures: Sequence[Failure] = ()) -> None:
         super().__init__(message)
@@ -86,8 +86,6 @@ class Applied:
     votes: Votes
     failures: tuple[Failure, ...]
     seconds: Mapping[str, float]
-    serial: tuple[str, ...] = ()
-    """Functions that could not travel to another process and ran in this one."""
 
 
 def apply(
@@ -155,9 +153,10 @@ def apply_report(
     report = _Counter(bar("voting") if progress is None else progress, len(functions) * rows.n_rows)
     alone = {lf.name: lf for lf in functions if isinstance(lf, RowFunction | SnorkelFunction)}
     tallies = {lf.name: whole(lf, rows, report) for lf in functions if lf.name not in alone}
-    away, here = _travellers(alone, processes)
-    tallies |= _in_processes(away, rows, processes or 1, report)
-    tallies |= _in_blocks(here, rows, report)
+    if alone and (processes or 1) > 1:
+        tallies |= _in_processes(alone, rows, processes or 1, report)
+    else:
+        tallies |= _in_blocks(alone, rows, report)
     columns = [tallies[lf.name].answers for lf in functions]
     names = settle_classes(functions, columns, classes)
     matrix = np.column_stack(
@@ -167,7 +166,6 @@ def apply_report(
         votes=Votes(matrix, [lf.name for lf in functions], names),
         failures=tuple(t.failure(lf.name) for lf in functions if (t := tallies[lf.name]).rows),
         seconds={lf.name: tallies[lf.name].seconds for lf in functions},
-        serial=tuple(here) if away or (processes or 1) > 1 else (),
     )
 
 
@@ -257,12 +255,6 @@ def _settle(done: Applied, on_error: OnError) -> None:
         said = "; ".join(map(str, failures))
         message = f"{said}; these rows abstain, apply_report(...).failures has the tracebacks"
         warnings.warn(LabelingWarning(message, failures), stacklevel=3)
-    if done.serial and on_error == "warn":
-        message = (
-            f"labeling functions {list(done.serial)} hold something that cannot be sent to another "
-            "process and ran in this one; make it inside the function, or leave out processes"
-        )
-        warnings.warn(LabelingWarning(message), stacklevel=3)
 
 
 def whole(
@@ -335,37 +327,20 @@ def ask(
     return tally
 
 
-def _travellers(
-    functions: Mapping[str, RowFunction | SnorkelFunction], processes: int | None
-) -> tuple[dict[str, bytes], dict[str, RowFunction | SnorkelFunction]]:
-    """Functions that can be sent to another process, as bytes, and those that cannot."""
-    if processes is None or processes == 1:
-        return {}, dict(functions)
-    import joblib  # type: ignore[import-untyped]
-
-    away: dict[str, bytes] = {}
-    here: dict[str, RowFunction | SnorkelFunction] = {}
-    for name, lf in functions.items():
-        try:
-            away[name] = pickle.dumps(joblib.wrap_non_picklable_objects(lf, keep_wrapper=False))
-        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
-            here[name] = lf  # it holds a lock, a file, a connection
-    return away, here
-
-
 def _in_processes(
-    functions: Mapping[str, bytes], rows: Rows, processes: int, report: _Counter
+    functions: Mapping[str, RowFunction | SnorkelFunction],
+    rows: Rows,
+    processes: int,
+    report: _Counter,
 ) -> dict[str, Tally]:
-    tallies = {name: Tally() for name in functions}
-    if not functions:
-        return tallies
     from concurrent.futures.process import BrokenProcessPool
 
-    import joblib
+    import joblib  # type: ignore[import-untyped]
 
+    tallies = {name: Tally() for name in functions}
     size = max(1, -(-rows.n_rows // (4 * processes)))  # four parts each, so that none idles long
     parts = [(start, rows.slice(start, start + size)) for start in range(0, rows.n_rows, size)]
-    payload = tuple(functions.values())
+    payload = [pickled(name, lf) for name, lf in functions.items()]
     run = joblib.Parallel(n_jobs=processes, return_as="generator")
     try:
         for part in run(joblib.delayed(_ask_all)(payload, each, start) for start, each in parts):
@@ -380,7 +355,20 @@ def _in_processes(
     return tallies
 
 
-def _ask_all(payload: tuple[bytes, ...], rows: Rows, start: int) -> list[Tally]:
+def pickled(name: str, lf: RowFunction | SnorkelFunction) -> bytes:
+    """A function as bytes, by value: those of a script, a notebook or a closure are none of a module's."""
+    import joblib
+
+    try:
+        return pickle.dumps(joblib.wrap_non_picklable_objects(lf, keep_wrapper=False))
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise ParameterError(
+            f"labeling function {name!r} holds something that cannot be sent to another process "
+            f"({error}); make it inside the function, or leave out processes"
+        ) from error
+
+
+def _ask_all(payload: list[bytes], rows: Rows, start: int) -> list[Tally]:
     block = list(rows)
     return [ask(_unpack(each), block, start) for each in payload]
 

@@ -2,7 +2,7 @@
 
 They run over whole columns. Patterns have two engines and one answer: Python's `re` defines what a
 pattern means, and Arrow's RE2, some twenty times as fast, answers for the rows and patterns on
-which the two agree (`_odd` says which). The rest goes through `re`.
+which the two agree: plain ASCII, and what is written in both alike. The rest goes through `re`.
 """
 
 from __future__ import annotations
@@ -383,8 +383,7 @@ def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
     texts = rows.texts(column)
     found = np.zeros(rows.n_rows, dtype=bool)
     left = as_mask(texts.is_valid())
-    odd = _odd(pattern, flags)
-    if odd is not None:
+    if _means_the_same(pattern, flags):
         inline = "(?i)" * bool(flags & re.IGNORECASE) + "(?m)" * bool(flags & re.MULTILINE)
         inline += "(?s)" * bool(flags & re.DOTALL)
         try:
@@ -392,8 +391,8 @@ def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
         except pa.ArrowInvalid:  # look-around, back-references: RE2 says that it has none
             pass
         else:
-            suspect = rows.matches(column, odd, keep=True) if odd else np.zeros_like(left)
-            found, left = hits & ~suspect, left & suspect
+            left &= rows.matches(column, _ODD, keep=True)
+            found = hits & ~left
     search = re.compile(pattern, flags).search
     where = np.flatnonzero(left)
     if len(where):
@@ -403,36 +402,19 @@ def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
     return found
 
 
-def _odd(pattern: str, flags: int) -> str | None:
-    r"""What a text must hold for RE2 and `re` to differ about this pattern, as a pattern for RE2.
+def _means_the_same(pattern: str, flags: int) -> bool:
+    r"""Whether RE2 and `re` read a pattern alike, in a text that is not odd.
 
-    Empty when they never differ; None when RE2 cannot be trusted with the pattern at all: it is
-    not ASCII (case folding differs), holds `{,n}` (a count to one, literal to the other) or `[:` (a
-    POSIX class to one), or has a flag, a group or an escape not looked into here.
+    Not if it is not ASCII (case folding differs), holds `{,n}` (a count to one, literal to the other) or
+    `[:` (a POSIX class to one), or has a flag, a group or an escape not looked into here.
     """
     flags = re.compile(pattern, flags).flags  # with those written inside the pattern, as in (?i)
     known = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE
-    escapes = set(re.findall(r"\\([A-Za-z0-9])", pattern))
+    escapes = set(re.findall(r"\\([A-Za-z0-9])", pattern)) - set("AbdDnrsStwW")
     special = re.search(r"\{,|\[:|\(\?(?!:|P<)", re.sub(r"^\(\?[ims]+\)", "", pattern))
-    if special or not pattern.isascii() or flags & ~known or escapes - set("AbdDnrsStwW"):
-        return None
-    odd = []
-    if "$" in pattern:
-        odd.append(r"\n\z")  # only re's $ matches before a last newline
-    if flags & re.IGNORECASE:
-        odd.append("[\u0130\u0131]")  # only to re are these two an i
-    if escapes & set("sS"):
-        odd.append(_ODD_SPACE)
-    if escapes & set("bdDwW"):
-        odd.append(_MAYBE_WORD)
-    return "|".join(odd)
+    return not (special or flags & ~known or escapes) and pattern.isascii()
 
 
-_ODD_SPACE = (
-    r"[\v\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-)
-"""White space to `re` and not to RE2."""
-
-_MAYBE_WORD = r"[^\x00-\x7f\x{2010}-\x{2027}\x{fe0f}\x{feff}\x{1f300}-\x{1f6ff}]"
-"""Letters and digits beyond ASCII are words to `re` only; typographic punctuation and emoji, the
-most common characters beyond ASCII in English text, are words to neither."""
+_ODD = r"[^\x00-\x7f\x{2010}-\x{2027}\x{fe0f}\x{feff}\x{1f300}-\x{1f6ff}]|[\v\x1c-\x1f]|\n\z"
+"""Texts to which the two may say otherwise: with letters, digits or blanks beyond ASCII (typographic
+punctuation and emoji are neither to both), blanks that are none to RE2, or a newline at the end."""

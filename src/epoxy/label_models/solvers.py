@@ -78,29 +78,13 @@ def pooled(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     The answer for units whose single triplets rest on too few rows each.
     """
     weight = np.where(readings.observed[wanted], 1 / readings.spread[wanted] ** 2, 0.0)
-    above = _sum_of_pairs(weight * readings.moment[wanted], readings.observed)
-    below = _quadratic(weight, readings.moment)
+    values, seen = weight * readings.moment[wanted], readings.observed.astype(float)
+    above = ((values @ seen) * values).sum(axis=1)
+    below = ((weight @ readings.moment) * weight).sum(axis=1)
     found = np.full(len(readings.source), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         found[wanted] = np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
     return found
-
-
-def _sum_of_pairs(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Σⱼₖ values[i, j]·values[i, k] over the pairs that are seen: where few are not, all but these."""
-    first, second = np.nonzero(~(seen | np.eye(len(seen), dtype=bool)))
-    if len(first) > 4 * len(seen):
-        return np.asarray(((values @ seen.astype(float)) * values).sum(axis=1))
-    unseen = (values**2).sum(axis=1) + (values[:, first] * values[:, second]).sum(axis=1)
-    return np.asarray(values.sum(axis=1) ** 2 - unseen)
-
-
-def _quadratic(weight: np.ndarray, moment: np.ndarray) -> np.ndarray:
-    """Σⱼₖ weight[i, j]·moment[j, k]·weight[i, k]: twice the half above the diagonal, which is zero."""
-    from scipy.linalg.blas import dtrmm
-
-    half = dtrmm(1.0, moment.T, weight.T, lower=1).T  # what is turned round is read without a copy
-    return np.asarray(2 * (half * weight).sum(axis=1))
 
 
 Solver = Callable[[Readings, np.ndarray], np.ndarray]

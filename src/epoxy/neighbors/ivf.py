@@ -28,7 +28,7 @@ from .knn import (
     operands,
     unpacked,
 )
-from .space import equal_rows, row_hashes
+from .space import equal_rows
 from .workers import spread
 
 LARGE = 30_000
@@ -71,7 +71,7 @@ def nearest(
     >>> nearest(rows, rows, 2, same=True)[0].tolist()
     [[1, 2], [2, 0], [1, 0], [0, 1]]
     """
-    node, first = equal_rows(train, row_hashes(train))
+    node, first = equal_rows(train)
     whole = len(first) == len(train)
     points = train if whole else train[first]
     asking = points if same else queries

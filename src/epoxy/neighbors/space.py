@@ -7,7 +7,7 @@ its first row, so that rows which come later renumber nobody, and a search meets
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -52,14 +52,12 @@ class Space:
     node: np.ndarray  # (n_rows,) int32, the node of each row
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
     points: Points  # (n_nodes), what is compared
-    hashed: np.ndarray = field(repr=False)  # (n_rows,) uint64, of the rows' bytes
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = as_float32(vectors)
-        hashed = row_hashes(raw)
-        node, first = equal_rows(raw, hashed)
+        node, first = equal_rows(raw)
         points = _points(raw, first, metric_named(metric))
-        known = raw, metric, node, first, points, hashed
+        known = raw, metric, node, first, points
         vars(self).update(zip(type(self).__annotations__, known, strict=True))
 
     def __len__(self) -> int:
@@ -121,12 +119,11 @@ class Space:
                 "embed the new rows with the same encoder"
             )
         raw = np.concatenate([self.vectors, more]) if whole is None else as_float32(whole)
-        hashed = np.concatenate([self.hashed, row_hashes(more)])
-        node, first = equal_rows(raw, hashed)
+        node, first = equal_rows(raw)
         fresh = _points(raw, first[self.n_nodes :], self.metric)
         points = self.points.followed_by(fresh)
         grown = object.__new__(Space)
-        known = raw, self.metric, node, first, points, hashed
+        known = raw, self.metric, node, first, points
         vars(grown).update(zip(type(self).__annotations__, known, strict=True))
         return grown
 
@@ -155,34 +152,9 @@ def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
     return Points(unit, chosen, 1 / length)
 
 
-def equal_rows(raw: np.ndarray, hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's node, and each node's lowest row; equal means equal bytes, `hashed` are their hashes."""
-    _, lowest, group = np.unique(hashed, return_index=True, return_inverse=True)
-    node, first = _by_first_row(lowest, group)
-    again = np.flatnonzero(first[node] != np.arange(len(raw)))
-    for part in range(0, len(again), 1 << 12):
-        some = again[part : part + (1 << 12)]
-        if raw[some].tobytes() != raw[first[node[some]]].tobytes():  # two rows share a hash
-            whole = raw.view(np.dtype((np.void, raw.shape[1] * raw.itemsize))).ravel()
-            return _by_first_row(*np.unique(whole, return_index=True, return_inverse=True)[1:])
-    return node, first
-
-
-def _by_first_row(lowest: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(lowest)
-    number = np.empty(len(order), np.int32)
-    number[order] = np.arange(len(order), dtype=np.int32)
-    return number[group.ravel()], lowest[order].astype(np.int32)
-
-
-def row_hashes(raw: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of each row's bytes; equality is checked afterwards."""
-    factors = np.random.default_rng(20).integers(1, 2**63, raw.shape[1], dtype=np.uint64) | 1
-    hashed = np.empty(len(raw), np.uint64)
-    block = max(1, 2**20 // max(1, raw.shape[1]))
-    for start in range(0, len(raw), block):
-        words = raw[start : start + block].view(np.uint32).astype(np.uint64)
-        words *= factors
-        words ^= words >> np.uint64(29)
-        hashed[start : start + block] = words.sum(axis=1, dtype=np.uint64)
-    return hashed
+def equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's node, and each node's lowest row; equal means equal bytes, of which hashes are kept."""
+    seen: dict[bytes, int] = {}
+    keys = (hashlib.blake2b(row, digest_size=16).digest() for row in raw)
+    node = np.fromiter((seen.setdefault(key, len(seen)) for key in keys), np.int32, len(raw))
+    return node, np.unique(node, return_index=True)[1].astype(np.int32)
