@@ -280,15 +280,6 @@ def test_tables_beside_the_sources_are_printed_rendered_and_turned_into_a_dict()
     json.dumps(plain)
 
 
-def test_source_names_are_escaped_in_the_page_of_a_session():
-    votes = epoxy.Votes([[0, 1, 0], [1, 1, 1], [0, 0, 0]] * 9, sources=["<b>", "b", "c"])
-
-    page = Session(epoxy.Split(votes, np.eye(27)), model=epoxy.Epoxy(radius=0.0)).report("train")
-
-    assert "<b>" not in page._repr_html_()
-    assert "&lt;b&gt;" in page._repr_html_()
-
-
 def test_an_expert_is_shown_with_its_weight_where_it_speaks_and_what_it_gets_right_alone():
     evidence = np.zeros((2, 4, 2))
     evidence[0, :2] = [[1.0, -1.0], [-2.0, 2.0]]

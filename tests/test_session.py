@@ -23,7 +23,7 @@ from epoxy.errors import (
 from epoxy.neighbors import graph
 from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
-from epoxy.session.edits import Balance, Several
+from epoxy.session.edits import Balance, Several, edit_from_json
 from epoxy.weighting import KNearest
 
 
@@ -80,14 +80,6 @@ def paper(**options) -> epoxy.Session:
 @pytest.fixture
 def session() -> epoxy.Session:
     return paper()
-
-
-def test_a_session_starts_where_a_fitted_model_would_be(session):
-    model = epoxy.Epoxy(radius=0.05).fit(TRAIN, DEV)
-
-    assert (session.probabilities == model.predict_proba(TRAIN)).all()
-    assert (session.dev_probabilities == model.predict_proba(DEV)).all()
-    assert session.votes.matrix.tolist() == model.votes_.matrix.tolist()
 
 
 EDITS = st.lists(
@@ -289,11 +281,6 @@ def test_a_row_labelled_by_hand_is_explained_as_what_it_was_labelled(model):
     assert any(each.probabilities[each.label] < 0.5 for each in found)
 
 
-def test_something_that_is_no_model_is_refused():
-    with pytest.raises(ParameterError, match="int has no fit"):
-        epoxy.Session(TRAIN, DEV, 3)
-
-
 def test_an_edit_touches_one_source_only(session):
     before = session.state.workspace.sources
 
@@ -315,20 +302,6 @@ def test_a_change_says_what_happened(session):
     before, after = change.coverage
     assert f"coverage of s1 {before:.1%} → {after:.1%}" in str(change)
     assert change.to_dict()["flipped"] == change.flipped.tolist()
-
-
-def test_the_seconds_of_a_change_cover_the_search_for_neighbours(session, monkeypatch):
-    from epoxy.loans import Neighbourhood
-
-    lend = Neighbourhood.lend
-
-    def slow(*given, **options):
-        threading.Event().wait(0.05)
-        return lend(*given, **options)
-
-    monkeypatch.setattr(Neighbourhood, "lend", slow)
-
-    assert session.set_votes("s0", np.where(TRAIN.y == 0, 0, -1)).seconds > 0.05
 
 
 def test_who_lies_exactly_on_the_radius_still_borrows_after_an_edit_of_votes(session):
@@ -412,33 +385,6 @@ def test_watchers_are_told_until_they_stop(session):
     session.set_radius("s0", 0.2)
 
     assert heard == ["radius of s0", "undo radius of s0", "redo radius of s0"]
-
-
-def test_each_undo_names_the_edit_it_takes_back(session):
-    heard = []
-    session.set_radius("s0", 0.3)
-    session.switch("s1", False)
-    session.subscribe(lambda change: heard.append(change.what))
-
-    session.undo()
-    session.undo()
-
-    assert heard == ["undo off s1", "undo radius of s0"]
-
-
-def test_a_change_names_the_rows_where_its_two_scores_are_of_different_ones(session):
-    labelled = str(session.label(4, "c1"))
-    chosen = str(session.label(5, "c1", chosen="least sure"))
-
-    assert re.search(r"held-out accuracy 0\.\d+ on 60 rows → 0\.\d+ on 61 rows", labelled)
-    assert re.search(r"held-out accuracy 0\.\d+ → 0\.\d+, ", chosen)
-
-
-def test_sources_switched_off_are_named_among_the_notes(session):
-    session.switch("s1", False)
-    session.switch("s3", False)
-
-    assert session.notes == ("switched off, and so without a say: s1, s3",)
 
 
 def test_undo_goes_back_step_by_step_to_the_start_and_redo_forth_again(session):
@@ -549,37 +495,6 @@ def test_comparison_scores_every_model_on_the_same_rows(session):
     assert beside["epoxy"] == session.scores
     counts = np.stack([(DEV.votes.matrix == k).sum(axis=1) for k in range(2)], axis=1)
     assert beside["majority"]["accuracy"] == (counts.argmax(axis=1) == DEV.y).mean()
-
-
-def test_rows_that_one_model_cannot_be_scored_on_count_for_none():
-    found = epoxy.Session(TRAIN, DEV.rows(np.arange(9)), Foreign()).comparison()
-
-    assert found["foreign"] == found["majority"] == found["epoxy"] == {}
-
-
-def test_a_comparison_is_a_mapping_that_prints_as_a_table(session):
-    beside = session.comparison()
-
-    assert dict(beside) == {"majority": beside["majority"], "epoxy": session.scores}
-    head, *rows, why = str(beside).splitlines()
-    assert head.split() == [
-        "model",
-        "rows",
-        "accuracy",
-        "f1",
-        "log",
-        "loss",
-        "calibration",
-        "error",
-    ]
-    for (name, scored), row in zip(beside.items(), rows, strict=True):
-        shown = [name, "60", *(f"{scored[each]:.3g}" for each in ("accuracy", "f1", "log_loss"))]
-        assert row.split()[:5] == shown
-    assert why == f"({session.scores.why})"
-    assert beside._repr_html_().count("<tr>") == 3
-    assert str(epoxy.Session(TRAIN, model=epoxy.Epoxy()).comparison()).startswith(
-        "no scores: no row is labelled"
-    )
 
 
 def test_a_score_of_the_registry_is_shown_everywhere_and_settings_are_chosen_by_it(
@@ -736,13 +651,6 @@ def test_a_row_is_not_appended_under_the_id_of_another(ids, message):
         session.undo()
 
 
-def test_numbers_and_the_same_numbers_as_text_are_one_id():
-    session = epoxy.Session(named(np.arange(100, 220)), model=epoxy.Epoxy(radius=0.05))
-
-    with pytest.raises(AlignmentError, match=r"the id of a train row: \['107'\]"):
-        session.append(named(["107"]))
-
-
 @pytest.mark.parametrize(
     ("train", "more", "expected"),
     [
@@ -840,26 +748,18 @@ def test_a_wrong_edit_is_refused_and_loses_nothing(edit, error, message, session
     assert_equals_a_fit(session)
 
 
-def test_a_label_that_is_no_class_is_told_with_the_id_of_its_row():
-    split = epoxy.Split(TRAIN.votes, TRAIN.vectors, ids=[f"r{at}" for at in range(TRAIN.n_rows)])
-    session = epoxy.Session(split)
-
-    told = (
-        r"no class named 'C1' to label the row with id 'r7' with; did you mean 'c1'\? known: c0, c1"
-    )
-    for row in (7, "r7"):
-        with pytest.raises(UnknownName, match=told):
-            session.label(row, "C1")
-
-
-def test_splits_of_one_session_share_sources():
-    with pytest.raises(AlignmentError, match="the same sources and classes"):
-        epoxy.Session(TRAIN, dev=make(10, n_sources=2))
-
-
-def test_a_positive_class_nobody_knows_is_refused():
-    with pytest.raises(UnknownName, match="no class named 'eggs'"):
-        epoxy.Session(TRAIN, DEV, positive="eggs")
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: epoxy.Session(TRAIN, DEV, 3), ParameterError, "int has no fit"),
+        (lambda: epoxy.Session(TRAIN, make(10, n_sources=2)), AlignmentError, "the same sources"),
+        (lambda: epoxy.Session(TRAIN, DEV, positive="eggs"), UnknownName, "'eggs'"),
+        (lambda: edit_from_json({"kind": "dance"}), EpoxyError, "'dance'"),
+    ],
+)
+def test_what_no_session_or_edit_can_be_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
 
 
 def test_edits_of_several_threads_are_put_in_order(session):
@@ -899,20 +799,11 @@ def test_the_way_back_is_bounded_by_memory(session, monkeypatch):
 def test_edits_survive_json(edit, session):
     import json
 
-    from epoxy.session.edits import edit_from_json
-
     again = edit_from_json(json.loads(json.dumps(edit.to_json())))
 
     assert again.to_json() == edit.to_json()
     session.apply(again)
     assert_equals_a_fit(session)
-
-
-def test_an_edit_of_an_unknown_kind_is_refused():
-    from epoxy.session.edits import edit_from_json
-
-    with pytest.raises(EpoxyError, match="'dance'"):
-        edit_from_json({"kind": "dance"})
 
 
 def test_a_session_names_the_steps_undo_and_redo_would_take(session):

@@ -8,7 +8,7 @@ from epoxy.datasets import digits_lfs, read_folder
 from epoxy.diagnostics import scores
 from epoxy.errors import LabelError, NotIdentifiable, ParameterError, UnknownName
 from epoxy.scoring import ONE_BY_ONE, SUMS, score_named
-from epoxy.tuning import TrialEvaluator, _reaches, _score, standard_error
+from epoxy.tuning import standard_error
 
 
 def make(n_rows=400, seed=0, n_sources=4, smooth=True, seen=0.1) -> epoxy.Split:
@@ -108,20 +108,6 @@ def test_resamples_without_a_positive_row_do_not_count_as_an_f1_of_zero():
     assert standard_error(score, right, np.eye(2)[1 - y]) == pytest.approx(
         np.hypot((score.scores(right) - score.scores(np.eye(2)[1 - y]))[~missing].std(), 2 / 20)
     )
-
-
-def test_radii_between_which_no_vote_changes_are_one_setting():
-    measure, known = _score(DEV, "accuracy", None)
-    reaches = _reaches(TRAIN, DEV, "cosine", None)
-    evaluator = TrialEvaluator((TRAIN, DEV), reaches, epoxy.Triplet(), measure, known)
-    step = evaluator.breakpoints[0]
-
-    middle = (step[3] + step[4]) / 2
-    assert evaluator.snap(0, middle) == evaluator.snap(0, step[3]) == 4
-    assert evaluator.radius(0, 4) == step[3]
-    assert evaluator.snap(0, step[0] / 2) == 0
-    found = epoxy.reach(TRAIN)
-    assert (found.extend(middle).matrix[:, 0] == found.extend(step[3]).matrix[:, 0]).all()
 
 
 def test_a_source_that_votes_on_every_train_row_has_one_setting():
@@ -240,18 +226,6 @@ def test_three_classes_are_tuned_from_counted_towards_equal_shares():
     tried = [t.balance for t in model.search_.trials if t.balance is not None]
     assert any(np.allclose(balance, 1 / 3) for balance in tried)
     assert all(sum(balance) == pytest.approx(1) for balance in tried)
-
-
-def test_a_label_model_without_a_balance_has_none_to_tune():
-    class Even:
-        def fit(self, votes):
-            return self
-
-        def predict_proba(self, votes):
-            return np.full((votes.n_rows, 2), 0.5)
-
-    with pytest.raises(ParameterError, match="Even has no class balance to tune"):
-        epoxy.tune(TRAIN, DEV, label_model=Even(), class_balance="tune")
 
 
 def test_two_rows_worth_is_added_to_a_standard_error():
@@ -430,69 +404,6 @@ def test_without_dev_radii_come_from_agreement_and_the_report_says_so():
     assert "without any true label" in model.report(test).summary["radii"]
     with pytest.raises(ParameterError, match="MajorityVote does not"):
         epoxy.tune(TRAIN, label_model=epoxy.MajorityVote())
-
-
-def _scripted(monkeypatch, score_of):
-    """A search whose settings score what `score_of(steps)` says, whatever the data."""
-    evaluate = TrialEvaluator.evaluate
-
-    def scripted(self, steps, balance):
-        right = round(score_of(tuple(steps)) * len(self.known))
-        proba = evaluate(self, steps, balance)
-        truth = self.score.y
-        guess = np.where(np.arange(len(truth)) < right, truth, 1 - truth)
-        return np.eye(proba.shape[1])[guess]
-
-    monkeypatch.setattr(TrialEvaluator, "evaluate", scripted)
-
-
-def test_of_shared_radii_that_score_the_same_the_smallest_is_taken(monkeypatch):
-    _scripted(monkeypatch, lambda steps: 0.8 if any(steps) else 0.6)
-
-    model = epoxy.tune(TRAIN, DEV, shared=True)
-
-    extended = [t.radii for t in model.search_.trials if not np.isnan(t.radii).all()]
-    smallest = np.nanmin([np.nanmax(radii) for radii in extended])
-    assert len(extended) > 3
-    assert np.nanmax(model.search_.best.radii) == smallest
-
-
-@pytest.mark.parametrize(("apart", "taken"), [(20, 1), (0, 2)])
-def test_the_smallest_shared_radius_within_half_an_error_is_taken(apart, taken, monkeypatch):
-    """The first radius is two rows behind: much if only these differ, little if forty others do."""
-
-    def scripted(self, steps, balance):
-        right = np.zeros(len(self.known), bool)
-        smallest = any(steps) and sum(steps) < 30
-        right[: 90 if not any(steps) else 120] = True
-        if smallest:
-            right[:] = np.roll(right, apart)
-        elif any(steps):
-            right[120:122] = True
-        return np.eye(2)[np.where(right, self.score.y, 1 - self.score.y)]
-
-    monkeypatch.setattr(TrialEvaluator, "evaluate", scripted)
-
-    model = epoxy.tune(TRAIN, DEV, label_model=epoxy.Triplet(), shared=True)
-
-    first = next(t for t in model.search_.trials if t.score > 0.807)
-    assert model.search_.trials[1].score == 120 / 150
-    assert model.search_.best is (model.search_.trials[1] if taken == 1 else first)
-
-
-def test_of_one_sources_radii_that_score_the_same_the_smallest_is_taken(monkeypatch):
-    _scripted(monkeypatch, lambda steps: 0.9 if steps[0] and not any(steps[1:]) else 0.5)
-
-    model = epoxy.tune(TRAIN, DEV, caution=0.0)
-
-    alone = [
-        t.radii[0]
-        for t in model.search_.trials
-        if not np.isnan(t.radii[0]) and np.isnan(t.radii[1:]).all()
-    ]
-    assert len(alone) > 3
-    assert model.search_.best.score == pytest.approx(0.9, abs=0.01)
-    assert model.search_.best.radii[0] == min(alone)
 
 
 def test_a_resample_that_draws_every_row_does_not_count_as_all_wrong():

@@ -133,7 +133,7 @@ def _sentence(voice: Voice) -> str:
 
 
 def explain_row(
-    label_model: LabelModel | None,
+    label_model: Any,
     train: Split,
     split: Split,
     at: int,
@@ -143,7 +143,7 @@ def explain_row(
 ) -> Explanation:
     """Put the voices of row `at` together; label models that do not add up evidence are probed instead.
 
-    Without one it is not known what a vote weighs.
+    Without one (None) it is not known what a vote weighs.
 
     `train` holds the rows that lend votes, `proba` the row's probabilities; (n_classes,). `decided` is
     the label it has, where that is not the most probable one.
