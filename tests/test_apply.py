@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epoxy.errors import FrameError, LabelError, ParameterError, UnknownName, VoteError
-from epoxy.functions.apply import Failure, LabelingWarning, apply, apply_report
+from epoxy.functions.apply import LabelingWarning, apply, apply_report
 from epoxy.functions.declare import from_column, keywords, regex
 from epoxy.functions.define import as_labeling_function, labeling_function
 
@@ -146,11 +146,6 @@ def test_labels_may_be_members_of_a_text_enum():
     assert apply([by_enum], COMMENTS, classes=CLASSES).matrix[:, 0].tolist() == [0, 1, 0, 0]
 
 
-def test_a_single_class_asks_for_the_other():
-    with pytest.raises(LabelError, match=r"name only \['spam'\] on these rows.* pass classes=\["):
-        apply([keywords("spam", "money")], COMMENTS)
-
-
 def test_a_label_that_is_no_class_is_named_with_function_row_and_classes():
     @labeling_function
     def short(row):
@@ -176,11 +171,6 @@ def test_an_answer_that_is_no_text_is_refused(answer):
         apply([odd], COMMENTS)
 
 
-def test_a_declared_label_that_is_no_class_is_found_before_any_work():
-    with pytest.raises(VoteError, match=r"'span'.*did you mean 'spam'"):
-        apply([_never, keywords("span", "money")], COMMENTS, classes=CLASSES)
-
-
 @labeling_function
 def _never(row):
     raise KeyboardInterrupt("no function may run before the call is known to be sound")
@@ -190,41 +180,24 @@ def _never(row):
 
 
 @pytest.mark.parametrize(
-    ("lfs", "rows", "error", "message"),
+    ("lfs", "options", "error", "message"),
     [
-        ([], COMMENTS, ParameterError, r"apply got no labeling function; give at least one"),
-        (long_words, COMMENTS, ParameterError, r"takes a list of labeling functions, got RowFunc"),
-        ([long_words, "x"], COMMENTS, ParameterError, r"got str 'x'"),
-        (
-            [_never, _never],
-            COMMENTS,
-            VoteError,
-            r"different names, got \['_never'\] more than once",
-        ),
-        ([_never], [], FrameError, r"the frame has no rows; give at least one row to vote on"),
-        (
-            [_never, keywords("spam", "a", column="txt")],
-            COMMENTS,
-            UnknownName,
-            r"no column named 'txt'; did you mean 'text'\? known: text, likes",
-        ),
+        ([], {}, ParameterError, "no labeling function"),
+        (long_words, {}, ParameterError, "got RowFunction"),
+        ([long_words, "x"], {}, ParameterError, "got str 'x'"),
+        ([_never, _never], {}, VoteError, r"\['_never'\] more than once"),
+        ([_never], {"frame": []}, FrameError, "no rows"),
+        ([_never, keywords("spam", "a", column="txt")], {}, UnknownName, "did you mean 'text'"),
+        ([_never, keywords("span", "money")], {}, VoteError, "'span'.*did you mean 'spam'"),
+        ([from_column("likes", {12: "ham"})], {}, VoteError, "0 on row 0"),
+        ([keywords("spam", "money")], {"classes": None}, LabelError, r"\['spam'\]"),
+        ([_never], {"processes": 0}, ParameterError, "got 0"),
+        ([loved], {"on_error": "no"}, ParameterError, "got 'no'"),
     ],
 )
-def test_a_bad_call_is_explained_before_any_function_runs(lfs, rows, error, message):
+def test_a_bad_call_is_explained_before_any_function_runs(lfs, options, error, message):
     with pytest.raises(error, match=message):
-        apply(lfs, rows, classes=CLASSES)
-
-
-def test_a_wrong_value_in_a_column_is_no_failure_to_contain():
-    with pytest.raises(VoteError, match=r"column 'likes' holds 0 on row 0; the mapping knows"):
-        apply([from_column("likes", {12: "ham"})], COMMENTS, classes=CLASSES)
-
-
-def test_other_bad_arguments_are_refused():
-    with pytest.raises(ParameterError, match=r"processes is at least 1, got 0; None runs in this"):
-        apply([long_words], COMMENTS, classes=CLASSES, processes=0)
-    with pytest.raises(ParameterError, match=r"on_error is 'warn', 'raise' or 'collect', got 'no'"):
-        apply([long_words], COMMENTS, classes=CLASSES, on_error="no")
+        apply(lfs, **{"frame": COMMENTS, "classes": CLASSES} | options)
 
 
 # functions that raise
@@ -322,15 +295,6 @@ def test_an_exception_without_a_message_to_show_is_contained():
     done = apply_report([mute], COMMENTS, classes=CLASSES)
 
     assert done.failures[0].error == "Mute (its message cannot be shown)"
-
-
-def test_a_failure_prints_as_a_sentence():
-    failure = Failure("short", (17, 20), "ZeroDivisionError: division by zero", "…")
-
-    assert str(failure) == (
-        "labeling function 'short' raised on 2 rows, first on row 17: "
-        "ZeroDivisionError: division by zero"
-    )
 
 
 # progress

@@ -254,30 +254,6 @@ def test_a_model_whose_save_is_killed_at_any_step_is_the_old_or_the_new(tmp_path
     assert all(rest == ["0.75", "model"] for _, _, *rest in lines)  # the next save sweeps
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (lambda s: s.switch("source_0", "no"), "a source is switched on or off, got 'no'"),
-        (lambda s: s.remove([]), r"a source is named by text, got \[\]; give its name"),
-    ],
-)
-def test_edits_of_nothing_are_refused_in_words(edit, message):
-    session = epoxy.Session(models.rows(), model=epoxy.Epoxy(radius=0.2), graph=False)
-
-    with pytest.raises(ParameterError, match=message):
-        edit(session)
-
-
-def test_a_vote_for_a_class_nobody_could_name_is_refused_at_once():
-    with pytest.raises(epoxy.errors.VoteError, match="below 32767, got 1000000000000; name the"):
-        epoxy.Votes([[10**12]])
-
-
 def test_noise_that_is_no_number_is_refused():
     with pytest.raises(ParameterError, match="noise is a share of labels"):
         epoxy.Fusion(noise="x").fit(models.rows())
-
-
-def test_names_that_are_no_list_are_refused():
-    with pytest.raises(ParameterError, match="class names are a list of texts, got 3"):
-        epoxy.Votes([[0]], classes=3)
