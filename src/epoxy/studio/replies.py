@@ -97,6 +97,12 @@ class Finding(Struct):
     cures: list[Cure]
 
 
+class Findings(Struct):
+    """All that looks wrong."""
+
+    findings: list[Finding]
+
+
 class Region(Struct):
     """A part of the map and the words that set it apart."""
 
@@ -181,6 +187,13 @@ class Source(SourceLine):
     code: str | None = None
     adds: float | None = None
     curve: Curve | None = None
+
+
+class Functions(Struct):
+    """All about some sources, of how many."""
+
+    total: int
+    functions: list[Source]
 
 
 class Vote(Struct):
@@ -427,6 +440,25 @@ class Head(Struct):
 
 class PNG(Struct):
     """What the bytes of a picture are."""
+
+
+class Notes(Struct):
+    """What belongs in each class."""
+
+    meanings: dict[str, str]
+
+
+class Job(Struct):
+    """Long work that was begun, by its number."""
+
+    job: int
+
+
+class Exported(Struct):
+    """Where labels were written, and where they can be fetched."""
+
+    path: str
+    url: str
 
 
 class Done(Struct):

@@ -320,8 +320,8 @@ class Findings(Verb, frozen=True):
 
     tool = "findings"
 
-    def run(self, room: Room, page: Page) -> dict[str, list[replies.Finding]]:
-        return {"findings": showing.findings(room.session)}
+    def run(self, room: Room, page: Page) -> replies.Findings:
+        return replies.Findings(showing.findings(room.session))
 
 
 class Functions(Verb, frozen=True):
@@ -334,10 +334,10 @@ class Functions(Verb, frozen=True):
     find: Text = ""
     limit: Some = 20
 
-    def run(self, room: Room, page: Page) -> dict[str, Any]:
+    def run(self, room: Room, page: Page) -> replies.Functions:
         named = [each for each in room.session.sources if self.find.lower() in each.lower()]
         told = [Source(each).run(room, page) for each in named[: self.limit]]
-        return {"total": len(named), "functions": told}
+        return replies.Functions(len(named), told)
 
 
 # trying: nothing is kept
@@ -578,10 +578,11 @@ class Note(Verb, frozen=True):
     label: Name
     text: Annotated[str, Meta(max_length=2_000)]
 
-    def run(self, room: Room, page: Page) -> dict[str, str]:
+    def run(self, room: Room, page: Page) -> replies.Notes:
         notes.write(room.session, self.label, self.text)
-        room.tell("notes", meanings=notes.read(room.session))
-        return notes.read(room.session)
+        told = replies.Notes(notes.read(room.session))
+        room.tell("notes", meanings=told.meanings)
+        return told
 
 
 class Tune(Verb, frozen=True):
@@ -589,9 +590,9 @@ class Tune(Verb, frozen=True):
 
     writes = True
 
-    def run(self, room: Room, page: Page) -> dict[Literal["job"], int]:
+    def run(self, room: Room, page: Page) -> replies.Job:
         tune = room.session.tune
-        return {"job": room.start_job("tune", lambda progress: str(tune(progress=progress)))}
+        return replies.Job(room.start_job("tune", lambda progress: str(tune(progress=progress))))
 
 
 class Cancel(Verb, frozen=True):
@@ -612,7 +613,7 @@ class Export(Verb, frozen=True):
     writes = True
     kind: Literal["csv", "jsonl", "parquet"]
 
-    def run(self, room: Room, page: Page) -> dict[Literal["path", "url"], str]:
+    def run(self, room: Room, page: Page) -> replies.Exported:
         if room.session.folder is None:
             raise ParameterError(
                 "a session without a project folder has no place to write to; "
@@ -620,7 +621,7 @@ class Export(Verb, frozen=True):
             )
         name = f"labels.{self.kind}"
         path = room.session.export(room.session.folder.project.labels / name, self.kind)
-        return {"path": str(path), "url": f"/api/export/{name}"}
+        return replies.Exported(str(path), f"/api/export/{name}")
 
 
 class Select(Verb, frozen=True):
