@@ -64,8 +64,7 @@ def test_three_copies_of_one_source_form_a_group():
     assert {("a", "c"), ("a", "e")} <= found <= {("a", "c"), ("a", "e"), ("c", "e")}
 
 
-def test_the_result_is_a_table_a_picture_and_a_list_of_pairs():
-    pytest.importorskip("matplotlib").use("Agg")
+def test_the_result_is_a_table_and_a_list_of_pairs():
     votes, _ = votes_with_copies([(0, 2)])
 
     found = learn_dependencies(votes)
@@ -73,22 +72,8 @@ def test_the_result_is_a_table_a_picture_and_a_list_of_pairs():
     assert [(row["source"], row["with"]) for row in found.rows()] == [("a", "c")]
     assert found.rows()[0]["q_value"] < 0.01
     assert found.to_dict()["pairs"] == found.rows()
-    assert repr(found).splitlines()[0] == "1 dependent pairs"
     assert "<td>a</td><td>c</td>" in found._repr_html_()
-    assert found.heat_map().get_xticklabels()[0].get_text() == "a"
     assert repr(learn_dependencies(votes.only(["a", "b"]))) == "Dependencies(none among 2 sources)"
-
-
-def test_a_picture_can_be_drawn_on_given_axes():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    axes = pyplot.subplots()[1]
-    votes, _ = votes_with_copies([])
-
-    assert learn_dependencies(votes, class_balance=[0.5, 0.5]).heat_map(axes) is axes
-    pyplot.close("all")
 
 
 @pytest.mark.parametrize("options", [{"false_discovery": 0.0}, {"least": 1.5}])

@@ -42,11 +42,12 @@ def test_blocks_count_what_all_pairs_at_once_count(metric, dimension):
     radii = np.quantile(far, [0.05, 0.2, 0.5]) + 1e-5  # off any distance: float32 may round a tie
 
     rough = theory.smoothness(labels, points, radii, Scan(metric=metric))
-    near = theory.near_share(points, radii, Scan(metric=metric))
+    split = Split(Votes(labels[:, None]), points)
+    near = theory.neighbourhoods(split, radii, Scan(metric=metric))["source_0"].near
 
     share, nearness = naive(points, labels, radii, metric)
     np.testing.assert_allclose(rough.value, share)
-    np.testing.assert_allclose(near.value, nearness)
+    np.testing.assert_allclose(near, nearness)
 
 
 def test_smoothness_of_four_points_by_eye():
@@ -69,17 +70,6 @@ def test_the_band_holds_the_truth_in_the_stated_share_of_draws():
         held += bool(((curve.low <= truth) & (truth <= curve.high)).all())
 
     assert held >= 52
-
-
-def test_nearness_of_uniform_points_and_its_band():
-    """On [0, 1], p_d(r) = 2r − r²."""
-    r = np.array([0.05, 0.2])
-    held = 0
-    for seed in range(40):
-        near = theory.near_share(np.random.default_rng(seed).random((300, 1)), r, EUCLID)
-        held += bool(((near.low <= 2 * r - r**2) & (2 * r - r**2 <= near.high)).all())
-
-    assert held >= 34  # 95 % stated; 34 of 40 with probability above 0.99
 
 
 def test_sampled_anchors_stay_within_their_stated_error_of_all_pairs():
@@ -143,10 +133,10 @@ def test_nearness_grows_with_the_radius_and_shares_stay_shares(seed, n_classes):
     points, labels = generator.random((40, 2)), generator.integers(0, n_classes, 40)
     radii = np.sort(generator.random(4)) + np.arange(4) * 1e-6
 
-    near = theory.near_share(points, radii, EUCLID)
+    near = theory.neighbourhoods(Split(Votes(labels[:, None]), points), radii, EUCLID)
     rough = theory.smoothness(labels, points, radii, EUCLID)
 
-    assert (np.diff(near.value) >= 0).all()
+    assert (np.diff(near["source_0"].near) >= 0).all()
     assert (rough.low <= np.nan_to_num(rough.value, nan=0.5) + 1e-12).all()
     assert (np.nan_to_num(rough.value, nan=0.5) <= rough.high + 1e-12).all()
 
@@ -165,28 +155,20 @@ def test_embeddings_are_ranked_by_how_well_they_keep_labels_together():
     assert abs(ranks[-1].explained) < 0.2
 
 
-def test_a_simple_model_bounds_the_smoothness_of_labels():
-    """Proposition 2, with a model's own smoothness and risk."""
-    generator = np.random.default_rng(0)
-    points = generator.normal(size=(600, 2))
-    labels = (points[:, 0] + 0.3 * generator.normal(size=600) > 0).astype(int)
-    radii = [0.1, 0.3, 1.0]
-
-    curve, risk, bound = theory.model_smoothness(labels, points, radii, EUCLID)
-
-    assert (theory.smoothness(labels, points, radii, EUCLID).value <= bound).all()
-    # the border is blurred by 0.3: errors where |x| < 0.3·|noise|, arctan(0.3)/π = 9.3 %; ± 3 s.e.
-    assert abs(risk - 0.093) < 3 * np.sqrt(0.093 * 0.907 / 600) + 0.01
-    assert (curve.value < 0.5).all()
-
-
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
-        (lambda: theory.near_share([[0.0], [1.0]], [0.2, 0.1]), RadiusError, "radii must increase"),
-        (lambda: theory.near_share([[0.0], [1.0]], [-1.0]), RadiusError, "at least 0"),
-        (lambda: theory.near_share([[0.0]], [1.0]), VectorError, "at least 2 rows"),
-        (lambda: theory.near_share([[0.0], [1.0]], [1.0]), VectorError, "row 0 is all zeros"),
+        (
+            lambda: theory.smoothness([0, 1], [[0.0], [1.0]], [0.2, 0.1]),
+            RadiusError,
+            "radii must increase",
+        ),
+        (lambda: theory.smoothness([0, 1], [[0.0], [1.0]], [-1.0]), RadiusError, "at least 0"),
+        (
+            lambda: theory.smoothness([0, 1], [[0.0], [1.0]], [1.0]),
+            VectorError,
+            "row 0 is all zeros",
+        ),
         (lambda: theory.smoothness([0], [[1.0], [2.0]], [1.0]), AlignmentError, "row-aligned"),
         (lambda: theory.smoothness([0, -1], [[1.0], [2.0]], [1.0]), LabelError, "2 labelled rows"),
         (lambda: theory.smoothness(None, [[1.0]], [1.0]), LabelError, "needs labels"),
@@ -200,11 +182,6 @@ def test_a_simple_model_bounds_the_smoothness_of_labels():
             lambda: theory.compare_embeddings({"a": 1}, [0], share=2),
             ParameterError,
             "share of near",
-        ),
-        (
-            lambda: theory.model_smoothness([0, 0], [[1.0], [2.0]], [1.0]),
-            LabelError,
-            "2 rows of 2 classes",
         ),
     ],
 )

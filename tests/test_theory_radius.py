@@ -172,37 +172,6 @@ def test_verdict_and_choice_never_contradict_each_other():
     assert outcomes == {"helps", "unclear", "not extended"}
 
 
-def test_theorem_2_and_the_head_are_read_off_the_same_rows(judged):
-    (train, dev), found = judged
-    said = found.promise
-    tuned = tune(train, dev)
-
-    assert said.extension == pytest.approx(1 - tuned.score(dev))
-    assert said.measured < said.printed
-    _, head, _ = theory.model_smoothness(dev.y, dev.vectors, [0.1])
-    assert said.head == head
-    assert ("should beat it" in said.text) == (said.measured < said.head)
-    assert ("It does:" in said.text) == (said.extension < said.head)
-
-
-def test_a_head_that_cannot_draw_the_labels_is_beaten_as_promised():
-    """Labels are stripes that logistic regression cannot draw; extension follows them."""
-    rng = np.random.default_rng(0)
-    angle = rng.uniform(0, np.pi, 2400)
-    y = (np.floor(angle / np.pi * 6) % 2).astype(int)
-    matrix = np.where(rng.random((2400, 4)) < 0.93, y[:, None], 1 - y[:, None])
-    matrix[rng.random((2400, 4)) > 0.4] = -1
-    split = Split(Votes(matrix), np.stack([np.cos(angle), np.sin(angle)], 1), y=y)
-    train, dev = split.rows(slice(0, 2000)), split.rows(slice(2000, None))
-
-    said = theory.verdict(tune(train, dev), dev).promise
-
-    assert said.head > 0.25
-    assert said.measured < 0.2
-    assert "extension should beat it" in said.text
-    assert "It does:" in said.text
-
-
 def test_the_verdict_says_that_one_sided_sources_are_not_read_by_algorithm_2():
     train, dev = _random_data(2)
     matrix = train.votes.matrix.copy()

@@ -69,7 +69,7 @@ def test_vectors_whose_squares_overflow_are_refused_everywhere(large):
         lambda: epoxy.neighbors.Space(vectors),
         lambda: epoxy.encoders.Precomputed(vectors).encode(["a", "b", "c"]),
         lambda: epoxy.heads.LinearHead().fit(vectors, [0, 1, 0]),
-        lambda: epoxy.theory.near_share(vectors, [0.1]),
+        lambda: epoxy.theory.smoothness([0, 1, 0], vectors, [0.1]),
     ):
         with pytest.raises(VectorError, match=message):
             take()

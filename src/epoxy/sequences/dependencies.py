@@ -70,20 +70,8 @@ class Dependencies:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values: the pairs and the matrix behind the heat map."""
+        """Everything as plain values."""
         return {"sources": list(self.sources), "pairs": self.rows(), "excess": self.excess.tolist()}
-
-    def heat_map(self, axes: Any = None) -> Any:
-        """Draw the excess agreement of every pair with matplotlib; returns the axes."""
-        from matplotlib import pyplot
-
-        axes = pyplot.subplots()[1] if axes is None else axes
-        image = axes.imshow(self.excess, cmap="RdBu_r", vmin=-1, vmax=1)
-        ticks = range(len(self.sources))
-        axes.set_xticks(ticks, self.sources, rotation=90)
-        axes.set_yticks(ticks, self.sources)
-        axes.figure.colorbar(image, ax=axes, label="agreement beyond what the class explains")
-        return axes
 
     def __repr__(self) -> str:
         if not self.pairs:

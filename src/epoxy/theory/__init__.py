@@ -1,6 +1,6 @@
 """The paper's quantities, bounds and experiments as functions; the equation is in each docstring.
 
-Measured from pairs of rows: `smoothness` (M_Y), `neighbourhoods` (L), `near_share` (p_d).
+Measured from pairs of rows: `smoothness` (M_Y), `neighbourhoods` (L, p_d).
 Decisions: `choose_radius`, `verdict`, `compare_embeddings`. The formulas (Propositions 1 and 2,
 Theorems 1 and 2, their lemmas) are in `theory.bounds`; the experiments in `theory.synthetics`, drawn
 by `theory.figures`.
@@ -14,8 +14,6 @@ from .measure import (
     Curve,
     Scan,
     compare_embeddings,
-    model_smoothness,
-    near_share,
     neighbourhoods,
     smoothness,
 )
@@ -28,8 +26,6 @@ __all__ = [
     "bounds",
     "choose_radius",
     "compare_embeddings",
-    "model_smoothness",
-    "near_share",
     "neighbourhoods",
     "smoothness",
     "verdict",

@@ -62,8 +62,6 @@ def draw_source(verdict: Verdict, source: str) -> Figure:
     _line(accuracy, radii, column["accuracy"], "all its votes, on dev", three)
     _line(lift, radii, column["lift"], "on dev (± 2 s.e.)", one, 2 * column["lift_error"])
     _line(lift, radii, column["predicted_lift"], "predicted", two)
-    if np.isfinite(column["bound"]).any():  # it makes no statement about more than two classes
-        _line(lift, radii, column["bound"], "Theorem 1, bound", three)
     lift.axhline(0, color="black", linewidth=0.8)
     coverage.set(title="coverage", ylabel="share of rows", ylim=(0, 1.03))
     accuracy.set(title="accuracy", ylabel="share of right votes", ylim=(0, 1.03))

@@ -23,10 +23,8 @@ import numpy as np
 from ..errors import AlignmentError, LabelError, ParameterError, RadiusError, VectorError
 from ..inputs import as_table, check_finite
 from ..neighbors.space import metric_named
-from ..neighbors.workers import single_threaded_blas
 from ..numerics import wilson
 from ..votes import ABSTAIN, Split
-from .bounds import inherited_smoothness
 
 _EXACT_PAIRS = 100_000_000  # about a second of one core per 384 dimensions; above it, sample
 _CELLS = 2_000_000  # distances held at once: 16 MB
@@ -133,16 +131,6 @@ class Curve:
         return f"Curve({len(self.radii)} radii, {self.n_rows:,} rows, {how})"
 
 
-def near_share(vectors: Any, radii: Any, scan: Scan = DEFAULT) -> Curve:
-    """p_d(r) = Pr(d(X, X') ≤ r), the share of pairs of rows within r of each other.
-
-    Assumes rows drawn independently from one distribution; a row is never paired with itself.
-    """
-    grid, ready = as_radii(radii), _prepared(vectors, scan.metric)
-    near = _near_sums(ready, np.ones((len(ready), 1)), grid, scan, scan.choose(len(ready)))[:, :, 0]
-    return Curve.of(near, np.full_like(near, len(ready) - 1), grid, len(ready), scan.confidence)
-
-
 def smoothness(labels: Any, vectors: Any = None, radii: Any = None, scan: Scan = DEFAULT) -> Curve:
     """M_Y(r) = Pr(Y₁ ≠ Y₂ | d(X₁, X₂) ≤ r), for any number of classes.
 
@@ -201,31 +189,6 @@ def neighbourhoods(split: Split, radii: Any, scan: Scan = DEFAULT) -> dict[str, 
         )
         for at, name in enumerate(split.votes.sources)
     }
-
-
-def model_smoothness(
-    labels: Any, vectors: Any, radii: Any, scan: Scan = DEFAULT
-) -> tuple[Curve, float, np.ndarray]:
-    """A simple model on the vectors: its smoothness M_f(r), its risk R(f), Proposition 2's bound.
-
-    The model is logistic regression, applied to rows it was not fitted on (5 folds), so its risk is
-    honest about the labels it was given. Given a label model's labels instead of true ones, the
-    risk is the disagreement with them, not the true one.
-    """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
-
-    known, ready = _labelled(labels, vectors)
-    counts = np.unique(known, return_counts=True)[1]
-    if len(counts) < 2 or counts.min() < 2:
-        raise LabelError(
-            "a model on the vectors needs at least 2 rows of 2 classes; label more rows of each"
-        )
-    model = LogisticRegression(max_iter=500, C=10.0)
-    with single_threaded_blas():  # a second thread costs the small steps more than it gains
-        guess = cross_val_predict(model, ready, known, cv=min(5, int(counts.min())))
-    curve, risk = smoothness(guess, ready, radii, scan), float((guess != known).mean())
-    return curve, risk, inherited_smoothness(curve.value, risk)
 
 
 @dataclass(frozen=True)

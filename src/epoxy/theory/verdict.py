@@ -1,4 +1,4 @@
-"""Prediction against outcome: whether extension helps here, for which sources, and against a head.
+"""Prediction against outcome: whether extension helps here, and for which sources.
 
 The answer is the search's own: a verdict reads the model that `epoxy.tune` chose, on the rows it was
 chosen on, so that the two cannot disagree. Predictions beside it come from train rows without labels.
@@ -17,28 +17,10 @@ from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import Reach
 from ..label_models.label_model import AdditiveModel, balance_used
-from ..votes import Split, Votes
+from ..votes import Split
 from .agreement import LiftCurve, lift_curve
-from .bounds import (
-    Others,
-    class_prior,
-    coverage_gain,
-    disjoint_risk,
-    epoxy_risk,
-    extended_accuracy,
-    extended_source_risk,
-    lift_bound,
-    new_accuracy,
-    posterior,
-)
-from .measure import (
-    Neighbourhood,
-    Scan,
-    compare_embeddings,
-    model_smoothness,
-    neighbourhoods,
-    smoothness,
-)
+from .bounds import class_prior, posterior
+from .measure import Scan, compare_embeddings
 
 if TYPE_CHECKING:
     from ..model import Epoxy
@@ -54,7 +36,6 @@ _COLUMNS = (
     Column("new_accuracy", "on dev", "share"),
     Column("new_rows", "rows", "count"),
     Column("lift", "lift", "number"),
-    Column("bound", "Theorem 1", "number"),
     Column("predicted", "radius without labels", "number"),
 )
 
@@ -80,8 +61,6 @@ class RadiusRow:
     lift_error: float
     """Its standard error."""
     predicted_lift: float
-    bound: float
-    """Theorem 1 with measured quantities; NaN for more than two classes."""
 
 
 @dataclass(frozen=True)
@@ -99,43 +78,6 @@ class SourceVerdict:
     """Of its own votes, as the label model estimates it."""
     chosen: RadiusRow | None
     """What the chosen radius does."""
-
-
-@dataclass(frozen=True)
-class Promise:
-    """Theorem 2 with its quantities measured, beside a head's risk.
-
-    The head is logistic regression on the vectors of the labelled rows, scored on rows it was not
-    fitted on. Bounds are NaN for more than two classes, where the theorem makes no statement.
-    """
-
-    head: float
-    """Share of dev rows the head gets wrong, held out."""
-    extension: float
-    """Share of dev rows extension gets wrong."""
-    printed: float
-    """Theorem 2 as printed, with the head's smoothness and risk for every specialised model."""
-    measured: float
-    """`bounds.disjoint_risk`: the line of its proof before anything is bounded, without labels."""
-
-    @property
-    def text(self) -> str:
-        """When extension should beat the head, and whether it did."""
-        did = "It does" if self.extension < self.head else "It does not"
-        outcome = (
-            f"{did}: extension is wrong on {self.extension:.1%} of the rows that tuned it, the head "
-            f"on {self.head:.1%} of them (held out)."
-        )
-        if np.isnan(self.measured):
-            return f"Theorem 2 is about two classes and promises nothing against a head. {outcome}"
-        should = (
-            "so extension should beat it" if self.measured < self.head else "so it promises nothing"
-        )
-        return (
-            f"Theorem 2 promises that extension beats a head on the labels where its bound is below "
-            f"the head's risk, {self.head:.2f}: as printed it is {self.printed:.2f}, with measured "
-            f"accuracies {self.measured:.2f}, {should}. {outcome}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +100,6 @@ class Verdict:
     """Share of unequal labels among the nearest 1 % of dev pairs, and among all pairs."""
     one_sided: tuple[str, ...]
     """Sources that only ever name one class."""
-    promise: Promise | None
-    """Against a head; None where dev has too few rows of a class to fit one."""
 
     @property
     def radius(self) -> dict[str, float | None]:
@@ -194,8 +134,6 @@ class Verdict:
             lines.append(
                 f"Near rows carry different labels {near:.0%} of the time, any two rows {chance:.0%}."
             )
-        if self.promise is not None:
-            lines.append(self.promise.text)
         if self.one_sided:
             lines.append(
                 f"{len(self.one_sided)} of {len(self.sources)} sources only ever name one class. The "
@@ -251,24 +189,12 @@ def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
     train, known = tuned.train_, dev.rows(counting_rows(dev))
     case = _Case.of(tuned, known)
     shared = case.radii() if radii is None else np.asarray(radii, dtype=np.float64)
-    grid = np.unique(np.concatenate([shared, tuned.radius_[~np.isnan(tuned.radius_)]]))
-    scan = Scan(cast(Any, tuned.metric), anchors=1000)
-    around, rough = None, np.empty(0)
-    if train.votes.n_classes == 2 and known.n_rows > 1 and train.vectors is not None:
-        around = neighbourhoods(train, grid, scan)
-        rough = np.nan_to_num(smoothness(known, radii=grid, scan=scan).at(grid), nan=0.5)
     rows, sources = [], []
     for index, name in enumerate(train.votes.sources):
         own = float(tuned.radius_[index])
         mine = shared if np.isnan(own) else np.unique(np.append(shared, own))
         curve = lift_curve(case.near, index, case.accuracies, balance=case.prior, radii=mine)
-        bound = np.full(len(grid), np.nan)
-        if around is not None:
-            bound = _bound(case, index, around[name], rough)
-        at_radius = {
-            float(radius): case.row(index, curve, at, bound[np.searchsorted(grid, radius)])
-            for at, radius in enumerate(mine)
-        }
+        at_radius = {float(radius): case.row(index, curve, at) for at, radius in enumerate(mine)}
         rows += [at_radius[float(radius)] for radius in shared]
         sources.append(
             SourceVerdict(
@@ -282,6 +208,7 @@ def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
         )
     near_labels = float("nan"), float("nan")
     if known.n_rows > 1 and known.vectors is not None:
+        scan = Scan(cast(Any, tuned.metric), anchors=1000)
         rank = compare_embeddings({"vectors": known.vectors}, known.y, scan=scan)[0]
         near_labels = rank.roughness, rank.chance
     named = (np.unique(column[column >= 0]) for column in train.votes.matrix.T)
@@ -297,7 +224,6 @@ def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
         search.expected,
         near_labels,
         tuple(name for name, found in both if len(found) == 1),
-        _promise(tuned, known, case, grid, around, scan),
     )
 
 
@@ -336,7 +262,7 @@ class _Case:
             return np.array([0.0])
         return np.unique(np.quantile(far, _SHARES, method="higher"))
 
-    def row(self, source: int, curve: LiftCurve, at: int, bound: float) -> RadiusRow:
+    def row(self, source: int, curve: LiftCurve, at: int) -> RadiusRow:
         """One source at one radius: what was predicted, and what dev shows."""
         radius, votes = float(curve.radii[at]), self.onto.votes
         extended = self.onto.extend({votes.sources[source]: radius})
@@ -360,60 +286,4 @@ class _Case:
             lift=float(gain.mean()),
             lift_error=float(error),
             predicted_lift=float(curve.lift[at]),
-            bound=float(bound),
         )
-
-
-def _bound(case: _Case, source: int, place: Neighbourhood, rough: np.ndarray) -> np.ndarray:
-    """Theorem 1 as printed, per radius."""
-    votes, a = case.near.votes, case.accuracies[source]
-    args = rough, place.support, place.crossing, place.near
-    reached = coverage_gain(place.crossing, place.near, place.support)
-    rest = votes.only([name for name in votes.sources if name != votes.sources[source]])
-    p = posterior(rest, np.delete(case.accuracies, source))[:, 1]
-    others = Others(Others.without(p).performance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = extended_accuracy(a, *args), new_accuracy(a, *args)
-    return lift_bound(*bounds, reached=reached, others=others)
-
-
-def _promise(
-    tuned: Epoxy,
-    dev: Split,
-    case: _Case,
-    grid: np.ndarray,
-    around: dict[str, Neighbourhood] | None,
-    scan: Scan,
-) -> Promise | None:
-    """Theorem 2 on a tuned model: every train row is left to the most accurate source it has."""
-    counts = np.unique(dev.truth, return_counts=True)[1]
-    if dev.vectors is None or len(counts) < 2 or counts.min() < 2:
-        return None
-    _, head, rough = model_smoothness(dev.truth, dev.vectors, grid, scan)
-    wrong = float((tuned.search_.best.proba.argmax(axis=1) != dev.truth).mean())
-    if around is None:
-        return Promise(head, wrong, np.nan, np.nan)
-    risks = 1 - case.accuracies
-    rough = np.nan_to_num(rough, nan=0.5)
-    for index, place in enumerate(around.values()):
-        radius = tuned.radius_[index]
-        if not np.isnan(radius):
-            at = np.searchsorted(grid, radius)
-            growth = (place.crossing * place.near)[at]
-            a = case.accuracies[index]
-            risks[index] = 0.5
-            if place.support:
-                risks[index] = extended_source_risk(a, rough[at], place.support, growth)
-    accuracy = np.asarray(tuned.label_model_.accuracy_)  # type: ignore[attr-defined]
-    shares, uncovered = _regions(tuned.votes_, accuracy)
-    p = float(case.prior[1])
-    printed = epoxy_risk(risks, shares, uncovered, p)
-    return Promise(head, wrong, printed, disjoint_risk(accuracy, shares, uncovered, p))
-
-
-def _regions(votes: Votes, accuracy: np.ndarray) -> tuple[np.ndarray, float]:
-    """The share of rows left to each source, and of rows that no source votes on."""
-    ranked = np.where(votes.cast, accuracy, -1.0)
-    owner = np.where(votes.covered, ranked.argmax(axis=1), len(accuracy))
-    shares = np.bincount(owner, minlength=len(accuracy) + 1) / max(1, votes.n_rows)
-    return shares[:-1], float(shares[-1])
