@@ -22,7 +22,7 @@ from epoxy.bench import Column, Context, Prediction, Settings, loop
 from epoxy.bench.loop import Cell
 from epoxy.bench.methods import triplet_labels
 from epoxy.bench.task import TaskScoring
-from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
+from epoxy.errors import ParameterError, StoreError, UnknownName
 
 CLASSES = ["ham", "spam"]
 LABELS = ("WS-LM", "Triplet", "MV-LM", "DS-LM")
@@ -119,14 +119,6 @@ def test_every_light_column_beats_chance_on_easy_data(folder, tmp_path):
     assert {name: mean for name, mean in means.items() if mean < 75} == {}
 
 
-def test_a_column_of_ones_own_runs_beside_the_others(folder, tmp_path):
-    mine = [*bench.COLUMNS, Column("mine", constant)]
-
-    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "mine")), columns=mine)
-
-    assert [each["method"] for each in results["results"]] == ["MV-LM", "mine"]
-
-
 def test_random_columns_run_once_per_seed_and_others_once(folder, tmp_path, monkeypatch):
     def noisy(context):
         rng = np.random.default_rng(context.seed)
@@ -159,34 +151,7 @@ def test_few_dev_rows_are_drawn_anew_with_each_seed(folder, tmp_path, monkeypatc
     assert len(set(seen)) == 3
 
 
-def test_the_progress_ends_at_its_total_and_never_falls(folder, tmp_path):
-    calls = []
-
-    bench.run([folder], tmp_path / "out", quick(LABELS), progress=lambda *each: calls.append(each))
-
-    done = [each for each, _ in calls]
-    assert done == sorted(done)
-    assert len({total for _, total in calls}) == 1
-    assert calls[-1][0] == calls[-1][1]
-
-
 # hand labels: none, few, all
-
-
-def test_every_amount_of_hand_labels_has_its_entries(folder, tmp_path):
-    settings = Settings(methods=("MV-LM", "TS-NFT"), seeds=3, dev_rows=(0, 10, None))
-
-    results = bench.run([folder], tmp_path / "out", settings)
-
-    found = {(each["method"], each["dev_rows"]): each["seeds"] for each in results["results"]}
-    assert found == {
-        ("MV-LM", 0): 1,
-        ("MV-LM", 10): 3,
-        ("TS-NFT", 10): 3,
-        ("MV-LM", None): 1,
-        ("TS-NFT", None): 1,
-    }
-    assert results["skipped"] == []
 
 
 def test_without_hand_labels_no_column_sees_one(folder, tmp_path, monkeypatch):
@@ -280,13 +245,6 @@ def test_a_lead_has_the_interval_of_a_paired_bootstrap(tmp_path, monkeypatch):
     assert high == pytest.approx(margin + 1.96 * error, abs=0.4)
 
 
-def test_equal_answers_have_no_lead_at_all(folder, tmp_path, monkeypatch):
-    found = margins_of(folder, tmp_path, monkeypatch, {"Fusion": 50, "same": 50, "worse": 10})
-
-    assert found["same"] == [0, 0, 0, 0]
-    assert found["worse"][1] > 0
-
-
 def test_draws_of_dev_rows_widen_the_interval(folder, tmp_path, monkeypatch):
     truth = bench.open_task(folder)[1].truth
 
@@ -374,13 +332,6 @@ def test_whatever_determines_a_cell_changes_its_name(folder, change):
     assert Cell(**plain).path != Cell(**(plain | change)).path
 
 
-def test_columns_of_an_earlier_run_stay_in_the_results(folder, tmp_path):
-    bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
-    results = bench.run([folder], tmp_path / "out", quick(("WS-LM",)))
-
-    assert [each["method"] for each in results["results"]] == ["WS-LM", "MV-LM"]
-
-
 # what cannot be done is said, and the rest is done
 
 
@@ -410,26 +361,6 @@ def test_without_vectors_the_label_models_still_run(tmp_path):
         "WS-KNN needs vectors, and there are none; "
         "add vectors-train.npy, vectors-dev.npy, vectors-test.npy"
     )
-
-
-def test_without_texts_a_column_that_reads_them_says_so(folder, tmp_path):
-    for name in ("train", "dev", "test"):
-        table = parquet.read_table(folder / f"{name}.parquet").drop(["text"])
-        parquet.write_table(table, folder / f"{name}.parquet")
-
-    reader = Column("reader", constant, "rows")
-    results = bench.run([folder], tmp_path / "out", columns=[column("MV-LM"), reader])
-
-    assert [each["method"] for each in results["results"]] == ["MV-LM"]
-    assert "add a column 'text'" in reasons(results)["toy", "reader"]
-
-
-def test_where_nothing_is_scored_earlier_results_stay(folder, tmp_path):
-    before = bench.run([folder], tmp_path / "out", quick(("MV-LM",)))
-
-    bench.run([tmp_path / "typo"], tmp_path / "out", quick(("MV-LM",)))
-
-    assert bench.read(tmp_path / "out" / "bench.json") == before
 
 
 def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, tmp_path):
@@ -477,15 +408,6 @@ def test_fewer_dev_rows_than_asked_for_are_all_used_and_it_is_said(folder, tmp_p
     assert said == ["toy: 100 dev rows were asked for and there are 40; all are used"]
     assert results["notes"] == said
     assert results["results"][0]["seeds"] == 1
-
-
-def test_a_balance_of_another_number_of_classes_stops_only_the_label_models(folder, tmp_path):
-    settings = quick(("WS-LM", "MV-LM", "TS-NFT"), class_balance=(0.2, 0.3, 0.5))
-
-    results = bench.run([folder], tmp_path / "out", settings)
-
-    assert [each["method"] for each in results["results"]] == ["TS-NFT"]
-    assert "a share above 0 to each of 2 classes" in reasons(results)["toy", "MV-LM"]
 
 
 # errors
@@ -755,16 +677,3 @@ def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeyp
 
     assert loaded == [True]
     assert [each["method"] for each in results["results"]] == ["spy", "missing"]
-
-
-def test_a_candidate_that_cannot_answer_is_passed_over(folder):
-    task, _ = bench.open_task(folder)
-    context = Context(task, Settings())
-    right = np.eye(2)[task.dev.y]
-
-    def impossible():
-        raise LabelError("cannot")
-
-    assert context.best({"a": impossible, "b": lambda: right}) == "b"
-    with pytest.raises(EpoxyError, match="cannot"):
-        context.best({"a": impossible})

@@ -50,13 +50,6 @@ def test_a_wrench_folder_becomes_splits(wrench):
     ]
 
 
-def test_true_labels_of_train_are_kept_apart(wrench):
-    data = read_wrench(wrench)
-
-    assert data.train.y is None
-    assert data.truth["train"].tolist() == [1, 0, -1]
-
-
 def test_a_wrench_folder_may_have_only_train(wrench):
     (wrench / "valid.json").unlink()
     (wrench / "test.json").unlink()
@@ -173,18 +166,6 @@ def test_a_folder_becomes_splits(folder):
     assert data.images == {}
 
 
-def test_labels_that_are_unknown_are_not_truth(folder):
-    write(folder, "train", ["x", "y"], pa.nulls(2), [[1, -1], [-1, 0]])
-
-    assert list(read_folder(folder).truth) == ["dev"]
-
-
-def test_images_are_pointed_to_and_not_read(folder):
-    (folder / "images-dev.npy").write_bytes(b"large")
-
-    assert read_folder(folder).images == {"dev": folder / "images-dev.npy"}
-
-
 def damage_votes(folder):
     file = folder / "votes-train.npy"
     file.write_bytes(file.read_bytes()[:-2])
@@ -288,32 +269,6 @@ def test_digits_rows_and_vectors_are_of_the_same_image(digits):
     assert np.array_equal(digits.dev.vectors * 16, pixels)
 
 
-def test_digits_are_described_as_a_person_would(digits):
-    from epoxy.datasets.digits import _describe
-
-    eight = np.zeros((8, 8), dtype=np.uint8)
-    eight[0:8, 2:6] = 16
-    eight[1:3, 3:5] = eight[5:7, 3:5] = 0
-
-    assert _describe(eight) == {
-        "ink": 0.375,
-        "top_left": 0.25,
-        "top_right": 0.25,
-        "bottom_left": 0.25,
-        "bottom_right": 0.25,
-        "center": 0.5,
-        "width": 4,
-        "width_top": 4,
-        "width_bottom": 4,
-        "strokes_high": 2,
-        "strokes_middle": 1,
-        "strokes_low": 2,
-        "holes": 2,
-        "hole_size": 4,
-        "hole_height": 0.214,
-    }
-
-
 def test_digits_are_voted_on_once_for_all_splits(digits):
     @labeling_function
     def two_holes(row):
@@ -341,15 +296,6 @@ def test_votes_and_vectors_can_both_be_made_anew(wrench):
     assert train.votes.matrix.tolist() == [[1, -1], [-1, 0], [-1, -1]]
     assert dev.vectors.shape == train.vectors.shape
     assert dev.y.tolist() == [1, 0, -1]
-
-
-def test_what_is_not_made_anew_stays(wrench):
-    data = read_wrench(wrench)
-
-    train, *_ = data.prepare()
-
-    assert train.votes is data.train.votes
-    assert train.vectors is None
 
 
 # synthetic

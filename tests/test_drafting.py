@@ -149,19 +149,6 @@ def test_a_draft_counts_the_rows_it_shares_and_quarrels_about(drafting):
     assert draft.conflicts == sum(len({0, *others[row].tolist()} - {-1}) > 1 for row in mine)
 
 
-def test_flips_tell_the_label_before_and_after(folder):
-    session = Session.open(folder, model=epoxy.Epoxy(epoxy.MajorityVote(), radius=0.0))
-
-    draft = session.draft({**OFFER, "words": ["home", "dinner"]}, replaces="home")
-
-    assert draft.flipped
-    for flip in draft.flips:
-        assert flip.before == session.classes[session.labels[flip.row]]
-        assert flip.after == session.classes[draft.trial.outcome.decided[0][flip.row]]
-        assert flip.before != flip.after
-        assert flip.text == session.text(flip.row)
-
-
 def test_a_draft_that_replaces_is_tried_in_its_place(drafting):
     draft = drafting.draft(OFFER, replaces="prize")
     renamed = drafting.draft(OFFER, name="offers", replaces="prize")
@@ -231,23 +218,6 @@ def test_a_draft_that_does_not_vote_says_why_and_on_which_of_its_lines(
     assert draft.error.line == line
     assert draft.trial is None
     assert message[:10] in repr(draft) or line is not None
-
-
-def test_a_draft_that_never_ends_is_ended(session, monkeypatch):
-    monkeypatch.setattr("epoxy.suggest.drafts.SECONDS", 0.5)
-
-    draft = session.draft(code("while True: pass"))
-
-    assert "it was still running after 0.5 s and was ended" in draft.error.message
-    assert session.draft(code("return None")).ok
-
-
-def test_names_of_drafts_are_checked(drafting):
-    assert "a source named 'cash' already; choose another name" in (
-        drafting.draft(OFFER, name="cash").error.message
-    )
-    assert "no source named 'zz'" in drafting.draft(OFFER, replaces="zz").error.message
-    assert "named by text, got ' '" in drafting.draft(OFFER, name=" ").error.message
 
 
 def test_a_session_without_a_project_drafts_words_patterns_and_example_rows():
@@ -331,14 +301,6 @@ def test_undo_does_not_bring_back_a_file_that_does_not_run(session, folder):
     assert (folder / "lfs.py").read_text() == LFS
 
 
-def test_what_another_editor_saved_is_not_undone(session, folder):
-    (folder / "lfs.py").write_text(LFS.replace('"prize", name', '"prize", "offer", name'))
-    session.reload()
-
-    with pytest.raises(ParameterError, match="there is no edit to undo"):
-        session.undo()
-
-
 def test_code_that_does_not_run_is_not_saved(session, folder):
     with pytest.raises(CodeError, match="the draft fails on line 1: ModuleNotFoundError") as error:
         session.save_function(
@@ -349,17 +311,6 @@ def test_code_that_does_not_run_is_not_saved(session, folder):
 
     assert error.value.line == 1
     assert (folder / "lfs.py").read_text() == LFS
-
-
-def test_python_code_is_saved_as_it_is(session, folder):
-    short = code('return "ham" if len(row.text) < LIMIT else None')
-
-    session.save_function(short, "short")
-
-    assert (folder / "lfs.py").read_text() == LFS + "\n\n" + short["code"]
-    assert FunctionsFile.read(folder / "lfs.py").function("short").definition.code == (
-        short["code"].rstrip()
-    )
 
 
 def test_an_editor_may_save_what_does_not_run_and_labels_stay(session, folder):
@@ -374,17 +325,6 @@ def test_an_editor_may_save_what_does_not_run_and_labels_stay(session, folder):
     with pytest.raises(FileChanged, match="was changed since it was read, so nothing was written"):
         session.save_code(LFS, "another hash")
     assert session.save_code(LFS, FunctionsFile.read(folder / "lfs.py").hash) is None
-
-
-def test_a_draft_that_cannot_be_written_down_is_said(session, monkeypatch):
-    def full(*given):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-
-    message = session.draft(code("return None")).error.message
-
-    assert "cannot be written (No space left on device), so nothing can be drafted" in message
 
 
 def test_a_project_without_functions_opens_where_it_may_and_the_first_one_votes(folder):

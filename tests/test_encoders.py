@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-from sklearn.frozen import FrozenEstimator
 
 from epoxy import encoders
 from epoxy.encoders import (
@@ -143,15 +142,6 @@ def test_lsa_puts_rows_that_share_words_nearer_than_rows_that_do_not():
     assert similarity[0, 2] < 0.3
 
 
-def test_lsa_is_fitted_on_train_and_then_applied_to_other_rows():
-    encoder = Lsa(dim=3).fit(ROWS)
-
-    train, dev = encoder.encode(ROWS), encoder.encode(["a new song"])
-
-    assert train.shape[1] == dev.shape[1] == 4
-    np.testing.assert_allclose(np.linalg.norm(train, axis=1), 1, atol=1e-6)
-
-
 def test_lsa_gives_a_row_without_known_words_a_direction_of_its_own():
     vectors = Lsa(dim=3).fit(ROWS).encode(["", "zzz qqq", "free money"])
 
@@ -244,16 +234,6 @@ def test_words_are_cut_as_minilm_cuts_them(text, pieces):
     assert sorted(tokens[at] for at in np.flatnonzero(counted)) == sorted(set(pieces))
 
 
-def test_static_encoders_can_be_sent_to_other_processes():
-    import pickle
-
-    encoder = Static().fit(ROWS)
-
-    there = pickle.loads(pickle.dumps(encoder))
-
-    np.testing.assert_array_equal(there.encode(ROWS), encoder.encode(ROWS))
-
-
 # auto: what is on this machine
 
 
@@ -299,15 +279,6 @@ def test_images_are_embedded_where_weights_for_them_are_here(bare, monkeypatch):
 
 
 # precomputed
-
-
-def test_precomputed_returns_the_array_as_float32():
-    given_vectors = np.arange(6, dtype=np.float64).reshape(3, 2)
-
-    vectors = Precomputed(given_vectors).fit(["a", "b", "c"]).encode(["a", "b", "c"])
-
-    assert vectors.dtype == np.float32
-    np.testing.assert_array_equal(vectors, given_vectors)
 
 
 def test_precomputed_reads_an_npy_file(tmp_path):
@@ -361,35 +332,6 @@ def test_a_transformer_is_fitted_on_a_copy_of_the_train_rows():
     assert not hasattr(counts, "vocabulary_")
 
 
-def test_a_transformer_that_is_fitted_already_encodes_at_once():
-    counts = CountVectorizer().fit(["red green"])
-
-    np.testing.assert_array_equal(Transformer(counts).encode(["red"]), [[0, 1]])
-
-
-def test_a_frozen_transformer_keeps_its_own_fit():
-    counts = FrozenEstimator(CountVectorizer().fit(["red green"]))
-
-    np.testing.assert_array_equal(Transformer(counts).fit(["blue"]).encode(["red"]), [[0, 1]])
-
-
-def test_a_transformer_of_another_make_works_too():
-    class Lengths:
-        def fit(self, rows):
-            self.longest = max(map(len, rows))
-            return self
-
-        def transform(self, rows):
-            return [[len(row) / self.longest] for row in rows]
-
-    given_object = Lengths()
-
-    vectors = encoders.resolve(given_object).fit(["aaaa"]).encode(["aa"])
-
-    np.testing.assert_array_equal(vectors, [[0.5]])
-    assert not hasattr(given_object, "longest")
-
-
 def test_a_transformer_is_stored_only_under_an_identity_and_by_what_it_was_fitted_on():
     nameless = Transformer(CountVectorizer()).fit(ROWS)
     named = [Transformer(CountVectorizer(), identity="counts") for _ in range(3)]
@@ -431,12 +373,6 @@ def test_rows_that_are_not_a_table_have_no_columns_to_pick():
     assert encoders.column_of([], "text") == []
     with pytest.raises(FrameError, match="column 'text' was asked of a list, which has no columns"):
         encoders.column_of(ROWS, "text")
-
-
-def test_rows_may_come_from_an_iterator():
-    np.testing.assert_array_equal(
-        Function(letters).encode(row for row in ROWS), Function(letters).encode(ROWS)
-    )
 
 
 def test_rows_of_equal_content_have_equal_digests_and_others_do_not(tmp_path):
@@ -751,18 +687,6 @@ def pictures(tmp_path):
     return pixels
 
 
-def test_images_may_be_arrays_paths_or_pictures(pictures, tmp_path):
-    from PIL import Image as Pillow
-
-    paths = [str(tmp_path / "0.png"), tmp_path / "1.png"]
-
-    assert Image().prepare(pictures) is pictures
-    assert len(Image().prepare(pictures[..., 0])) == 2
-    assert Image().prepare(paths) == [Path(path) for path in paths]
-    assert Image().prepare(pd.Series([str(path) for path in paths])) == [Path(p) for p in paths]
-    assert len(Image().prepare([Pillow.fromarray(pictures[0]), pictures[1], paths[0]])) == 3
-
-
 class StandInTimm(types.ModuleType):
     """timm as far as it is used; the network is the mean colour."""
 
@@ -845,34 +769,6 @@ def test_images_become_pooled_features_whatever_form_they_come_in(timm, pictures
         np.testing.assert_allclose(vectors, expected, rtol=1e-6)
 
 
-def test_gray_images_count_as_three_equal_colours(timm, pictures):
-    gray = pictures[..., 0]
-
-    vectors = Image().encode(gray)
-
-    np.testing.assert_allclose(vectors, np.repeat(gray.mean(axis=(1, 2))[:, None], 3, axis=1))
-
-
-def test_timm_is_asked_for_a_network_without_its_classifier(timm, pictures):
-    Image("bit-m", pretrained=False).encode(pictures)
-    Image("resnet101", weights="mine.pth").encode(pictures)
-
-    assert timm.asked == [
-        (
-            "resnetv2_50x1_bit.goog_in21k",
-            {"pretrained": False, "num_classes": 0, "pretrained_cfg_overlay": None},
-        ),
-        (
-            "resnet101.tv_in1k",
-            {
-                "pretrained": True,
-                "num_classes": 0,
-                "pretrained_cfg_overlay": {"file": "mine.pth"},
-            },
-        ),
-    ]
-
-
 def test_downloaded_image_weights_are_known_and_loaded_by_their_revision(timm, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", StandInHub("abc123"))
     encoder = Image("bit-m")
@@ -883,10 +779,6 @@ def test_downloaded_image_weights_are_known_and_loaded_by_their_revision(timm, m
     assert timm.asked[0][1]["pretrained_cfg_overlay"] == {
         "hf_hub_id": "timm/resnetv2_50x1_bit.goog_in21k@abc123"
     }
-
-
-def test_random_image_weights_have_no_identity():
-    assert Image(pretrained=False).identity is None
 
 
 def test_a_torchvision_of_another_build_is_named(monkeypatch, tmp_path, pictures):

@@ -136,13 +136,6 @@ def test_byte_order_mark_and_line_endings_survive(tmp_path, mark, newline):
     assert added.count(b"\n") == added.count(newline.encode())
 
 
-def test_a_file_of_another_encoding_is_refused_and_left_alone(tmp_path):
-    file = read(tmp_path, "# coding: latin-1\nimport epoxy\na = 'größe'\n".encode("latin-1"))
-
-    with pytest.raises(CodeError, match="written in iso-8859-1; save it as UTF-8"):
-        file.with_added(WORDS, "cash")
-
-
 def test_a_function_is_added_as_readable_code(tmp_path):
     file = read(tmp_path, "import epoxy\n\nmoney = epoxy.keywords('spam', 'money')\n")
 
@@ -151,16 +144,6 @@ def test_a_function_is_added_as_readable_code(tmp_path):
     assert added.splitlines()[-1] == (
         'money_2 = epoxy.keywords("spam", "cash", "gift card", name="money")'
     )
-
-
-def test_long_calls_are_broken_into_lines(tmp_path):
-    file = read(tmp_path, "import epoxy\n")
-    words = [f"word number {at}" for at in range(12)]
-
-    added = file.with_added({**WORDS, "words": words}, "many").decode()
-
-    assert max(map(len, added.splitlines())) < 100
-    assert ast.parse(added)
 
 
 @pytest.mark.parametrize(
@@ -276,16 +259,6 @@ def test_a_file_that_changed_since_is_not_written_over(tmp_path):
     assert (tmp_path / "lfs.py").read_text() == "other"
 
 
-def test_what_does_not_parse_is_not_written(tmp_path):
-    file = read(tmp_path)
-
-    with pytest.raises(CodeError, match="fails on line 2: SyntaxError: invalid syntax") as error:
-        file.write(b"x = 1\ny = = 2\n", file.hash)
-
-    assert error.value.line == 2
-    assert file.path.read_bytes() == file.content
-
-
 @pytest.mark.skipif(os.name != "posix", reason="modes and links are POSIX's")
 def test_links_and_modes_survive_a_write(tmp_path):
     (tmp_path / "real.py").write_bytes(b"x = 1\n")
@@ -299,12 +272,6 @@ def test_links_and_modes_survive_a_write(tmp_path):
     assert (tmp_path / "real.py").read_bytes() == b"x = 2\n"
     assert stat.S_IMODE((tmp_path / "real.py").stat().st_mode) == 0o640
     assert sorted(each.name for each in tmp_path.iterdir()) == ["lfs.py", "real.py"]
-
-
-def test_an_editors_text_takes_the_files_line_endings(tmp_path):
-    file = read(tmp_path, b"\xef\xbb\xbfx = 1\r\n")
-
-    assert file.encoded("x = 1\ny = 2\n") == b"\xef\xbb\xbfx = 1\r\ny = 2\r\n"
 
 
 @pytest.mark.parametrize(
@@ -382,12 +349,3 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
         file.write(b"x = 1\n", file.hash)
     assert file.path.read_text() == LFS
     assert [each.name for each in tmp_path.iterdir()] == ["lfs.py"]
-
-
-def test_a_folder_in_the_place_of_the_file_is_said(tmp_path):
-    (tmp_path / "lfs.py").mkdir()
-
-    with pytest.raises(
-        StoreError, match=r"lfs\.py cannot be read \(Is a directory\)|not a regular"
-    ):
-        FunctionsFile.read(tmp_path / "lfs.py")

@@ -130,26 +130,12 @@ def test_each_next_suggestion_adds_to_those_before(session):
         seen |= voted
 
 
-def test_patterns_are_tried_as_well(session):
-    (first,) = session.suggest(1, label="spam", kinds=["regex"])
-
-    assert first.definition["pattern"] == r"https?://|www\."
-    assert first.name == "regex_url"
-
-
 def test_rows_without_text_are_suggested_example_rows(texts):
     found = made(*texts, rows=None).suggest(2)
 
     assert {each.definition["kind"] for each in found} == {"like"}
     assert {each.label for each in found} == {"ham", "spam"}
     assert all(each.precision.value > 0.6 for each in found)
-
-
-def test_without_text_and_vectors_nothing_is_suggested(texts):
-    session = made(*texts, rows=None)
-    bare = [replace(split, vectors=None) for split in session.state.workspace.splits]
-
-    assert Session(*bare).suggest(3) == ()
 
 
 def test_without_hand_labels_the_model_alone_is_heard_and_the_interval_is_wide(texts):
@@ -167,32 +153,6 @@ def test_a_class_that_nobody_votes_for_is_suggested_functions_from_hand_labels()
     found = session.suggest(4, label="spam")
 
     assert "spam" in {each.label for each in found}
-
-
-def test_functions_for_one_class_of_two_come_only_where_it_is_asked_for(session):
-    evidence = gather(session.outcome, session.vocabulary.find)
-    own = [np.concatenate(each.own) for each in session.state.workspace.active]
-    finder = Finder(evidence, words_of(session), own, own)
-    for group in finder.groups:
-        group.tells[:, 0] = False
-
-    assert finder.next([0, 1]) is None
-    assert finder.next([1]).label == 1
-
-
-def test_where_the_model_knows_nothing_hand_labels_are_heard_alone(texts):
-    session = made(*texts)
-    session.switch("won", False)
-    session.switch("sorry", False)
-    known = gather(
-        replace(session.outcome, proba=(), problem="nobody votes"), session.vocabulary.find
-    )
-
-    judge = Judge(known)
-    found = judge.precision(1, np.array(["prize" in text for text in texts[0]]))
-
-    assert found.basis == "hand labels"
-    assert found.right == found.hand > 3
 
 
 def test_a_region_gets_functions_of_its_own_words(session, texts):
@@ -370,14 +330,6 @@ def test_missing_and_endless_texts_are_read():
 
     assert {"some", "some word", "other"} <= set(words.names)
     assert len(words.rows) == 23
-
-
-def test_of_too_many_rows_some_are_read(monkeypatch):
-    monkeypatch.setattr("epoxy.suggest.mine.MOST_ROWS", 10)
-
-    words, _ = word_columns(epoxy_texts(["one word"] * 5 + ["two"] * 15), [20], -np.arange(20))
-
-    assert words.rows.tolist() == list(range(10, 20))
 
 
 def epoxy_texts(texts):

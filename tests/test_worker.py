@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 import epoxy
-from epoxy.datasets import digits_lfs, load
-from epoxy.errors import ParameterError, StoreError, UnknownName
+from epoxy.errors import StoreError
 from epoxy.functions.define import LabelingFunction
 from epoxy.functions.fingerprint import fingerprint
 from epoxy.running import Limits, Runner
@@ -56,19 +54,6 @@ def function(body: str, name: str = "bad", options: str = "") -> str:
     return f"@epoxy.labeling_function{options}\ndef {name}(row):\n{inside}\n"
 
 
-def test_a_function_that_answers_nothing_is_still_reported(tmp_path):
-    write(tmp_path, "import epoxy\n" + function("while True:\n    pass"))
-    told: list[tuple[int, int]] = []
-
-    with Runner(tmp_path, LIMITS) as runner:
-        runner.load()
-        runner.vote(["bad"], TEXTS, ["ham", "spam"], lambda *each: told.append(each))
-
-    n_rows = TEXTS.num_rows
-    assert told[-1] == (n_rows, n_rows)
-    assert told[0] == (0, n_rows)  # while it was waited for
-
-
 def vote(runner: Runner, table: pa.Table = TEXTS):
     return runner.vote(runner.load().names, table, CLASSES)
 
@@ -101,12 +86,6 @@ def test_loading_names_the_functions_in_the_order_of_the_file(runner):
     assert loaded.names == ("zebra", "good")
     assert [each.kind for each in loaded.functions] == ["RowFunction", "TextPattern"]
     assert [each.labels for each in loaded.functions] == [(), ("spam",)]
-
-
-def test_a_list_called_lfs_says_which_functions_count(runner):
-    write(runner.folder, "import epoxy\n" + GOOD + "def plain(row): return 'ham'\nlfs = [plain]\n")
-
-    assert vote(runner).columns["plain"].tolist() == [0] * 5
 
 
 def test_fingerprints_are_those_of_this_process(runner):
@@ -201,19 +180,6 @@ def test_an_edited_helper_is_imported_again_and_changes_who_can_see_it(runner):
     assert {path.name for path in after.files} == {"lfs.py", "words.py"}
 
 
-def test_a_helper_imported_by_a_function_counts_as_well(runner):
-    write(runner.folder, "WORDS = ['money']\n", "words.py")
-    code = "from words import WORDS\nreturn 'spam' if row.text and WORDS[0] in row.text else None"
-    write(runner.folder, "import epoxy\n" + function(code, "late"))
-    before = runner.load()
-
-    write(runner.folder, "WORDS = ['hello']\n", "words.py")
-
-    assert runner.changed()
-    assert before.fingerprints["late"] != runner.load().fingerprints["late"]
-    assert vote(runner).columns["late"].tolist() == [-1, 1, -1, -1, -1]
-
-
 def test_a_helper_of_a_helper_in_a_folder_without_init_is_imported_again(runner):
     (runner.folder / "parts").mkdir()
     write(runner.folder, "WORD = 'money'\n", "parts/inner.py")
@@ -271,21 +237,6 @@ def test_a_helper_that_is_still_to_be_written_is_waited_for(runner):
 
 
 # voting
-
-
-def test_votes_are_those_of_apply_on_the_digits(tmp_path):
-    write(tmp_path, files("epoxy.datasets").joinpath("digits_lfs.py").read_text("utf-8"))
-    data = load("digits")
-    table = data.rows("train")
-    functions = [f for f in vars(digits_lfs).values() if isinstance(f, LabelingFunction)]
-
-    here = epoxy.apply(functions, table, classes=data.classes)
-    with Runner(tmp_path) as runner:
-        there = runner.vote(runner.load().names, table, data.classes)
-
-    assert tuple(there.columns) == here.sources
-    assert not there.failures
-    assert np.array_equal(np.column_stack(list(there.columns.values())), here.matrix)
 
 
 def test_votes_are_those_of_apply_for_functions_of_every_kind(runner):
@@ -381,34 +332,6 @@ def test_rows_on_which_a_function_ends_the_program_abstain(runner, body):
     assert str(found.failures[0]) == (
         "labeling function 'bad' raised on 1 row, first on row 1: SystemExit: 3"
     )
-
-
-def test_larger_tables_have_more_time():
-    assert Limits(seconds=2.0).seconds_for(10) == 2.0
-    assert Limits(seconds=2.0).seconds_for(25_000) == 5.0
-
-
-def test_limits_are_positive():
-    with pytest.raises(ParameterError, match="limits are more than nothing, got seconds=0"):
-        Limits(seconds=0)
-
-
-def test_an_unknown_function_is_named(runner):
-    write(runner.folder, "import epoxy\n" + GOOD)
-
-    with pytest.raises(
-        UnknownName, match="no labeling function named 'goood'; did you mean 'good'"
-    ):
-        runner.vote(["goood"], TEXTS, CLASSES)
-
-
-def test_many_classes_have_wider_columns(runner):
-    write(runner.folder, "import epoxy\n" + function("return 'c199'"))
-
-    found = runner.vote(["bad"], TEXTS, [f"c{k}" for k in range(200)])
-
-    assert found.columns["bad"].dtype == np.int16
-    assert found.columns["bad"].tolist() == [199] * 5
 
 
 def test_progress_counts_every_vote_and_never_goes_back(runner):
