@@ -684,6 +684,14 @@ def test_nothing_is_paid_twice_and_a_changed_prompt_asks_what_it_must(project, c
     assert "an advertisement" in model.bodies[-1]["messages"][0]["content"]
 
 
+def test_a_server_may_be_asked_more_than_once() -> None:
+    session = session_of()
+    with serving(Model()) as model:
+        server = server_of(model)
+        for rows in (["3", "4"], ["5", "6"]):
+            assert ask(session, server, rows=rows, budget=4).labels == 2
+
+
 def test_rows_that_say_the_same_are_asked_about_once() -> None:
     session = session_of(dev=0)
     for at in range(40):

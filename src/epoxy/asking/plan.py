@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -239,11 +240,10 @@ class Plan:
     def run(self, progress: Progress = silent) -> Answers:
         """Ask what has no answer yet, and take all answers up as labels."""
         run, server = _Run(self, progress), self.asker.answerer
-        if isinstance(server, Server):
-            server.stop = self.stop
-        error = run.over()
-        if isinstance(server, Server):
-            server.close()
+        with server if isinstance(server, Server) else nullcontext():
+            if isinstance(server, Server):
+                server.stop = self.stop
+            error = run.over()
         self._take()
         if error is not None and not isinstance(error, Spent | Stopped | EndpointError):
             raise error

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import EndpointError, MissingExtra, ParameterError
 from .answers import ModelAnswer
@@ -169,18 +169,16 @@ class Server:
 
     def __post_init__(self) -> None:
         self._url = _checked_url(self.endpoint)
-        self._key = _Key.named(self.key_env)
+        self._key_env = _checked_key(self.key_env)
         self._left_out: set[str] = set()  # of the protocol, because the server does not know it
         self._settled = False  # it has answered once
-        self._made = threading.Lock()
-        self._client: httpx.Client | None = None
         if self.tries < 1 or self.answer_tokens < 1 or not self.seconds > 0:
             raise ParameterError(
                 "seconds, tries and answer_tokens are 1 or more; give such numbers"
             )
-        if self._key and self._url.scheme == "http" and not self.is_local and not self.insecure:
+        if self._key_env and self._url.scheme == "http" and not (self.is_local or self.insecure):
             raise EndpointError(
-                f"the key in {self._key.name} would go to {self.where} in the clear; use https, or "
+                f"the key in {self._key_env} would go to {self.where} in the clear; use https, or "
                 "allow it: --insecure"
             )
 
@@ -218,10 +216,35 @@ class Server:
             said = str(error)
         return ModelAnswer(None, self._hidden(said[:200]))
 
-    def close(self) -> None:
-        """Let connections go."""
-        if self._client is not None:
-            self._client.close()
+    def __enter__(self) -> Self:
+        import httpx
+
+        self._client = httpx.Client(
+            auth=self._sign,
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(self.seconds, connect=min(10.0, self.seconds)),
+            limits=httpx.Limits(max_connections=None),
+            trust_env=not self.is_local,  # a proxy for other machines, none for this one
+            follow_redirects=False,
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
+
+    @property
+    def _key(self) -> str:
+        """The key, read when a request is signed: no object holds it, so no file, log or repr can."""
+        return os.environ.get(self._key_env or "", "").strip()
+
+    def _sign(self, request: httpx.Request) -> httpx.Request:
+        if self._key:
+            request.headers["Authorization"] = f"Bearer {self._key}"
+        return request
+
+    def _hidden(self, text: str) -> str:
+        """The text without the key, where a server repeats it."""
+        return text.replace(self._key, "…") if self._key else text
 
     def _completed(self, messages: Sequence[Message], prompt: Prompt, meter: Meter) -> str:
         """What the model says, tried again as often as is useful."""
@@ -291,7 +314,7 @@ class Server:
         deadline = time.monotonic() + self.seconds
         url = self._url.copy_with(path=self._url.path.rstrip("/") + "/chat/completions")
         try:
-            with self._connected().stream("POST", url, content=body) as response:
+            with self._client.stream("POST", url, content=body) as response:
                 raw = _bounded(response, deadline)
         except httpx.ConnectError as error:
             if not self._settled:
@@ -317,7 +340,7 @@ class Server:
                 "are sent nowhere else; give that as --endpoint if it is right"
             )
         if status in (401, 403):
-            held = "no key is set" if self._key is None else f"the key is that of {self._key.name}"
+            held = f"the key is that of {self._key_env}" if self._key_env else "no key is set"
             return EndpointError(f"{fact}; {held}: set {USUAL_KEY}, or name another: --key-env")
         if status in (400, 413, 422):
             return _NotKnown(said)
@@ -328,60 +351,20 @@ class Server:
             return _Busy(f"status {status}", after)
         return EndpointError(f"{fact}; check --endpoint, --model and the account there")
 
-    def _hidden(self, text: str) -> str:
-        return text if self._key is None else self._key.hide(text)
 
-    def _connected(self) -> httpx.Client:
-        import httpx
-
-        with self._made:
-            if self._client is None:
-                self._client = httpx.Client(
-                    auth=(lambda request: request) if self._key is None else self._key.sign,
-                    headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
-                    timeout=httpx.Timeout(self.seconds, connect=min(10.0, self.seconds)),
-                    limits=httpx.Limits(max_connections=None),
-                    trust_env=not self.is_local,  # a proxy for other machines, none for this one
-                    follow_redirects=False,
-                )
-            return self._client
-
-
-@dataclass(frozen=True)
-class _Key:
-    """A key, by the name of the variable that holds it; read when a request is signed.
-
-    No object holds it, so that no file, log, traceback or repr can.
-    """
-
-    name: str
-
-    @classmethod
-    def named(cls, name: str | None) -> _Key | None:
-        """The key that a variable holds; without a name the usual one, if it is set."""
-        key = cls(name or USUAL_KEY)
-        if not key._value:
-            if name is None:
-                return None
-            raise EndpointError(f"the environment has no {name}; set it to the key of the server")
-        if not all("!" <= each <= "~" for each in key._value):
-            raise EndpointError(
-                f"what {key.name} holds is no key; set it to printable characters without spaces"
-            )
-        return key
-
-    def sign(self, request: httpx.Request) -> httpx.Request:
-        """Write the key into the header of a request."""
-        request.headers["Authorization"] = f"Bearer {self._value}"
-        return request
-
-    def hide(self, text: str) -> str:
-        """The text without the key, where a server repeats it."""
-        return text.replace(self._value, "…") if self._value else text
-
-    @property
-    def _value(self) -> str:
-        return os.environ.get(self.name, "").strip()
+def _checked_key(name: str | None) -> str | None:
+    """The variable that holds a key; without a name the usual one, if it is set."""
+    used = name or USUAL_KEY
+    key = os.environ.get(used, "").strip()
+    if not key:
+        if name is None:
+            return None
+        raise EndpointError(f"the environment has no {name}; set it to the key of the server")
+    if not all("!" <= each <= "~" for each in key):
+        raise EndpointError(
+            f"what {used} holds is no key; set it to printable characters without spaces"
+        )
+    return used
 
 
 def _checked_url(endpoint: str) -> httpx.URL:
