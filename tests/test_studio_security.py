@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -706,6 +708,28 @@ def test_the_command_prints_one_line_with_the_token_and_ends_without_a_word(tmp_
 
     told = [line for line in said.splitlines() if not line.endswith("…")]  # what takes long says so
     assert (more, told, made.returncode) == ("", [], 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a browser that is a shell script")
+def test_a_browser_is_given_a_file_and_no_token_on_its_command_line(tmp_path):
+    folder, said, browser = messages(tmp_path), tmp_path / "said", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {said}~ && mv {said}~ {said}\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "epoxy", "studio", str(folder), "--port", "0"]
+    made = subprocess.Popen(
+        command, env={**os.environ, "BROWSER": str(browser)}, stdout=subprocess.PIPE, text=True
+    )
+    token = re.search(r"token=([\w-]{43})", made.stdout.readline())[1]
+    end = time.monotonic() + 60
+    while not said.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    leads_on = (folder / ".epoxy" / "studio.html").read_text()
+    made.send_signal(signal.SIGINT)
+    made.communicate(timeout=120)
+
+    assert said.read_text().strip() == (folder / ".epoxy" / "studio.html").resolve().as_uri()
+    assert token not in leads_on  # nor is the one that was printed in it
+    assert not (folder / ".epoxy" / "studio.html").exists()
 
 
 def test_frames_begin_their_bytes_at_a_multiple_of_eight():
