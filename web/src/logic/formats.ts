@@ -18,6 +18,10 @@ export const hundred = (share: number | null | undefined): string => (share == n
 export const radius = (value: Setting | undefined): string =>
   value == null ? "–" : value === "auto" ? "auto" : value.toFixed(3).replace(/^0(?=\.)/, "");
 
+/** How far a source lends: what is set or, where that is left to the model, what it chose; null lends nothing. */
+export const reaches = (source: { radius: Setting; reach: number | null }): Setting =>
+  source.reach ?? (source.radius === "auto" ? null : source.radius);
+
 export const score = (value: number | null | undefined): string => (value == null ? "–" : value.toFixed(3));
 
 /** A probability as ".97"; certainty is "1.0". */
