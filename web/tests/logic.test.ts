@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { band, path } from "../src/logic/curves";
-import { chance, functionName, milliseconds, percent, radius, range, rate, signed } from "../src/logic/formats";
+import { chance, functionName, milliseconds, percent, radius, range, rate, reaches, signed } from "../src/logic/formats";
 import { KEYS, actionOf, classKeys, digitAction, skipKey } from "../src/logic/keys";
 import { Latest } from "../src/logic/latest";
 import { readPlace, writePlace } from "../src/logic/link";
@@ -15,6 +15,11 @@ describe("numbers in words", () => {
     expect(rate({ value: 14 / 15, low: 0.7, high: 0.99, n: 15 })).toBe("14 of 15");
     expect(rate({ value: 0.973, low: 0.9, high: 0.99, n: 150 })).toBe("97 %");
     expect(rate(null)).toBe("–");
+  });
+  test("a source reaches as far as is set, or as the model chose", () => {
+    expect(reaches({ radius: 0.2, reach: null })).toBe(0.2);
+    expect(reaches({ radius: "auto", reach: 0.1 })).toBe(0.1);
+    expect(reaches({ radius: "auto", reach: null })).toBe(null); // it lends nothing
   });
   test("an interval is two whole percentages", () => expect(range({ value: 0.9, low: 0.705, high: 0.988, n: 9 })).toBe("71–99 %"));
   test("a radius has no leading zero, and says when it lends nothing", () => {
