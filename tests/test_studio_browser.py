@@ -761,8 +761,10 @@ def test_tuning_shows_how_far_it_is_is_cancelled_and_chooses_radii(browser, tmp_
         screen.until(lambda: screen["undo"].get_attribute("title") == "Undo: tune", 30)
         screen.says("job", "settings")
         assert "auto" not in session.radii.values()
+        screen["tuned"].wait_for()  # its score is on the rows it was tuned on
         screen["undo"].click()
         screen.until(lambda: set(session.radii.values()) == {"auto"})
+        screen.until(lambda: screen["tuned"].count() == 0)
     context.close()
 
 
