@@ -36,9 +36,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from epoxy import Fusion, Session, Split
 from epoxy.bench import open_task
-from epoxy.bench.task import BenchTask, Judge
+from epoxy.bench.task import BenchTask, HiddenLabels
 from epoxy.diagnostics import calibration_error
-from epoxy.diagnostics.sources import interval
+from epoxy.diagnostics.per_source import interval
 from epoxy.numerics import unit_rows
 from epoxy.session import Label, Several
 from kept import read_rows, write_rows
@@ -116,7 +116,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _held_out(task: BenchTask, seed: int) -> tuple[BenchTask, Judge]:
+def _held_out(task: BenchTask, seed: int) -> tuple[BenchTask, HiddenLabels]:
     """A task whose pool is 60 % of dev, and the other rows of dev in the place of test."""
     assert task.dev is not None
     order = np.random.default_rng([11, seed]).permutation(task.dev.n_rows)
@@ -124,12 +124,12 @@ def _held_out(task: BenchTask, seed: int) -> tuple[BenchTask, Judge]:
     scored = task.dev.rows(order[cut:])
     sealed = Split(scored.votes, scored.vectors, ids=scored.ids)
     held = replace(task, dev=task.dev.rows(order[:cut]), test=sealed, rows={})
-    return held, Judge(task.scoring, scored.truth)
+    return held, HiddenLabels(task.scoring, scored.truth)
 
 
 def _measured(
     task: BenchTask,
-    judge: Judge,
+    judge: HiddenLabels,
     options: argparse.Namespace,
     earlier: dict[tuple[Any, ...], float],
     seeds: Iterable[int],
@@ -187,7 +187,7 @@ def simulated(truth: np.ndarray, right: float, n_classes: int, seed: int) -> np.
 def _fused(
     session: Session,
     task: BenchTask,
-    judge: Judge,
+    judge: HiddenLabels,
     case: Case,
     by_hand: dict[tuple[int, ...], dict[str, Any]],
 ) -> dict[str, Any]:
@@ -226,7 +226,9 @@ def _label(task: BenchTask, row: int, label: int, by: str | None) -> Label:
     return Label("dev", f"dev-{row}", task.classes[label], by, "random")
 
 
-def _taught(session: Session, task: BenchTask, judge: Judge, labels: list[Label]) -> dict[str, Any]:
+def _taught(
+    session: Session, task: BenchTask, judge: HiddenLabels, labels: list[Label]
+) -> dict[str, Any]:
     if labels:
         session.apply(Several(tuple(labels), "labels"))
     model = session.model()
@@ -243,7 +245,7 @@ def _taught(session: Session, task: BenchTask, judge: Judge, labels: list[Label]
     }
 
 
-def _classified(task: BenchTask, judge: Judge, case: Case) -> float:
+def _classified(task: BenchTask, judge: HiddenLabels, case: Case) -> float:
     """Logistic regression on the answered rows, hand labels in the place of answers."""
     dev = task.dev
     assert dev is not None

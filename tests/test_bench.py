@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import epoxy
 from epoxy import bench
-from epoxy.bench import Column, Context, Prediction, Settings, loop
+from epoxy.bench import BenchColumn, BenchSettings, Context, Prediction, loop
 from epoxy.bench.loop import Cell
 from epoxy.bench.methods import triplet_labels
 from epoxy.bench.task import TaskScoring
@@ -72,7 +72,7 @@ def folder(tmp_path):
 
 
 def quick(methods, **more):
-    return Settings(methods=methods, seeds=2, **more)
+    return BenchSettings(methods=methods, seeds=2, **more)
 
 
 def only(monkeypatch, *columns):
@@ -97,7 +97,7 @@ def test_a_method_sees_no_label_of_train_or_test(folder, tmp_path, monkeypatch):
         seen.append(context.task)
         return constant(context)
 
-    only(monkeypatch, Column("spy", spy))
+    only(monkeypatch, BenchColumn("spy", spy))
     bench.run([folder], tmp_path / "out", quick(("spy",)))
 
     (task,) = seen
@@ -124,8 +124,8 @@ def test_random_columns_run_once_per_seed_and_others_once(folder, tmp_path, monk
         rng = np.random.default_rng(context.seed)
         return Prediction(rng.dirichlet([1, 1], context.task.test.n_rows))
 
-    only(monkeypatch, Column("noisy", noisy, random=True), Column("constant", constant))
-    results = bench.run([folder], tmp_path / "out", Settings(seeds=4))
+    only(monkeypatch, BenchColumn("noisy", noisy, random=True), BenchColumn("constant", constant))
+    results = bench.run([folder], tmp_path / "out", BenchSettings(seeds=4))
 
     noisy_result, constant_result = results["results"]
     assert (noisy_result["seeds"], constant_result["seeds"]) == (4, 1)
@@ -144,8 +144,8 @@ def test_few_dev_rows_are_drawn_anew_with_each_seed(folder, tmp_path, monkeypatc
         seen.append(tuple(context.task.dev.ids))
         return constant(context)
 
-    only(monkeypatch, Column("spy", spy))
-    bench.run([folder], tmp_path / "out", Settings(seeds=3, dev_rows=(10,)))
+    only(monkeypatch, BenchColumn("spy", spy))
+    bench.run([folder], tmp_path / "out", BenchSettings(seeds=3, dev_rows=(10,)))
 
     assert [len(ids) for ids in seen] == [10, 10, 10]
     assert len(set(seen)) == 3
@@ -161,8 +161,8 @@ def test_without_hand_labels_no_column_sees_one(folder, tmp_path, monkeypatch):
         seen.append(context.task.dev)
         return constant(context)
 
-    only(monkeypatch, Column("spy", spy))
-    bench.run([folder], tmp_path / "out", Settings(dev_rows=(0,)))
+    only(monkeypatch, BenchColumn("spy", spy))
+    bench.run([folder], tmp_path / "out", BenchSettings(dev_rows=(0,)))
 
     assert seen == [None]
 
@@ -180,7 +180,11 @@ def test_train_labels_are_shown_to_the_ceiling_alone(folder, tmp_path, monkeypat
 
         return run
 
-    only(monkeypatch, Column("Ceiling", spy("Ceiling"), "gold"), Column("MV-LM", spy("MV-LM")))
+    only(
+        monkeypatch,
+        BenchColumn("Ceiling", spy("Ceiling"), "gold"),
+        BenchColumn("MV-LM", spy("MV-LM")),
+    )
     bench.run([folder], tmp_path / "out")
 
     assert seen["MV-LM"] is None
@@ -189,7 +193,7 @@ def test_train_labels_are_shown_to_the_ceiling_alone(folder, tmp_path, monkeypat
 
 def test_the_ceiling_is_logistic_regression_on_all_train_labels(folder):
     task, judge = bench.open_task(folder)
-    context = Context(task, Settings(), gold=judge.gold)
+    context = Context(task, BenchSettings(), gold=judge.gold)
 
     found = column("Ceiling").run(context)
 
@@ -224,10 +228,10 @@ def margins_of(folder, tmp_path, monkeypatch, right, **settings):
             guess = np.where(np.arange(len(truth)) < count, truth, 1 - truth)
             return Prediction(np.eye(2)[guess])
 
-        return Column(name, run)
+        return BenchColumn(name, run)
 
     only(monkeypatch, *(answering(name, count) for name, count in right.items()))
-    results = bench.run([folder], tmp_path / "out", Settings(**settings))
+    results = bench.run([folder], tmp_path / "out", BenchSettings(**settings))
     return {each["method"]: each["margin"] for each in results["results"]}
 
 
@@ -257,8 +261,8 @@ def test_draws_of_dev_rows_widen_the_interval(folder, tmp_path, monkeypatch):
 
     errors = {}
     for name, answer in (("lucky", lucky), ("steady", steady)):
-        only(monkeypatch, Column("Fusion", answer), Column("other", constant))
-        settings = Settings(seeds=5, dev_rows=(10,))
+        only(monkeypatch, BenchColumn("Fusion", answer), BenchColumn("other", constant))
+        settings = BenchSettings(seeds=5, dev_rows=(10,))
         results = bench.run([folder], tmp_path / name, settings)
         errors[name] = results["results"][1]["margin"][3]
 
@@ -273,11 +277,11 @@ def test_one_column_is_done_again_over_the_others(folder, tmp_path, monkeypatch)
             calls.append(name)
             return constant(context)
 
-        return Column(name, run)
+        return BenchColumn(name, run)
 
     only(monkeypatch, counted("Fusion"), counted("other"))
     bench.run([folder], tmp_path / "out")
-    results = bench.run([folder], tmp_path / "out", Settings(methods=("Fusion",)), fresh=True)
+    results = bench.run([folder], tmp_path / "out", BenchSettings(methods=("Fusion",)), fresh=True)
 
     assert calls == ["Fusion", "other", "Fusion"]
     assert results["results"][1]["margin"] == [0, 0, 0, 0]
@@ -295,17 +299,17 @@ def test_a_killed_benchmark_continues_where_it_was(folder, tmp_path, monkeypatch
             raise KeyboardInterrupt
         return constant(context)
 
-    only(monkeypatch, Column("fragile", fragile, random=True))
+    only(monkeypatch, BenchColumn("fragile", fragile, random=True))
     with pytest.raises(KeyboardInterrupt):
-        bench.run([folder], tmp_path / "out", Settings(seeds=4))
-    results = bench.run([folder], tmp_path / "out", Settings(seeds=4))
+        bench.run([folder], tmp_path / "out", BenchSettings(seeds=4))
+    results = bench.run([folder], tmp_path / "out", BenchSettings(seeds=4))
 
     assert calls == [0, 1, 2, 2, 3]
     assert results["results"][0]["seeds"] == 4
 
 
 def test_a_cell_cut_off_while_written_is_done_again(folder, tmp_path, monkeypatch):
-    only(monkeypatch, Column("constant", constant))
+    only(monkeypatch, BenchColumn("constant", constant))
     bench.run([folder], tmp_path / "out")
     (cell,) = (tmp_path / "out" / "cells").rglob("*.json")
     whole = cell.read_text()
@@ -320,14 +324,19 @@ def test_a_cell_cut_off_while_written_is_done_again(folder, tmp_path, monkeypatc
     "change",
     [
         {"seed": 1},
-        {"settings": Settings(class_balance=(0.5, 0.5))},
+        {"settings": BenchSettings(class_balance=(0.5, 0.5))},
         {"dev_rows": 10},
-        {"column": Column("other", constant)},
+        {"column": BenchColumn("other", constant)},
     ],
 )
 def test_whatever_determines_a_cell_changes_its_name(folder, change):
     task, _ = bench.open_task(folder)
-    plain = {"task": task, "column": Column("one", constant), "seed": 0, "settings": Settings()}
+    plain = {
+        "task": task,
+        "column": BenchColumn("one", constant),
+        "seed": 0,
+        "settings": BenchSettings(),
+    }
 
     assert Cell(**plain).path != Cell(**(plain | change)).path
 
@@ -401,7 +410,7 @@ def test_with_hardly_any_dev_rows_nothing_breaks(tmp_path, dev):
 
 def test_fewer_dev_rows_than_asked_for_are_all_used_and_it_is_said(folder, tmp_path):
     said = []
-    settings = Settings(methods=("MV-LM",), seeds=3, dev_rows=(100,))
+    settings = BenchSettings(methods=("MV-LM",), seeds=3, dev_rows=(100,))
 
     results = bench.run([folder], tmp_path / "out", settings, said=said.append)
 
@@ -439,7 +448,7 @@ def no_result(tmp_path, content=""):
 
 
 def asked(tmp_path, **settings):
-    bench.run([], tmp_path, Settings(**settings))
+    bench.run([], tmp_path, BenchSettings(**settings))
 
 
 @pytest.mark.parametrize(
@@ -485,7 +494,7 @@ def test_what_cannot_be_is_refused(tmp_path, make, given, error, message):
 def test_a_given_balance_goes_before_the_folders(tmp_path, asked, meta, expected):
     task, _ = bench.open_task(write_folder(tmp_path / "toy", meta=meta))
 
-    found = Context(task, Settings(class_balance=asked)).balances()
+    found = Context(task, BenchSettings(class_balance=asked)).balances()
 
     assert [each.tolist() for each in found] == expected
 
@@ -494,8 +503,8 @@ def test_a_counted_balance_is_that_of_dev_and_a_tuned_one_tries_more(folder):
     task, _ = bench.open_task(folder)
     share = (task.dev.y.sum() + 1) / (len(task.dev.y) + 2)
 
-    counted = Context(task, Settings(class_balance="dev")).balances()
-    tuned = Context(task, Settings(class_balance="tune")).balances()
+    counted = Context(task, BenchSettings(class_balance="dev")).balances()
+    tuned = Context(task, BenchSettings(class_balance="tune")).balances()
 
     assert len(counted) == 1
     assert counted[0][1] == pytest.approx(share)
@@ -546,7 +555,7 @@ def test_the_fusion_column_equals_the_model_run_by_hand_and_decides_by_its_own_r
 
 def predict(folder, method, settings=None):
     task, _ = bench.open_task(folder)
-    context = Context(task, settings or Settings())
+    context = Context(task, settings or BenchSettings())
     return task, column(method).run(context)
 
 
@@ -619,7 +628,7 @@ def test_ts_knn_is_nearest_neighbours_by_hand(folder):
 def test_ws_knn_is_the_mean_of_ws_lms_nearest_covered_rows_by_hand(folder):
     hush(folder, 10)
     task, found = predict(folder, "WS-KNN")
-    labels = triplet_labels(Context(task, Settings()))
+    labels = triplet_labels(Context(task, BenchSettings()))
 
     def unit(vectors):
         vectors = vectors.astype(float)
@@ -638,7 +647,7 @@ def test_ws_knn_is_the_mean_of_ws_lms_nearest_covered_rows_by_hand(folder):
 def test_dp_lm_is_snorkel_by_hand(folder):
     from snorkel.labeling.model import LabelModel
 
-    task, found = predict(folder, "DP-LM", Settings(class_balance=(0.45, 0.55)))
+    task, found = predict(folder, "DP-LM", BenchSettings(class_balance=(0.45, 0.55)))
 
     by_hand = LabelModel(cardinality=2, verbose=False)
     votes = task.train.votes.matrix.astype(int)
@@ -670,8 +679,8 @@ def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeyp
 
     only(
         monkeypatch,
-        Column("spy", spy, loads="slow_library"),
-        Column("missing", constant, loads="no_such_library"),
+        BenchColumn("spy", spy, loads="slow_library"),
+        BenchColumn("missing", constant, loads="no_such_library"),
     )
     results = bench.run([folder], tmp_path / "out")
 

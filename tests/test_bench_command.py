@@ -11,7 +11,7 @@ import time
 import pytest
 
 from epoxy import bench
-from epoxy.bench import Column, loop
+from epoxy.bench import BenchColumn, loop
 from epoxy.cli import main
 from test_bench import constant, write_folder
 
@@ -75,7 +75,9 @@ def test_ctrl_c_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch):
     def interrupted(context):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "COLUMNS", (Column("one", constant), Column("two", interrupted)))
+    monkeypatch.setattr(
+        loop, "COLUMNS", (BenchColumn("one", constant), BenchColumn("two", interrupted))
+    )
     code, _, err = run(capsys, "--data", folder, "--out", tmp_path / "out")
 
     assert code == 130
@@ -95,7 +97,7 @@ def test_a_benchmark_killed_in_the_middle_ends_with_the_same_table(folder, tmp_p
             time.sleep(0.01)
         process.kill()
     kept = {path: path.read_bytes() for path in cells.rglob("[A-Z]*.json")}
-    settings = bench.Settings(methods=tuple(methods.split(",")), seeds=2)
+    settings = bench.BenchSettings(methods=tuple(methods.split(",")), seeds=2)
 
     again = bench.run([folder], tmp_path / "killed", settings)
     whole = bench.run([folder], tmp_path / "whole", settings)

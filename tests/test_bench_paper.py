@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epoxy import bench
-from epoxy.bench import Context, Settings
+from epoxy.bench import BenchSettings, Context
 from epoxy.errors import LabelError
 from paper import columns, page
 from test_bench import hush, write_folder
@@ -52,7 +52,7 @@ def task(tmp_path):
 
 def run(task, method, **settings):
     column = next(each for each in columns.columns() if each.name == method)
-    return column.run(Context(task, Settings(**settings)))
+    return column.run(Context(task, BenchSettings(**settings)))
 
 
 def test_every_column_of_the_paper_has_its_name():
@@ -110,7 +110,7 @@ def test_without_torch_a_sentence_and_the_other_columns_still_run(tmp_path, monk
     monkeypatch.setitem(sys.modules, "torch", None)
     folder = write_folder(tmp_path / "toy")
 
-    asked = Settings(methods=("WS-LM", "WS-FT"), seeds=2)
+    asked = BenchSettings(methods=("WS-LM", "WS-FT"), seeds=2)
     results = bench.run([folder], tmp_path / "out", asked, columns=columns.columns())
 
     assert [each["method"] for each in results["results"]] == ["WS-LM"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.datasets import Source, load, read_folder, read_wrench, synthetic
+from epoxy.datasets import SyntheticSource, load, read_folder, read_wrench, synthetic
 from epoxy.errors import ParameterError, StoreError, UnknownName
 from epoxy.functions.declare import keywords
 from epoxy.functions.define import labeling_function
@@ -307,7 +307,7 @@ def test_votes_and_vectors_can_both_be_made_anew(wrench):
 @settings(deadline=None, max_examples=25)
 def test_synthetic_sources_are_as_accurate_and_frequent_as_asked(acc, cov, smooth, n_classes, seed):
     n_rows = 4000
-    source = Source(acc, cov)
+    source = SyntheticSource(acc, cov)
     balance = [1 / n_classes] * n_classes
 
     data = synthetic(n_rows, sources=[source], balance=balance, smoothness=smooth, seed=seed)
@@ -321,7 +321,7 @@ def test_synthetic_sources_are_as_accurate_and_frequent_as_asked(acc, cov, smoot
 
 
 def test_a_one_sided_source_names_one_class_and_is_as_accurate_as_asked():
-    source = Source(accuracy=0.9, coverage=0.2, label=1)
+    source = SyntheticSource(accuracy=0.9, coverage=0.2, label=1)
 
     data = synthetic(20_000, sources=[source], balance=[0.7, 0.3], seed=3)
 
@@ -364,12 +364,15 @@ def test_the_same_seed_draws_the_same_data():
         ({"balance": [0.5, -0.5]}, r"balance gives a positive probability"),
         ({"smoothness": 2}, r"smoothness lies between 0 and 1, got 2"),
         (
-            {"sources": [Source(accuracy=2)]},
-            r"accuracy and coverage lie between 0 and 1, got Source",
+            {"sources": [SyntheticSource(accuracy=2)]},
+            r"accuracy and coverage lie between 0 and 1, got SyntheticSource",
         ),
-        ({"sources": [Source(label=2)]}, r"names a class that is not there; there are 2, from 0"),
         (
-            {"sources": [Source(0.9, 0.9, 1)]},
+            {"sources": [SyntheticSource(label=2)]},
+            r"names a class that is not there; there are 2, from 0",
+        ),
+        (
+            {"sources": [SyntheticSource(0.9, 0.9, 1)]},
             r"is impossible: it would vote on more rows of a class",
         ),
     ],

@@ -7,12 +7,12 @@ import pytest
 from scipy.stats import binomtest
 
 import epoxy
-from epoxy.datasets import Source, read_folder, synthetic
+from epoxy.datasets import SyntheticSource, read_folder, synthetic
 from epoxy.diagnostics.doctor import diagnose
 from epoxy.diagnostics.examination import compare
 from epoxy.errors import NotFitted, UnknownName
 
-HEALTHY = [Source(0.85, 0.4)] * 6
+HEALTHY = [SyntheticSource(0.85, 0.4)] * 6
 NOTHING = dict[str, float]()
 
 
@@ -63,7 +63,7 @@ def world(seed, make, n_train=2000, n_dev=400, balance=0.5):
     ("sources", "balance"),
     [
         (HEALTHY, (0.5, 0.5)),
-        ([Source(0.9, 0.3)] * 4 + [Source(0.7, 0.6)] * 4, (0.4, 0.6)),
+        ([SyntheticSource(0.9, 0.3)] * 4 + [SyntheticSource(0.7, 0.6)] * 4, (0.4, 0.6)),
         (HEALTHY, (0.3, 0.3, 0.4)),
     ],
     ids=["two classes", "uneven", "three classes"],
@@ -113,7 +113,7 @@ def test_shuffled_vectors_of_a_real_set_are_noticed(shared_data):
 
 
 def test_a_source_worse_than_random_is_named_with_its_numbers():
-    data = synthetic(1500, sources=[*HEALTHY, Source(0.25, 0.5)], seed=1)
+    data = synthetic(1500, sources=[*HEALTHY, SyntheticSource(0.25, 0.5)], seed=1)
 
     (found,) = about(diagnose(fitted(data.train), data.dev), "worse-than-random")
 
@@ -140,7 +140,7 @@ def test_a_one_sided_source_is_compared_with_the_share_of_its_class():
 
 
 def test_a_few_wrong_votes_do_not_make_a_source_worse_than_random():
-    data = synthetic(1500, sources=[*HEALTHY, Source(0.25, 0.5)], seed=1)
+    data = synthetic(1500, sources=[*HEALTHY, SyntheticSource(0.25, 0.5)], seed=1)
     voted = np.flatnonzero(data.dev.votes.cast[:, 6])[:5]
 
     found = diagnose(fitted(data.train), data.dev.rows(voted))
@@ -149,7 +149,7 @@ def test_a_few_wrong_votes_do_not_make_a_source_worse_than_random():
 
 
 def test_without_truth_a_flipped_source_is_found_from_the_votes():
-    data = synthetic(1500, sources=[*HEALTHY, Source(0.2, 0.5)], seed=1)
+    data = synthetic(1500, sources=[*HEALTHY, SyntheticSource(0.2, 0.5)], seed=1)
 
     (found,) = about(diagnose(fitted(data.train), without_truth(data.dev)), "reversed")
 
@@ -182,7 +182,7 @@ def test_near_duplicates_are_named_together_and_not_again_as_dependent():
         matrix[:, 4] = matrix[:, 5] = matrix[:, 3]
         matrix[:3, 5] = -1
 
-    data = synthetic(1500, sources=[Source(0.85, 0.4)] * 10, seed=2)
+    data = synthetic(1500, sources=[SyntheticSource(0.85, 0.4)] * 10, seed=2)
     train = edited(data.train, copy)
 
     found = diagnose(fitted(train), data.dev)
@@ -195,7 +195,7 @@ def test_near_duplicates_are_named_together_and_not_again_as_dependent():
 
 
 def test_two_detectors_of_one_class_are_no_duplicates_because_they_agree():
-    detectors = [Source(0.9, 0.15, label=1)] * 2
+    detectors = [SyntheticSource(0.9, 0.15, label=1)] * 2
     data = synthetic(1500, sources=[*HEALTHY, *detectors], smoothness=0.2, seed=2)
 
     assert not about(diagnose(fitted(data.train), data.dev), "near-duplicates")
@@ -379,7 +379,7 @@ def test_without_truth_a_broad_source_that_overrules_better_ones_is_noted():
 
 
 def test_extension_over_vectors_that_know_nothing_is_said_to_hurt():
-    sources = [Source(0.95, 0.4)] * 5
+    sources = [SyntheticSource(0.95, 0.4)] * 5
     data = synthetic(1500, sources=sources, smoothness=0.0, seed=0)
 
     found = diagnose(fitted(data.train, radius=2.0), data.dev)
@@ -394,7 +394,7 @@ def test_extension_over_vectors_that_know_nothing_is_said_to_hurt():
 
 
 def test_labels_of_new_rows_at_chance_are_noticed():
-    sources = [Source(0.95, 0.2)] * 4
+    sources = [SyntheticSource(0.95, 0.2)] * 4
     data = synthetic(6000, sources=sources, smoothness=0.0, seed=0)
     model = fitted(data.train, radius=2.0)
 
@@ -432,7 +432,7 @@ def test_a_radius_that_held_up_is_suggested():
 
 
 def test_a_model_that_loses_to_majority_vote_is_told_what_to_use():
-    data = synthetic(1500, sources=[Source(0.75, 0.3)] * 5, seed=0)
+    data = synthetic(1500, sources=[SyntheticSource(0.75, 0.3)] * 5, seed=0)
     model = fitted(data.train, epoxy.Triplet([0.995, 0.005]))
 
     (found,) = about(diagnose(model, data.dev), "loses-to-majority")

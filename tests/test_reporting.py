@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 import epoxy
-from epoxy.datasets import Source, synthetic
+from epoxy.datasets import SyntheticSource, synthetic
 from epoxy.diagnostics import Column, Finding, Report, Table, expert_table, reliability_table
 from epoxy.diagnostics.doctor import diagnose, diagnose_case
 from epoxy.engines import Details, held_out_reliability, report_of, scores_of
 from epoxy.engines.reporting import case_of
 from epoxy.session import Session
 
-HEALTHY = [Source(0.85, 0.4)] * 6
+HEALTHY = [SyntheticSource(0.85, 0.4)] * 6
 
 
 @pytest.fixture(scope="module")
 def data():
-    return synthetic(800, sources=[*HEALTHY, Source(0.2, 0.5)], seed=1)
+    return synthetic(800, sources=[*HEALTHY, SyntheticSource(0.2, 0.5)], seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from epoxy import bench
-from epoxy.bench import Column, Context, Prediction
+from epoxy.bench import BenchColumn, Context, Prediction
 from epoxy.bench.methods import (
     Labels,
     epoxy_labels,
@@ -49,15 +49,15 @@ Places = dict[str, np.ndarray]
 """The region of each row, by split."""
 
 
-def columns(network: str | None = None) -> list[Column]:
+def columns(network: str | None = None) -> list[BenchColumn]:
     """All columns of the paper's tables."""
     about = {"random": True, "loads": "torch", "variant": network or ""}
     return [
         *bench.COLUMNS,
-        Column("Liger", liger, "dev vectors", random=True),
-        Column("TS-FT", partial(ts_ft, network), "dev rows", cost=60, **about),
-        Column("WS-FT", partial(weakly, triplet_labels, network), "rows", cost=180, **about),
-        Column(
+        BenchColumn("Liger", liger, "dev vectors", random=True),
+        BenchColumn("TS-FT", partial(ts_ft, network), "dev rows", cost=60, **about),
+        BenchColumn("WS-FT", partial(weakly, triplet_labels, network), "rows", cost=180, **about),
+        BenchColumn(
             "Epoxy-FT",
             partial(weakly, epoxy_labels, network),
             "dev rows vectors",
@@ -218,6 +218,6 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="one seed, one epoch, 300 rows")
     parser.add_argument("--network", help="the network to fine-tune")
     given = parser.parse_args()
-    settings = bench.Settings(tuple(given.methods), quick=given.quick)
+    settings = bench.BenchSettings(tuple(given.methods), quick=given.quick)
     known = columns(given.network)
     print(bench.text(bench.run(given.folders, given.out, settings, columns=known, said=print)))

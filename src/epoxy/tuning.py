@@ -115,7 +115,7 @@ _ROWS = 2  # rows' worth added to a standard error: two rows won and none lost i
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Tried:
     """One setting and its dev score."""
 
     radii: np.ndarray  # (n_sources,), NaN: not extended
@@ -131,13 +131,13 @@ class Search:
     """What was tried, what won, and how far the winning score can be trusted."""
 
     scoring: str
-    trials: tuple[Trial, ...]
-    best: Trial
+    trials: tuple[Tried, ...]
+    best: Tried
     expected: float
     """The mean score, on rows not drawn, of choosing the best setting in each resample."""
     spread: float
     """Its standard deviation over resamples."""
-    unextended: Trial
+    unextended: Tried
     """The setting with the chosen class balance and nothing extended."""
     error: float
     """Standard error of the difference between the two scores."""
@@ -319,12 +319,12 @@ class _Plan:
         if not caution >= 0:
             raise ParameterError(f"tune got caution={caution}; expected at least 0")
         self.evaluator, self.caution, self.progress = evaluator, caution, progress
-        self.trials: list[Trial] = []
-        self.seen: dict[tuple[tuple[int, ...], tuple[float, ...] | None], Trial] = {}
+        self.trials: list[Tried] = []
+        self.seen: dict[tuple[tuple[int, ...], tuple[float, ...] | None], Tried] = {}
         self._drawn: dict[tuple[object, ...], np.ndarray] = {}  # see `_resampled`
         self.balance: tuple[float, ...] | None = None
         self.nothing = (0,) * len(evaluator.sources)
-        self.best: Trial | None = None
+        self.best: Tried | None = None
         self.free = [at for at in range(len(self.nothing)) if len(evaluator.breakpoints[at])]
         single = min(len(self.free), _SINGLE)
         self.planned = 1 + len(_SHARES) + len(_LEVELS) + single * (1 + len(_COARSE))
@@ -380,7 +380,7 @@ class _Plan:
         tried = tuple(self.trials)
         return Search(score.name, tried, best, expected, spread, plain, error, complete)
 
-    def _try(self, steps: tuple[int, ...], balance: tuple[float, ...] | None, what: str) -> Trial:
+    def _try(self, steps: tuple[int, ...], balance: tuple[float, ...] | None, what: str) -> Tried:
         key = (steps, balance)
         if key not in self.seen:
             try:
@@ -389,13 +389,13 @@ class _Plan:
             except NotIdentifiable:  # so far extended that sources no longer agree: not a setting
                 proba, score = np.empty((0, 0)), -np.inf
             radii = np.array([self.evaluator.radius(at, step) for at, step in enumerate(steps)])
-            self.seen[key] = Trial(radii, balance, score, what, proba, steps)
+            self.seen[key] = Tried(radii, balance, score, what, proba, steps)
             self.trials.append(self.seen[key])
             self.best = self.best or self.seen[key]
             self.progress(min(len(self.trials), self.planned), self.planned)
         return self.seen[key]
 
-    def _first_within(self, tried: Sequence[Trial], score: Score, errors: float) -> Trial:
+    def _first_within(self, tried: Sequence[Tried], score: Score, errors: float) -> Tried:
         """The first of some trials that is within so many standard errors of the best of them."""
         known = [trial for trial in tried if trial.score > -np.inf]
         if not known:
@@ -408,17 +408,17 @@ class _Plan:
             if trial is best or value + errors * self._error(best, trial, score) >= max(values)
         )
 
-    def _surely_better(self, trial: Trial, best: Trial, errors: float) -> bool:
+    def _surely_better(self, trial: Tried, best: Tried, errors: float) -> bool:
         if trial.score <= best.score + 1e-12 or best.score == -np.inf:
             return best.score == -np.inf < trial.score
         error = self._error(trial, best, self.evaluator.score)
         return trial.score - best.score > errors * error
 
-    def _error(self, first: Trial, second: Trial, score: Score) -> float:
+    def _error(self, first: Tried, second: Tried, score: Score) -> float:
         drawn = (self._resampled(trial, score) for trial in (first, second))
         return _error_between(*drawn, n_rows=len(score.y))
 
-    def _resampled(self, trial: Trial, score: Score) -> np.ndarray:
+    def _resampled(self, trial: Tried, score: Score) -> np.ndarray:
         """A setting's score in every resample, found once."""
         key = score.name, trial.steps, trial.balance
         if key not in self._drawn:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..diagnostics import Column, Finding, Report, Table
-from ..diagnostics.sources import interval
+from ..diagnostics.per_source import interval
 from ..errors import EndpointError, EpoxyError, UnknownName
 from ..progress import Progress, silent
 from ..session.edits import Label, several

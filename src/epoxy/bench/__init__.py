@@ -6,7 +6,7 @@ dev labels tune and fit, test labels are seen by the judge alone, after a method
 
 from __future__ import annotations
 
-from .context import Column, Context, Prediction, Settings
+from .context import BenchColumn, BenchSettings, Context, Prediction
 from .loop import read, run
 from .methods import COLUMNS
 from .page import markdown, tables, text, write_pages
@@ -14,10 +14,10 @@ from .task import open_task
 
 __all__ = [
     "COLUMNS",
-    "Column",
+    "BenchColumn",
+    "BenchSettings",
     "Context",
     "Prediction",
-    "Settings",
     "markdown",
     "open_task",
     "read",

@@ -23,7 +23,7 @@ Stage = Literal["preprocessing", "tuning", "training"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """What a benchmark run is asked to do.
 
     Parameters
@@ -60,7 +60,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Column:
+class BenchColumn:
     """One method of the tables: a small function from a context to a prediction."""
 
     name: str
@@ -95,7 +95,7 @@ class Context:
     def __init__(
         self,
         task: BenchTask,
-        settings: Settings,
+        settings: BenchSettings,
         seed: int = 0,
         progress: Progress = silent,
         *,

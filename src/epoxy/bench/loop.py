@@ -28,10 +28,10 @@ from ..errors import EpoxyError, ParameterError
 from ..label_models import kernels
 from ..progress import Progress, silent
 from ..storage import make_folder, plain, write_whole
-from .context import Column, Context, Settings
+from .context import BenchColumn, BenchSettings, Context
 from .methods import COLUMNS, OURS, columns
 from .page import need_pandas
-from .task import RESAMPLES, BenchTask, Judge, open_task
+from .task import RESAMPLES, BenchTask, HiddenLabels, open_task
 
 FORMAT = 2
 _KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
@@ -49,9 +49,9 @@ class Cell:
     """One run to do: a column on a task with a seed."""
 
     task: BenchTask
-    column: Column
+    column: BenchColumn
     seed: int
-    settings: Settings
+    settings: BenchSettings
     dev_rows: int | None = None
 
     @property
@@ -89,7 +89,7 @@ class Cell:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(result).encode())
 
-    def run(self, judge: Judge, progress: Progress = silent) -> dict[str, Any]:
+    def run(self, judge: HiddenLabels, progress: Progress = silent) -> dict[str, Any]:
         """Predict without the truth, then let the judge score it, once."""
         if self.column.loads is not None:
             with suppress(
@@ -116,9 +116,9 @@ class Cell:
 def run(
     folders: Iterable[str | Path],
     out: str | Path,
-    settings: Settings | None = None,
+    settings: BenchSettings | None = None,
     *,
-    columns: Sequence[Column] | None = None,
+    columns: Sequence[BenchColumn] | None = None,
     progress: Progress = silent,
     said: Callable[[str], None] = lambda sentence: None,
     fresh: bool = False,
@@ -136,7 +136,7 @@ def run(
         Where finished cells are kept (`cells/`) and the result is written; started again with the
         same `out`, a benchmark does only what is missing.
     settings
-        Which columns, how many seeds; see `Settings`.
+        Which columns, how many seeds; see `BenchSettings`.
     columns
         The columns there are; `COLUMNS` and your own.
     progress
@@ -147,7 +147,7 @@ def run(
         Do every cell of the columns asked for again.
     """
     known = COLUMNS if columns is None else columns
-    settings = _checked(settings or Settings(), known)
+    settings = _checked(settings or BenchSettings(), known)
     home = make_folder(out, "results")
     bench = _Bench(home / "cells", settings, known, said)
     tasks = bench.open(folders)
@@ -179,15 +179,15 @@ def read(path: str | Path) -> dict[str, Any]:
 @dataclass
 class _Bench:
     home: Path
-    settings: Settings
-    known: Sequence[Column]
+    settings: BenchSettings
+    known: Sequence[BenchColumn]
     said: Callable[[str], None]
     skipped: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def open(self, folders: Iterable[str | Path]) -> list[tuple[BenchTask, Judge]]:
+    def open(self, folders: Iterable[str | Path]) -> list[tuple[BenchTask, HiddenLabels]]:
         """Every folder that can be scored; the others are named with the reason."""
-        tasks: list[tuple[BenchTask, Judge]] = []
+        tasks: list[tuple[BenchTask, HiddenLabels]] = []
         for folder in folders:
             try:
                 tasks.append(open_task(folder))
@@ -199,7 +199,9 @@ class _Bench:
             raise ParameterError(f"two data folders are called {twice[0]!r}; rename one of them")
         return tasks
 
-    def run(self, tasks: list[tuple[BenchTask, Judge]], progress: Progress, fresh: bool) -> None:
+    def run(
+        self, tasks: list[tuple[BenchTask, HiddenLabels]], progress: Progress, fresh: bool
+    ) -> None:
         """Do what is missing."""
         plan = [
             (judge, [each for each in self._planned(task) if fresh or each.read(self.home) is None])
@@ -222,7 +224,7 @@ class _Bench:
                 progress(done, total)
 
     def collect(
-        self, tasks: list[tuple[BenchTask, Judge]]
+        self, tasks: list[tuple[BenchTask, HiddenLabels]]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Sum up every finished cell of these data sets, also of columns not asked for now."""
         results, runs = [], []
@@ -275,7 +277,7 @@ class _Bench:
                 found += self._of(task, column, dev_rows)
         return found
 
-    def _of(self, task: BenchTask, column: Column, dev_rows: int | None) -> list[Cell]:
+    def _of(self, task: BenchTask, column: BenchColumn, dev_rows: int | None) -> list[Cell]:
         if not column.takes(dev_rows):
             return []
         drawn = dev_rows != 0 and task.with_dev_rows(dev_rows, 0) is not task
@@ -308,7 +310,9 @@ def _flat(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_margins(
-    entries: Sequence[dict[str, Any]], guesses: Mapping[str, Sequence[np.ndarray]], judge: Judge
+    entries: Sequence[dict[str, Any]],
+    guesses: Mapping[str, Sequence[np.ndarray]],
+    judge: HiddenLabels,
 ) -> None:
     """Write into each entry by how much our column leads it: margin, 95 % interval, standard error.
 
@@ -347,7 +351,7 @@ def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:
     return lambda some, every: progress(done + round(cost * some / max(1, every)), total)
 
 
-def _checked(settings: Settings, known: Sequence[Column]) -> Settings:
+def _checked(settings: BenchSettings, known: Sequence[BenchColumn]) -> BenchSettings:
     columns(settings.methods, known)
     if settings.seeds < 1:
         raise ParameterError(f"a benchmark needs at least 1 seed, got seeds={settings.seeds}")

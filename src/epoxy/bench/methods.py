@@ -20,7 +20,7 @@ from ..model import Epoxy
 from ..neighbors.workers import single_threaded_blas
 from ..tuning import tune
 from ..votes import Split, Votes
-from .context import Column, Context, Prediction
+from .context import BenchColumn, Context, Prediction
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 WEAK_PENALTIES = (0.01, 0.1, 1.0, 10.0)  # many noisy rows: stronger penalties are worth trying
@@ -370,31 +370,31 @@ def _held_out(
     return answer
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("Epoxy", epoxy, "dev vectors", cost=2),
-    Column("Epoxy-fixed-r", epoxy_fixed, "dev vectors"),
-    Column("WS-LM", triplet, cost=0.1),
-    Column("Triplet", own_triplet, cost=0.1),
-    Column("MV-LM", majority, cost=0.1),
-    Column("DP-LM", snorkel, random=True, cost=2, loads="snorkel.labeling.model"),
-    Column("DS-LM", dawid_skene, cost=0.3),
-    Column("TS-NFT", ts_nft, "dev vectors"),
-    Column("WS-NFT", ws_nft, "vectors"),
-    Column("Epoxy-NFT", epoxy_nft, "dev vectors"),
-    Column("TS-KNN", ts_knn, "dev vectors", cost=0.2),
-    Column("WS-KNN", ws_knn, "vectors"),
-    Column("LR-xv", lr_xv, "dev vectors"),
-    Column("Self-train", self_training, "dev vectors", cost=2),
-    Column("Boost-xv", boosting, "dev vectors", cost=2),
-    Column("Fusion", fusion, cost=2),
-    Column("Ceiling", ceiling, "gold vectors", cost=5),
+COLUMNS: tuple[BenchColumn, ...] = (
+    BenchColumn("Epoxy", epoxy, "dev vectors", cost=2),
+    BenchColumn("Epoxy-fixed-r", epoxy_fixed, "dev vectors"),
+    BenchColumn("WS-LM", triplet, cost=0.1),
+    BenchColumn("Triplet", own_triplet, cost=0.1),
+    BenchColumn("MV-LM", majority, cost=0.1),
+    BenchColumn("DP-LM", snorkel, random=True, cost=2, loads="snorkel.labeling.model"),
+    BenchColumn("DS-LM", dawid_skene, cost=0.3),
+    BenchColumn("TS-NFT", ts_nft, "dev vectors"),
+    BenchColumn("WS-NFT", ws_nft, "vectors"),
+    BenchColumn("Epoxy-NFT", epoxy_nft, "dev vectors"),
+    BenchColumn("TS-KNN", ts_knn, "dev vectors", cost=0.2),
+    BenchColumn("WS-KNN", ws_knn, "vectors"),
+    BenchColumn("LR-xv", lr_xv, "dev vectors"),
+    BenchColumn("Self-train", self_training, "dev vectors", cost=2),
+    BenchColumn("Boost-xv", boosting, "dev vectors", cost=2),
+    BenchColumn("Fusion", fusion, cost=2),
+    BenchColumn("Ceiling", ceiling, "gold vectors", cost=5),
 )
 
 OURS, CEILING = "Fusion", "Ceiling"
 """The column the others are compared with, and the one that reads train labels: no baseline."""
 
 
-def columns(names: tuple[str, ...] | None, known: Sequence[Column]) -> list[Column]:
+def columns(names: tuple[str, ...] | None, known: Sequence[BenchColumn]) -> list[BenchColumn]:
     """The named ones of some columns, in their order; all of them for None."""
     for name in names or ():
         if name not in [each.name for each in known]:

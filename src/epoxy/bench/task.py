@@ -1,7 +1,7 @@
 """One data set as methods may see it, and the judge who alone holds the truth of the test rows.
 
 The protocol is in the types: a `BenchTask` carries no label of train or test, so no method can read one,
-by design or by mistake; the `Judge` gets finished probabilities and returns numbers.
+by design or by mistake; the `HiddenLabels` gets finished probabilities and returns numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..datasets import Dataset, read_folder
-from ..datasets.files import read_json
+from ..datasets.folder import read_json
 from ..errors import LabelError, ParameterError, StoreError, UnknownName
 from ..scoring import Score, positive_index, precision_recall_f1, ratios
 from ..shares import checked_shares
@@ -156,7 +156,7 @@ class BenchTask:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class HiddenLabels:
     """Holds the truth of the test rows; asked once per finished prediction."""
 
     scoring: TaskScoring
@@ -208,7 +208,7 @@ def source_accuracy(split: Split) -> float | None:
     return float(100 * (right / cast.sum(axis=0)[voting]).mean())
 
 
-def open_task(folder: str | Path) -> tuple[BenchTask, Judge]:
+def open_task(folder: str | Path) -> tuple[BenchTask, HiddenLabels]:
     """Read a data folder; the labels of train are dropped, those of test sealed in the judge."""
     home = Path(folder)
     found = read_folder(home)
@@ -241,7 +241,7 @@ def open_task(folder: str | Path) -> tuple[BenchTask, Judge]:
         fingerprint=_fingerprint(home),
         has_gold="train" in found.truth,
     )
-    return task, Judge(scoring, split.y, found.truth.get("train"))
+    return task, HiddenLabels(scoring, split.y, found.truth.get("train"))
 
 
 def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:

@@ -50,7 +50,7 @@ def bench(
     elif not data:
         raise ParameterError("bench needs data folders; give --data FOLDER…")
     else:
-        settings = tools.Settings(
+        settings = tools.BenchSettings(
             methods=_names(methods),
             seeds=seeds,
             quick=quick,

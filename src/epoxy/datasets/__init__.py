@@ -10,10 +10,10 @@ from ..errors import UnknownName
 from .dataset import Dataset
 from .digits import digits
 from .folder import read_folder
-from .synthetic import Source, synthetic
+from .synthetic import SyntheticSource, synthetic
 from .wrench import read_wrench
 
-__all__ = ["Dataset", "Source", "load", "read_folder", "read_wrench", "synthetic"]
+__all__ = ["Dataset", "SyntheticSource", "load", "read_folder", "read_wrench", "synthetic"]
 
 _KNOWN = {"digits": digits}
 

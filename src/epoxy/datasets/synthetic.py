@@ -14,7 +14,7 @@ from .dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Source:
+class SyntheticSource:
     """How one synthetic source votes.
 
     Parameters
@@ -35,7 +35,7 @@ class Source:
 def synthetic(
     n_rows: int = 1000,
     *,
-    sources: int | Sequence[Source] = 5,
+    sources: int | Sequence[SyntheticSource] = 5,
     balance: Sequence[float] = (0.5, 0.5),
     dimension: int = 16,
     smoothness: float = 0.6,
@@ -53,7 +53,7 @@ def synthetic(
     n_rows
         Train rows; dev has a fifth and test a half as many, at least 20 each.
     sources
-        How many default sources, or a `Source` for each.
+        How many default sources, or a `SyntheticSource` for each.
     balance
         Probability of each class, and thereby how many there are.
     smoothness
@@ -61,12 +61,12 @@ def synthetic(
 
     Examples
     --------
-    >>> data = synthetic(500, sources=[Source(0.9, 0.5), Source(0.7, 0.3, label=1)], seed=1)
+    >>> data = synthetic(500, sources=[SyntheticSource(0.9, 0.5), SyntheticSource(0.7, 0.3, label=1)], seed=1)
     >>> data
     Dataset('synthetic', train 500, dev 100, test 250, 2 classes)
     >>> votes, truth = data.train.votes, data.truth["train"]
     """
-    described = [Source()] * sources if isinstance(sources, int) else list(sources)
+    described = [SyntheticSource()] * sources if isinstance(sources, int) else list(sources)
     prior = np.asarray(balance, dtype=float)
     _check(n_rows, described, prior, dimension, smoothness)
     rng = np.random.default_rng(seed)
@@ -83,7 +83,7 @@ def synthetic(
 
 def _column(
     rng: np.random.Generator,
-    source: Source,
+    source: SyntheticSource,
     y: np.ndarray,
     local: np.ndarray,
     prior: np.ndarray,
@@ -103,7 +103,7 @@ def _column(
     return np.where(score > ndtri(1 - chance), vote, ABSTAIN)
 
 
-def _chances(source: Source, prior: np.ndarray) -> np.ndarray:
+def _chances(source: SyntheticSource, prior: np.ndarray) -> np.ndarray:
     """Probability that the source votes on a row of each class; (n_classes,).
 
     A source that only names k is right with probability a when P(votes | y = k) = c·a/P(k) and
@@ -146,7 +146,11 @@ def _cut(
 
 
 def _check(
-    n_rows: int, sources: Sequence[Source], prior: np.ndarray, dimension: int, smoothness: float
+    n_rows: int,
+    sources: Sequence[SyntheticSource],
+    prior: np.ndarray,
+    dimension: int,
+    smoothness: float,
 ) -> None:
     if n_rows < 1 or dimension < 1:
         raise ParameterError(

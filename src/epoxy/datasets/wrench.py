@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import StoreError
 from ..votes import Split, Votes
 from .dataset import Dataset
-from .files import fitting, read_json, require_folder
+from .folder import fitting, read_json, require_folder
 
 _FILES = {"train": "train.json", "dev": "valid.json", "test": "test.json"}
 

@@ -7,8 +7,8 @@ from .doctor import diagnose, diagnose_case
 from .examination import Case
 from .experts import confusion_table, expert_table, reliability_table
 from .explanation import Explanation, Voice, explain_row, vote_shares
+from .per_source import SOURCE_COLUMNS, interval, right_on, source_rows
 from .report import Column, Finding, Report, Table
-from .sources import SOURCE_COLUMNS, interval, right_on, source_rows
 from .unheard import not_heard
 
 __all__ = [

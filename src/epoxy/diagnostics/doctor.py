@@ -76,9 +76,9 @@ def diagnose(
 
     Examples
     --------
-    >>> from epoxy.datasets import Source, synthetic
+    >>> from epoxy.datasets import SyntheticSource, synthetic
     >>> from epoxy.model import Epoxy
-    >>> data = synthetic(800, sources=[*[Source(0.85, 0.5)] * 4, Source(0.2, 0.5)])
+    >>> data = synthetic(800, sources=[*[SyntheticSource(0.85, 0.5)] * 4, SyntheticSource(0.2, 0.5)])
     >>> [(each.kind, each.sources) for each in diagnose(Epoxy(radius=0.02).fit(data.train), data.dev)]
     [('worse-than-random', ('source_4',))]
     """

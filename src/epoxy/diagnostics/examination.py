@@ -123,7 +123,7 @@ class Case:
         """The most probable class of each row."""
         return np.asarray(model.predict_proba(votes).argmax(axis=1))
 
-    def against(self, labels: np.ndarray, where: np.ndarray | None = None) -> Comparison:
+    def against(self, labels: np.ndarray, where: np.ndarray | None = None) -> PairedTest:
         """Whether another labeling of the known rows is better than the model's."""
         rows = self.judged if where is None else self.judged & where
         return compare(self.labels[rows], labels[rows], self.y[rows], self.positive)
@@ -142,7 +142,7 @@ def limits(right: Any, total: Any, questions: int = 1) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedTest:
     """Two labelings of the same rows."""
 
     first: float
@@ -158,7 +158,7 @@ class Comparison:
 
 def compare(
     first: np.ndarray, second: np.ndarray, y: np.ndarray, positive: int | None = None
-) -> Comparison:
+) -> PairedTest:
     """Is the second labeling better? Paired: McNemar's exact test, or for F1 the delta method.
 
     F1 = 2T/(S + P) (true positives, named, real) moves with row i by (2tᵢ − F1·(sᵢ + pᵢ))/(S + P);
@@ -170,13 +170,13 @@ def compare(
         gained = int(((second == y) & (first != y)).sum())
         lost = int(((first == y) & (second != y)).sum())
         p_value = float(bdtrc(gained - 1, gained + lost, 0.5)) if gained else 1.0
-        return Comparison(_mean(first == y), _mean(second == y), p_value, "accuracy")
+        return PairedTest(_mean(first == y), _mean(second == y), p_value, "accuracy")
     score, move = zip(*(_f1(each == positive, y == positive) for each in (first, second)))
     difference = move[1] - move[0]
     spread = float(np.sqrt(((difference - difference.mean()) ** 2).sum())) if len(y) else 0.0
     enough = ((first == positive) != (second == positive)).sum() >= _FEWEST
     p_value = float(ndtr((score[0] - score[1]) / spread)) if enough and spread > 0 else 1.0
-    return Comparison(score[0], score[1], p_value, "F1")
+    return PairedTest(score[0], score[1], p_value, "F1")
 
 
 def _f1(named: np.ndarray, real: np.ndarray) -> tuple[float, np.ndarray]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..votes import ABSTAIN
+from .per_source import interval
 from .report import Column, Table
-from .sources import interval
 
 _EXPERT = (
     Column("expert", "expert"),

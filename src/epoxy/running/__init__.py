@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .runner import Limits, Loaded, Runner, Voted
+from .process import Limits, Loaded, Runner, Voted
 from .worker import LoadedFunction
 
 __all__ = ["Limits", "Loaded", "LoadedFunction", "Runner", "Voted"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..engines import Scores
-from .curves import Curve
+from .curves import RadiusCurve
 from .edits import Append, Edit, Label, Radii, Remove, SetVotes, Several, Switch
 from .session import Session
 from .state import Change, Trial
@@ -13,11 +13,11 @@ from ..suggest.search import Found, RowQuery  # isort: skip  (what `browse` take
 __all__ = [
     "Append",
     "Change",
-    "Curve",
     "Edit",
     "Found",
     "Label",
     "Radii",
+    "RadiusCurve",
     "Remove",
     "RowQuery",
     "Scores",

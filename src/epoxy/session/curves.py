@@ -21,7 +21,7 @@ _Z = 1.959963984540054  # 95 %
 
 
 @dataclass(frozen=True)
-class Curve:
+class RadiusCurve:
     """A source's lent votes at growing radii; lists of one length."""
 
     radius: list[float]
@@ -40,7 +40,7 @@ class Curve:
         return asdict(self)
 
 
-def curve_of(workspace: Workspace, source: Source, points: int) -> Curve:
+def curve_of(workspace: Workspace, source: Source, points: int) -> RadiusCurve:
     """The curve of one source, at 0 and where equal shares of the rows that it can reach are reached."""
     loans = source.loans
     train = loans[TRAIN]
@@ -57,7 +57,7 @@ def curve_of(workspace: Workspace, source: Source, points: int) -> Curve:
     share = hits / np.maximum(n, 1)
     low, high = wilson(share, n, _Z)
     told = n >= FEWEST
-    return Curve(
+    return RadiusCurve(
         radius=radii.tolist(),
         covered=(reached / max(1, len(train.own))).tolist(),
         right=_where(told, share),

@@ -36,7 +36,7 @@ Key = tuple[str, ...]
 """What an edit decides: a later edit with the same key overrides it."""
 
 
-class About(NamedTuple):
+class Subject(NamedTuple):
     """What an edit is about."""
 
     what: str  # a few words for a person
@@ -69,11 +69,11 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
     tuned: bool = False
 
     @property
-    def about(self) -> About:
+    def about(self) -> Subject:
         alone = next(iter(self.radii)) if len(self.radii) == 1 else None
         mine = ("tuned",) if self.tuned else ()
         touches = frozenset(("radius", name, *mine) for name in self.radii)
-        return About(self.words or f"radius of {alone or 'all'}", touches, alone)
+        return Subject(self.words or f"radius of {alone or 'all'}", touches, alone)
 
     def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
@@ -99,8 +99,8 @@ class Balance(_Edit, frozen=True, tag="balance"):
     shares: tuple[float, ...] | None
 
     @property
-    def about(self) -> About:
-        return About("class balance", frozenset([("balance",)]))
+    def about(self) -> Subject:
+        return Subject("class balance", frozenset([("balance",)]))
 
     def apply(self, state: State) -> tuple[State, Edit]:
         workspace, shares = state.workspace, self.shares
@@ -117,9 +117,9 @@ class Switch(_Edit, frozen=True, tag="switch"):
     on: bool
 
     @property
-    def about(self) -> About:
+    def about(self) -> Subject:
         words = f"{'on' if self.on else 'off'} {self.name}"
-        return About(words, frozenset([("switch", self.name)]), self.name)
+        return Subject(words, frozenset([("switch", self.name)]), self.name)
 
     def apply(self, state: State) -> tuple[State, Edit]:
         source = known(state.workspace, self.name)
@@ -139,9 +139,9 @@ class Label(_Edit, frozen=True, tag="label"):
     content: str | None = None  # fingerprint of the row, to find it where ids are only positions
 
     @property
-    def about(self) -> About:
+    def about(self) -> Subject:
         key = ("label", self.file, self.row, self.by or "")
-        return About(f"label of {self.row}", frozenset([key]))
+        return Subject(f"label of {self.row}", frozenset([key]))
 
     def apply(self, state: State) -> tuple[State, Edit]:
         made, (inverse,) = _labelled(state, [self])
@@ -176,8 +176,8 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
         return sum(np.asarray(each).nbytes for each in self.votes if each is not None)
 
     @property
-    def about(self) -> About:
-        return About(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
+    def about(self) -> Subject:
+        return Subject(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
 
     def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
@@ -210,8 +210,8 @@ class Remove(_Edit, frozen=True, tag="remove"):
     name: str = msgspec.field(name="source")
 
     @property
-    def about(self) -> About:
-        return About(f"remove {self.name}", frozenset([("votes", self.name)]), self.name)
+    def about(self) -> Subject:
+        return Subject(f"remove {self.name}", frozenset([("votes", self.name)]), self.name)
 
     def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
@@ -233,9 +233,9 @@ class Several(_Edit, frozen=True, tag="several", eq=False):
         return sum(each.nbytes for each in self.edits)
 
     @property
-    def about(self) -> About:
+    def about(self) -> Subject:
         keys: frozenset[Key] = frozenset().union(*(each.about.touches for each in self.edits))
-        return About(self.words, keys)
+        return Subject(self.words, keys)
 
     def apply(self, state: State) -> tuple[State, Edit]:
         inverses: list[Edit] = []
@@ -265,8 +265,8 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
         return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
 
     @property
-    def about(self) -> About:
-        return About(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
+    def about(self) -> Subject:
+        return Subject(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
 
     def apply(self, state: State) -> tuple[State, Edit]:
         workspace = state.workspace
@@ -306,8 +306,8 @@ class Cut(_Edit, frozen=True, tag="rows", eq=False):
         return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
 
     @property
-    def about(self) -> About:
-        return About("rows taken off again", frozenset([("rows",)]))
+    def about(self) -> Subject:
+        return Subject("rows taken off again", frozenset([("rows",)]))
 
     def apply(self, state: State) -> tuple[State, Edit]:
         now, then = state.workspace, self.state.workspace

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..project.project import Folder
     from ..suggest import Draft, Found, FunctionSuggestion, RowQuery, Suggestion
     from ..suggest.new_functions import Vocabulary
-    from .curves import Curve
+    from .curves import RadiusCurve
     from .tune import Tuned
 
 
@@ -267,7 +267,7 @@ class Session(SessionView):
 
         return export(self, path, kind, **options)
 
-    def curve(self, source: str, points: int = 60) -> Curve:
+    def curve(self, source: str, points: int = 60) -> RadiusCurve:
         """How many rows a source reaches at growing radii, and how often its lent votes are right.
 
         Read off the distances to the rows that lend, on rows labelled by hand; nothing is fitted.

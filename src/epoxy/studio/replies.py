@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import fields
 
 from ..functions.kinds import Form
-from ..session import Curve
+from ..session import RadiusCurve
 from ..suggest import FunctionSuggestion
 
 Setting = float | Literal["auto"] | None
@@ -186,7 +186,7 @@ class Source(SourceLine):
     definition: Form | None = None
     code: str | None = None
     adds: float | None = None
-    curve: Curve | None = None
+    curve: RadiusCurve | None = None
 
 
 class Functions(Struct):

@@ -153,7 +153,7 @@ def column_texts(texts: RowTexts | None) -> list[list[str]] | None:
 # columns
 
 
-class Pattern(NamedTuple):
+class FoundPattern(NamedTuple):
     """A pattern, what it is called, and whether letters of any case match."""
 
     name: str
@@ -162,19 +162,19 @@ class Pattern(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Candidates:
     """Which rows hold which words, patterns or examples of one kind of function."""
 
     kind: str
     holds: Any  # (n, n_columns) sparse by columns, 1 where a row holds it
     rows: np.ndarray  # (n,) row numbers, ascending
-    names: Sequence[Any]  # a word or a pair of words, a `Pattern`, or a train row
+    names: Sequence[Any]  # a word or a pair of words, a `FoundPattern`, or a train row
     radius: float = 0.0
 
     @classmethod
     def of(
         cls, kind: str, held: dict[Any, np.ndarray], rows: np.ndarray, radius: float = 0.0
-    ) -> Columns:
+    ) -> Candidates:
         """From the places in `rows` that each column holds, ascending."""
         from scipy import sparse
 
@@ -184,7 +184,7 @@ class Columns:
         return cls(kind, sparse.csc_matrix((ones, inside, starts), shape), rows, [*held], radius)
 
 
-def word_columns(texts: RowTexts | None, sizes: list[int], first: np.ndarray) -> list[Columns]:
+def word_columns(texts: RowTexts | None, sizes: list[int], first: np.ndarray) -> list[Candidates]:
     """Columns of words and of patterns; none where there is no column of texts.
 
     `first` puts all rows in an order: of too many those that stand first are read.
@@ -201,11 +201,11 @@ def word_columns(texts: RowTexts | None, sizes: list[int], first: np.ndarray) ->
         rows, said = rows[kept], [said[at] for at in kept]
     words = _words(said)
     patterns = {
-        Pattern(name, each, False): _matching(said, each) for name, each in PATTERNS.items()
+        FoundPattern(name, each, False): _matching(said, each) for name, each in PATTERNS.items()
     }
     patterns |= _stems(words)
     patterns = {each: held for each, held in patterns.items() if _fits(len(held), len(said))}
-    return [Columns.of("keywords", words, rows), Columns.of("regex", patterns, rows)]
+    return [Candidates.of("keywords", words, rows), Candidates.of("regex", patterns, rows)]
 
 
 def _words(said: list[str]) -> dict[str, np.ndarray]:
@@ -244,14 +244,14 @@ def _matching(said: list[str], pattern: str) -> np.ndarray:
     return np.array([row for row, text in enumerate(said) if search(text)])
 
 
-def _stems(words: dict[str, np.ndarray]) -> dict[Pattern, np.ndarray]:
+def _stems(words: dict[str, np.ndarray]) -> dict[FoundPattern, np.ndarray]:
     """Beginnings that three words or more share, and that hold clearly more rows than any of them."""
     sharing: dict[str, list[str]] = {}
     for word in words:
         if word.isascii() and word.isalpha():
             for length in range(STEM[0], min(STEM[1], len(word)) + 1):
                 sharing.setdefault(word[:length], []).append(word)
-    found: dict[Pattern, np.ndarray] = {}
+    found: dict[FoundPattern, np.ndarray] = {}
     seen: set[tuple[str, ...]] = set()
     for stem in sorted(sharing, key=lambda each: (-len(each), each)):  # the longest that says it
         members = tuple(sharing[stem])
@@ -260,11 +260,11 @@ def _stems(words: dict[str, np.ndarray]) -> dict[Pattern, np.ndarray]:
         seen.add(members)
         rows = np.unique(np.concatenate([words[each] for each in members]))
         if len(rows) >= 1.2 * max(len(words[each]) for each in members):
-            found[Pattern(stem, rf"\b{stem}", True)] = rows
+            found[FoundPattern(stem, rf"\b{stem}", True)] = rows
     return found
 
 
-def example_columns(near: Neighbourhood, find: np.ndarray, first: np.ndarray) -> list[Columns]:
+def example_columns(near: Neighbourhood, find: np.ndarray, first: np.ndarray) -> list[Candidates]:
     """Columns of rows near an example, at a few radii; the examples are of the half for finding."""
     if near.graphs is None:
         return []
@@ -272,11 +272,11 @@ def example_columns(near: Neighbourhood, find: np.ndarray, first: np.ndarray) ->
     rows = np.arange(near.sizes[TRAIN]) if placed is None else placed
     order = np.argsort(first[rows], kind="stable")
     inside = order[find[rows[order]]][:EXAMPLES].tolist()
-    found: dict[float, Columns] = {}
+    found: dict[float, Candidates] = {}
     for reach in REACHES:
         radius = float(f"{np.median(graph.listed(reach)[1][:, -1]):.3g}")
         held = {int(rows[each]): _around(graph, each, radius) for each in inside}
-        found[radius] = Columns.of("like", held, rows, radius)
+        found[radius] = Candidates.of("like", held, rows, radius)
     return list(found.values())
 
 
@@ -305,7 +305,7 @@ class Bundle:
 class _Group(NamedTuple):
     """Columns with what the half for finding says of each."""
 
-    columns: Columns
+    columns: Candidates
     lift: np.ndarray  # (n_columns, n_classes) how much likelier the class is
     tells: np.ndarray  # (n_columns, n_classes) bool
     taken: np.ndarray  # (n_columns,) bool: part of a bundle
@@ -317,7 +317,7 @@ class Finder:
     def __init__(
         self,
         evidence: Evidence,
-        columns: Sequence[Columns],
+        columns: Sequence[Candidates],
         sources: Sequence[np.ndarray],
         lent: Sequence[np.ndarray],
     ) -> None:
@@ -390,7 +390,9 @@ class Finder:
                 found.append(float(log_odds(min(right, 0.999)) - log_odds(share)))
         return float(np.median(found)) if found else 0.0
 
-    def _group(self, columns: Columns, belief: np.ndarray, own: np.ndarray, usual: float) -> _Group:
+    def _group(
+        self, columns: Candidates, belief: np.ndarray, own: np.ndarray, usual: float
+    ) -> _Group:
         rows, holds = columns.rows, columns.holds
         count = (holds.T @ self.used[rows].astype(np.float64))[:, None]
         often = (holds.T @ belief[rows] + SHRINK * self.shares) / (count + SHRINK)

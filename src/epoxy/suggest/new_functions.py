@@ -18,7 +18,7 @@ from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from .mine import (
     Bundle,
-    Columns,
+    Candidates,
     Finder,
     digests_of,
     example_columns,
@@ -40,7 +40,7 @@ KINDS = ("keywords", "regex", "like")
 
 
 @dataclass(frozen=True)
-class Example:
+class VotedRow:
     """A row that a suggested function votes on."""
 
     row: int  # number through all splits
@@ -67,8 +67,8 @@ class FunctionSuggestion:
     """Train rows on which no function votes that the model hears, nor a suggestion before this one."""
     against: int
     """Train rows on which such a function votes otherwise."""
-    right: tuple[Example, ...]
-    wrong: tuple[Example, ...]
+    right: tuple[VotedRow, ...]
+    wrong: tuple[VotedRow, ...]
     """Rows that it looks right and wrong about, hand-labelled ones first."""
     reason: str
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Vocabulary:
         digests = digests_of(session)
         self.find = (digests >> np.uint64(17)) % np.uint64(2) == 0
         sizes = [split.n_rows for split in self.workspace.splits]
-        self.columns: list[Columns] = [
+        self.columns: list[Candidates] = [
             *word_columns(session.texts, sizes, digests),
             *example_columns(self.workspace.near, self.find, digests),
         ]
@@ -260,7 +260,7 @@ class _Suggesting:
         self.names.add(name)
         return name
 
-    def _examples(self, label: int, voted: np.ndarray) -> tuple[tuple[Example, ...], ...]:
+    def _examples(self, label: int, voted: np.ndarray) -> tuple[tuple[VotedRow, ...], ...]:
         """Rows it is or looks right about, and wrong; hand-labelled rows first, then the clearest."""
         rows = np.flatnonzero(voted & self.evidence.known)
         sure, by_model = self.evidence.belief[rows, label], self.evidence.hand[rows] == ABSTAIN
@@ -269,10 +269,10 @@ class _Suggesting:
         wrong = rows[~likely][np.lexsort((sure[~likely], by_model[~likely]))]
         return tuple(tuple(map(self._example, each[:SHOWN].tolist())) for each in (right, wrong))
 
-    def _example(self, row: int) -> Example:
+    def _example(self, row: int) -> VotedRow:
         session = self.session
         text = "" if session.texts is None else session.text(row)
         label = self.workspace.classes[int(self.evidence.belief[row].argmax())]
         short = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
         by = "model" if self.evidence.hand[row] == ABSTAIN else "hand"
-        return Example(row, session.state.names.name(session.place(row))[1], short, label, by)
+        return VotedRow(row, session.state.names.name(session.place(row))[1], short, label, by)

@@ -160,7 +160,7 @@ def smoothness(labels: Any, vectors: Any = None, radii: Any = None, scan: Scan =
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbourhood:
+class NearShares:
     """All that the bounds need to know about one source's surroundings, per radius."""
 
     radii: np.ndarray  # (n_radii,)
@@ -171,7 +171,7 @@ class Neighbourhood:
     support: float  # p_i
 
 
-def neighbourhoods(split: Split, radii: Any, scan: Scan = DEFAULT) -> dict[str, Neighbourhood]:
+def neighbourhoods(split: Split, radii: Any, scan: Scan = DEFAULT) -> dict[str, NearShares]:
     """Measure every source's surroundings in one pass over the pairs."""
     grid, cast, ready = as_radii(radii), split.votes.cast, _prepared(_vectors(split), scan.metric)
     anchors = scan.choose(len(ready))
@@ -184,7 +184,7 @@ def neighbourhoods(split: Split, radii: Any, scan: Scan = DEFAULT) -> dict[str, 
     reached, p_d = (silent > 0).mean(axis=0), total / (len(anchors) * (len(ready) - 1))
     support = split.votes.coverage
     return {
-        name: Neighbourhood(
+        name: NearShares(
             grid, p_d, crossing[:, at], inside[:, at], reached[:, at], float(support[at])
         )
         for at, name in enumerate(split.votes.sources)

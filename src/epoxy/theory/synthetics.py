@@ -24,7 +24,7 @@ from ..errors import ParameterError
 from ..extension import Reach, reach
 from ..votes import ABSTAIN, Split, Votes
 from .bounds import posterior, single_lift
-from .measure import Neighbourhood, Scan, neighbourhoods, smoothness
+from .measure import NearShares, Scan, neighbourhoods, smoothness
 
 Relearn = Literal["extended", "all"]
 
@@ -209,7 +209,7 @@ def smooth_radius(split: Split, near: Reach, accuracies: np.ndarray, radii: np.n
 
 
 def _smooth_accuracy(
-    accuracy: float, rough: np.ndarray, place: Neighbourhood, distance: np.ndarray
+    accuracy: float, rough: np.ndarray, place: NearShares, distance: np.ndarray
 ) -> np.ndarray:
     """ã(r) = mean over B_r of a − (2a − 1) m_Y(d), m_Y read from the rings between the radii."""
     pairs = np.diff(place.near, prepend=0.0)
