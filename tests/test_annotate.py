@@ -88,16 +88,6 @@ def test_next_prints_the_rows_that_a_session_suggests_with_reasons(
     assert session.folder.log.records() == []  # as they are on disk, whoever wrote them
 
 
-def test_next_refuses_what_is_no_number_of_rows(project, capsys):
-    assert main(["next", str(project), "-n", "-1"]) == 2
-    assert "n is how many rows to suggest, got -1" in capsys.readouterr().err
-
-
-def test_annotate_refuses_what_is_no_number_of_labels(project, capsys):
-    assert main(["annotate", str(project), "--times", "0"]) == 2
-    assert "--times counts labels, from 1 on, got 0; leave it out" in capsys.readouterr().err
-
-
 def test_skipped_rows_do_not_come_again_and_undo_takes_the_last_label_back(project, capsys):
     session = epoxy.Session.open(project)
     before = session.hand_labelled().n_rows

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from epoxy.errors import FrameError, LabelError, ParameterError, UnknownName, VoteError
 from epoxy.functions.apply import LabelingWarning, apply, apply_report
 from epoxy.functions.declare import from_column, keywords, regex
-from epoxy.functions.define import as_labeling_function, labeling_function
+from epoxy.functions.define import labeling_function
 
 COMMENTS = [
     {"text": "check out my channel", "likes": 0},
@@ -105,17 +104,6 @@ def test_permuting_the_rows_permutes_the_votes(texts, random):
     permuted = apply(lfs, [rows[row] for row in order], classes=CLASSES)
 
     assert np.array_equal(votes.matrix[order], permuted.matrix)
-
-
-@given(texts)
-@settings(deadline=None, max_examples=30)
-def test_one_function_at_a_time_gives_the_same_columns(texts):
-    rows = [{"text": text, "likes": size} for size, text in enumerate(texts)]
-
-    together = apply(FUNCTIONS[:4], rows, classes=CLASSES)
-
-    alone = [apply([lf], rows, classes=CLASSES).matrix[:, 0] for lf in FUNCTIONS[:4]]
-    assert np.array_equal(together.matrix, np.column_stack(alone))
 
 
 # classes
@@ -257,19 +245,6 @@ def test_a_mistyped_attribute_is_reported_with_the_column_that_was_meant():
     assert failure.error.startswith("AttributeError: no column named 'txt'; did you mean 'text'?")
 
 
-def test_errors_can_be_raised_or_only_collected():
-    with pytest.raises(VoteError, match=r"'loved' raised on 1 row, first on row 3: TypeError"):
-        apply([loved], COMMENTS, classes=CLASSES, on_error="raise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert apply([loved], COMMENTS, classes=CLASSES, on_error="collect").n_rows == 4
-
-
-def test_an_interrupt_is_not_contained():
-    with pytest.raises(KeyboardInterrupt):
-        apply([_never], COMMENTS, classes=CLASSES)
-
-
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_function_that_ends_the_program_costs_its_rows_only(batch):
     @labeling_function(name="leaves", batch=batch)
@@ -309,12 +284,6 @@ def test_progress_counts_every_vote_and_never_goes_back():
     assert seen == sorted(seen)
     assert seen[-1] == (5 * 400, 5 * 400)
     assert len(seen) > 5
-
-
-def test_nothing_is_written_where_nobody_watches(capsys):
-    apply(FUNCTIONS, COMMENTS, classes=CLASSES)
-
-    assert capsys.readouterr() == ("", "")
 
 
 # processes
@@ -427,13 +396,6 @@ def test_snorkel_functions_mix_with_others_when_the_classes_are_given():
         apply([LONG, long_words], COMMENTS)
 
 
-def test_snorkel_functions_alone_number_their_classes():
-    three = SnorkelLike("three", lambda x: np.int64(2))
-
-    assert apply([LONG, LIKED], COMMENTS).classes == ("0", "1")
-    assert apply([LONG, three], COMMENTS).classes == ("0", "1", "2")
-
-
 @pytest.mark.parametrize("answer", [2, -2, True, "spam", None, 0.0])
 def test_a_snorkel_function_may_only_return_class_indices(answer):
     odd = SnorkelLike("odd", lambda x: answer)
@@ -460,14 +422,6 @@ def test_snorkel_itself():
     assert votes.matrix[:, 0].tolist() == [1, 1, -1, -1]
 
 
-def test_a_snorkel_row_is_read_and_written_like_a_series():
-    def touch(x):
-        x["size"] = len(x["text"] or "")
-        return 1 if "size" in x and x.size == x.get("size") else -1
-
-    lf = SnorkelLike("touch", touch)
-
-    assert apply([lf], COMMENTS, classes=CLASSES).matrix[:, 0].tolist() == [1, 1, 1, 1]
-    assert as_labeling_function(lf)({"text": "a"}) == 1
-    assert as_labeling_function(lf).vote(COMMENTS) == [1, 1, 1, 1]
-    assert repr(as_labeling_function(lf)) == "labeling_function(touch, from Snorkel)"
+def test_an_interrupt_is_not_contained():
+    with pytest.raises(KeyboardInterrupt):
+        apply([_never], COMMENTS, classes=CLASSES)

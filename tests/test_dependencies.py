@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from epoxy.errors import ParameterError
 from epoxy.label_models import Triplet
 from epoxy.sequences import Chain, learn_dependencies
 from epoxy.sequences.accuracy import one_coin, vote_counts
@@ -62,26 +61,6 @@ def test_three_copies_of_one_source_form_a_group():
     found = set(learn_dependencies(votes))
 
     assert {("a", "c"), ("a", "e")} <= found <= {("a", "c"), ("a", "e"), ("c", "e")}
-
-
-def test_the_result_is_a_table_and_a_list_of_pairs():
-    votes, _ = votes_with_copies([(0, 2)])
-
-    found = learn_dependencies(votes)
-
-    assert [(row["source"], row["with"]) for row in found.rows()] == [("a", "c")]
-    assert found.rows()[0]["q_value"] < 0.01
-    assert found.to_dict()["pairs"] == found.rows()
-    assert "<td>a</td><td>c</td>" in found._repr_html_()
-    assert repr(learn_dependencies(votes.only(["a", "b"]))) == "Dependencies(none among 2 sources)"
-
-
-@pytest.mark.parametrize("options", [{"false_discovery": 0.0}, {"least": 1.5}])
-def test_rates_out_of_range_are_refused(options):
-    votes, _ = votes_with_copies([], n_rows=50)
-
-    with pytest.raises(ParameterError, match="must lie between 0 and 1"):
-        learn_dependencies(votes, **options)
 
 
 def test_learned_pairs_can_be_given_to_the_triplet_model():
@@ -150,22 +129,6 @@ def test_a_corrected_pair_agrees_as_often_as_observed():
     both, alike = (a >= 0) & (b >= 0), (a == b) & (a >= 0)
     assert joint[1:, 1:].sum() == pytest.approx(both.mean(), abs=1e-3)
     assert np.trace(joint[1:, 1:]) == pytest.approx(alike.mean(), abs=1e-3)
-
-
-def test_independent_pairs_declared_dependent_change_next_to_nothing():
-    rng = np.random.default_rng(5)
-    label = rng.integers(0, 2, 50_000)
-    matrix = np.where(
-        rng.random((50_000, 4)) < [0.8, 0.75, 0.7, 0.7], label[:, None], 1 - label[:, None]
-    )
-    votes = Votes(matrix)
-
-    free, tied = (
-        Chain(1, dependencies=pairs).fit(votes).predict_proba(votes)
-        for pairs in ((), [("source_2", "source_3")])
-    )
-
-    assert np.abs(free - tied).max() < 0.05
 
 
 def test_cycles_of_dependencies_are_corrected_along_the_strongest_edges():

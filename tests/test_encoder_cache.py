@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from epoxy.encoders import Cached, Function, Lsa, cache_folder
 from epoxy.encoders import vector_cache as cache
-from epoxy.errors import FrameError, StoreError
+from epoxy.errors import StoreError
 
 
 def vector(row):
@@ -88,16 +87,6 @@ def test_another_identity_shares_nothing(counted, tmp_path):
     assert counted.asked == ROWS + ROWS
 
 
-def test_an_encoder_fitted_on_other_rows_shares_nothing(tmp_path):
-    cached_lsa = Cached(Lsa(dim=2), tmp_path)
-
-    one = cached_lsa.fit(ROWS).encode(["row a1 a2"])
-    other = cached_lsa.fit(["something else", "entirely"]).encode(["row a1 a2"])
-
-    assert one[0, -1] == 0
-    np.testing.assert_array_equal(other[0], [0, 0, 1])
-
-
 @settings(max_examples=25, deadline=None)
 @given(calls=st.lists(st.lists(st.sampled_from(ROWS), max_size=14), max_size=6))
 def test_any_calls_give_what_the_encoder_gives_and_ask_for_each_row_once(calls, tmp_path_factory):
@@ -109,37 +98,6 @@ def test_any_calls_give_what_the_encoder_gives_and_ask_for_each_row_once(calls, 
         assert vectors.tolist() == [vector(row) for row in rows]
 
     assert len(counted.asked) == len({row for rows in calls for row in rows})
-
-
-def test_arrays_are_rows_as_well(tmp_path):
-    images = np.arange(5 * 2 * 2, dtype=np.uint8).reshape(5, 2, 2)
-    asked = []
-
-    def mean(rows):
-        asked.append(len(rows))
-        return np.asarray(rows).reshape(len(rows), -1)[:, :2]
-
-    cached(mean, tmp_path).encode(images)
-    vectors = cached(mean, tmp_path).encode(images[::-1])
-
-    assert sum(asked) == 5
-    np.testing.assert_array_equal(vectors, images[::-1].reshape(5, -1)[:, :2])
-
-
-def test_progress_counts_what_is_stored_as_done(counted, tmp_path):
-    seen = []
-    cached(counted, tmp_path).encode(ROWS[:4])
-
-    cached(counted, tmp_path).encode(ROWS, progress=lambda *state: seen.append(state))
-
-    assert seen == [(4, 10), (8, 10), (8, 10), (10, 10), (10, 10)]
-
-
-def test_rows_are_checked_before_anything_is_read(counted, tmp_path):
-    with pytest.raises(FrameError, match="reads strings, row 0 holds 3"):
-        Cached(Lsa(dim=2).fit(ROWS), tmp_path).encode([3])
-
-    assert not any(tmp_path.iterdir())
 
 
 def test_without_an_identity_nothing_is_stored(counted, tmp_path):
@@ -178,18 +136,6 @@ def test_the_cache_is_where_the_argument_the_variable_or_the_platform_says(monke
     assert cache_folder(tmp_path / "argument") == tmp_path / "argument"
     assert cache_folder("~/here") == tmp_path / "home" / "here"
     assert (cache_folder(None), cache_folder(False)) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("platform", "expected"), [("darwin", "Library/Caches/epoxy"), ("win32", "AppData/Local/epoxy")]
-)
-def test_other_platforms_have_their_own_cache_folders(monkeypatch, tmp_path, platform, expected):
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    for variable in ("EPOXY_CACHE", "LOCALAPPDATA"):
-        monkeypatch.delenv(variable, raising=False)
-
-    assert cache_folder() == tmp_path / expected
 
 
 def test_a_folder_that_cannot_be_written_says_so(counted, tmp_path):
@@ -340,3 +286,13 @@ def test_processes_that_write_at_once_do_not_disturb_each_other(tmp_path, counte
     assert codes == [0, 0, 0]
     assert counted.asked == []
     assert vectors.tolist() == [vector(row) for row in rows_named(*range(60))]
+
+
+def test_an_encoder_fitted_on_other_rows_shares_nothing(tmp_path):
+    cached_lsa = Cached(Lsa(dim=2), tmp_path)
+
+    one = cached_lsa.fit(ROWS).encode(["row a1 a2"])
+    other = cached_lsa.fit(["something else", "entirely"]).encode(["row a1 a2"])
+
+    assert one[0, -1] == 0
+    np.testing.assert_array_equal(other[0], [0, 0, 1])

@@ -168,13 +168,6 @@ def test_lsa_vectors_always_have_length_one(rows):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_lsa_with_one_seed_is_one_encoder():
-    one, same = (Lsa(dim=3, seed=7).fit(ROWS) for _ in range(2))
-
-    np.testing.assert_array_equal(one.encode(ROWS), same.encode(ROWS))
-    assert one.identity == same.identity
-
-
 def test_the_identity_of_lsa_names_its_parameters_and_what_it_was_fitted_on():
     identities = [
         Lsa(dim=3).fit(ROWS).identity,
@@ -199,20 +192,6 @@ def test_static_knows_what_words_mean_that_the_rows_do_not_share():
 
     assert cash @ money > max(cash @ song, cash @ melody)
     assert song @ melody > max(song @ cash, song @ money)
-
-
-def test_static_gives_a_row_without_known_words_a_direction_of_its_own():
-    vectors = Static().fit(ROWS).encode(["", "\ue000 \ue001", "free money"])
-
-    np.testing.assert_array_equal(vectors[0], vectors[1])
-    assert np.linalg.norm(vectors[0]) > 0
-    assert vectors[2] @ vectors[0] == 0
-
-
-def test_the_weights_are_those_whose_licence_and_making_are_told():
-    import hashlib
-
-    assert hashlib.sha256(WEIGHTS.read_bytes()).hexdigest() == SHA256
 
 
 @pytest.mark.parametrize(
@@ -368,13 +347,6 @@ def test_a_column_is_picked_from_any_table(frame):
         encoders.column_of(frame)
 
 
-def test_rows_that_are_not_a_table_have_no_columns_to_pick():
-    assert encoders.column_of(ROWS) is ROWS
-    assert encoders.column_of([], "text") == []
-    with pytest.raises(FrameError, match="column 'text' was asked of a list, which has no columns"):
-        encoders.column_of(ROWS, "text")
-
-
 def test_rows_of_equal_content_have_equal_digests_and_others_do_not(tmp_path):
     from PIL import Image as Pillow
 
@@ -432,14 +404,6 @@ def test_resolve_makes_an_encoder_of_what_a_user_writes(what, kind, name):
 
     assert type(encoder) is kind
     assert encoder.name == name
-
-
-def test_resolve_takes_an_object_with_an_encode_method():
-    class Loaded:
-        def encode(self, rows):
-            return letters(rows)
-
-    np.testing.assert_array_equal(encoders.resolve(Loaded()).encode(ROWS), letters(ROWS))
 
 
 def test_resolve_keeps_on_disk_what_is_slow_and_only_that(tmp_path):
@@ -582,14 +546,6 @@ def test_a_pair_is_all_tokens_then_the_mentions_then_what_lies_between():
     assert pool(hidden, place, real, ((0, 3), (90, 93))).tolist() == [mean, 1 + mean, (5 + 2) / 2]
 
 
-def test_several_columns_of_a_table_are_read_as_tuples():
-    rows = [{"text": "Ann met Bob", "who": "Ann", "whom": "Bob", "n": 1}]
-
-    assert encoders.column_of(rows, ["text", "who", "whom"]) == [("Ann met Bob", "Ann", "Bob")]
-    with pytest.raises(UnknownName, match="no column named 'whon'"):
-        encoders.column_of(rows, ["text", "whon", "whom"])
-
-
 def test_a_text_model_is_found_in_an_installed_package(sentence_models, tmp_path, monkeypatch):
     folder = tmp_path / "gt_tiny_model_v1" / "model"
     folder.mkdir(parents=True)
@@ -604,13 +560,6 @@ def test_a_text_model_is_found_in_an_installed_package(sentence_models, tmp_path
     assert installed_folder("gt-tiny-model-v1") == folder
     assert installed_folder("no-such-model") is None
     assert installed_folder("../json") is None
-
-
-def test_the_prompt_is_put_before_every_row(sentence_models, model_folder):
-    encoder = Text(model_folder, prompt="query: ", max_length=12)
-
-    assert encoder.encode(["abc"]).tolist() == [[10.0, 1.0]]
-    assert encoder._network.max_seq_length == 12
 
 
 def test_the_identity_of_a_text_model_is_its_files_and_parameters(model_folder, tmp_path):
@@ -925,3 +874,9 @@ def test_what_timm_refuses_is_told_apart(timm, pictures, failure, error, message
 
     with pytest.raises(error, match=message):
         Image("resnet43").encode(pictures)
+
+
+def test_the_weights_are_those_whose_licence_and_making_are_told():
+    import hashlib
+
+    assert hashlib.sha256(WEIGHTS.read_bytes()).hexdigest() == SHA256

@@ -101,20 +101,6 @@ def test_a_distance_that_is_shown_is_a_radius_that_reaches_so_far():
         assert found.extend(less).matrix[row, 0] == -1
 
 
-def test_a_radius_of_0_reaches_equal_rows_only_and_nan_nobody():
-    vectors = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0000002], [2.0, 1.0]]
-    found = epoxy.reach(epoxy.Split(epoxy.Votes([[0], [-1], [-1], [-1]]), vectors))
-
-    assert found.extend(0).matrix.ravel().tolist() == [0, 0, -1, -1]
-    assert found.extend([None]).matrix.ravel().tolist() == [0, -1, -1, -1]
-
-
-def test_extension_never_overrules_a_vote():
-    line = fan([0, 1, 2], [[0], [1], [-1]])
-
-    assert epoxy.reach(line).extend(2.0).matrix.ravel().tolist() == [0, 1, 1]
-
-
 def test_equally_near_rows_are_settled_by_the_first_of_them():
     split = epoxy.Split(
         epoxy.Votes([[-1], [1], [0], [1]]), [[0.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
@@ -124,16 +110,6 @@ def test_equally_near_rows_are_settled_by_the_first_of_them():
 
     assert found.lender.ravel().tolist() == [1, 1, 2, 3]
     assert found.extend(1).matrix.ravel().tolist() == [1, 1, 0, 1]
-
-
-def test_a_source_with_full_coverage_is_left_alone():
-    train = fan([0, 10], [[0, 1], [1, -1]])
-    dev = fan([1], [[-1, -1]])
-
-    found = epoxy.reach(train, dev)
-
-    assert found.distance[0, 0] == np.inf
-    assert found.extend(1.0).matrix.tolist() == [[-1, 1]]
 
 
 def test_new_rows_borrow_from_the_train_support_and_say_from_whom():
@@ -176,12 +152,6 @@ def test_each_source_may_have_its_own_radius(radius, expected):
     line = fan([0, 10], [[0, 1], [-1, -1]], sources=["a", "b"])
 
     assert epoxy.reach(line).extend(radius).matrix[1].tolist() == expected
-
-
-def test_under_euclidean_distance_a_zero_vector_is_one_like_others():
-    split = epoxy.Split(epoxy.Votes([[0], [-1]]), [[1.0, 0.0], [0.0, 0.0]])
-
-    assert epoxy.reach(split, metric="euclidean").extend(1).matrix.ravel().tolist() == [0, 0]
 
 
 LINE = fan([0, 1], [0, -1])
@@ -275,14 +245,6 @@ def test_rules_weigh_the_neighbours_they_are_given(rule, radius, expected):
     found = epoxy.reach(two_close_one_far(), metric="euclidean", weighting=rule)
 
     assert found.extend(radius).matrix[0, 0] == expected
-
-
-def test_a_supporting_row_on_the_spot_outweighs_all_others():
-    split = epoxy.Split(epoxy.Votes([[-1], [1], [0], [0]]), [[0.0], [0.0], [0.001], [0.001]])
-
-    found = epoxy.reach(split, metric="euclidean", weighting=DistanceWeighted())
-
-    assert found.extend(1).matrix[0, 0] == 1
 
 
 def test_the_random_neighbour_is_drawn_evenly_and_repeats_with_its_seed():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epoxy import heads
-from epoxy.errors import FrameError, UnknownName
+from epoxy.errors import FrameError
 from epoxy.heads import FineTuned, Training
 
 pytestmark = [
@@ -96,16 +96,6 @@ def test_one_seed_gives_one_network_and_leaves_the_callers_random_state_alone(co
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_rows_that_are_not_texts_get_a_sentence():
-    with pytest.raises(FrameError, match="row 1"):
-        FineTuned().fit(["a", 3], [0, 1])
-
-
-def test_a_network_nobody_has_gets_a_sentence(tmp_path):
-    with pytest.raises(UnknownName, match="network"):
-        FineTuned(str(tmp_path)).fit(["a", "b"], [0, 1])
-
-
 @pytest.mark.parametrize(
     ("images", "names"),
     [
@@ -119,17 +109,6 @@ def test_images_of_another_form_are_refused(images, names):
 
     with pytest.raises(FrameError, match=names):
         ImageNetwork("any", None, 1).prepare(images)
-
-
-def test_grey_images_get_three_equal_channels():
-    from epoxy.heads.networks import ImageNetwork
-
-    grey = np.arange(8, dtype=np.uint8).reshape(1, 2, 4)
-
-    (item,) = ImageNetwork("any", None, 1).prepare(grey)
-
-    assert item["pixels"].shape == (3, 2, 4)
-    assert (item["pixels"] == grey[0]).all()
 
 
 def test_a_network_is_looked_for_in_folders_then_packages_then_on_the_hub(tmp_path, monkeypatch):

@@ -67,14 +67,6 @@ def test_equal_rows_are_at_distance_0_whatever_block_they_fall_into():
     assert distance[2999, 0] == distance[5, 0] == 0.0
 
 
-def test_fewer_rows_than_asked_for_are_all_listed():
-    rows = rows_of(0, 3, "cosine")
-
-    assert nearest_rows(rows, rows, 9, same=True)[0].shape == (3, 2)
-    assert nearest_rows(rows, rows[:0], 9)[0].shape == (3, 0)
-    assert nearest_rows(rows[:0], rows, 2)[0].shape == (0, 2)
-
-
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_lists_found_block_by_block_merge_to_those_of_all_rows(metric):
     train, queries = rows_of(0, 2500, metric), rows_of(1, 50, metric)
@@ -86,16 +78,6 @@ def test_lists_found_block_by_block_merge_to_those_of_all_rows(metric):
     rows, distance = nearest_rows(queries, train, 8, metric=metric)
     assert (merged[0] == rows).all()
     assert (merged[1] == distance).all()
-
-
-def test_nobody_comes_last_in_a_merge():
-    nobody = np.full((1, 2), -1, np.int32), np.full((1, 2), np.inf, np.float32)
-    one = np.array([[7]], np.int32), np.array([[0.5]], np.float32)
-
-    rows, distance = merge_nearest(nobody, one, 2)
-
-    assert rows.tolist() == [[7, -1]]
-    assert distance.tolist() == [[0.5, np.inf]]
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -172,16 +154,6 @@ def test_cells_that_are_all_asked_give_what_comparing_everything_gives(metric):
     expected = nearest_rows(queries, train, 12, metric=metric)
     np.testing.assert_allclose(distance, expected[1], atol=1e-6)
     assert (rows == expected[0]).mean() > 0.999
-
-
-def test_a_query_whose_cells_hold_too_few_rows_asks_everywhere():
-    train = clustered(0, 600)
-    cells = Cells.of(train, "cosine")
-
-    rows, _ = cells.nearest(train, 400, 1, same=True)
-
-    expected = nearest_rows(train, train, 400, same=True)[0]
-    assert (np.sort(rows, axis=1) == np.sort(expected, axis=1)).mean() > 0.999
 
 
 def test_the_threads_that_search_change_nothing(monkeypatch):

@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.utils import estimator_checks
 
 import epoxy
@@ -61,45 +60,11 @@ def test_truth_is_never_read_by_fit(train):
     assert (a == b).all()
 
 
-def test_predictions_are_the_users_own_class_names(model, test_split):
-    labels = model.predict(test_split)
-
-    assert set(labels) == {"ham", "spam"}
-    assert model.classes_.tolist() == ["ham", "spam"]
-    assert labels.shape == (200,)
-
-
-def test_any_label_model_any_rule_any_metric_fit_together(train, test_split):
-    for label_model in (epoxy.MajorityVote(), epoxy.DawidSkene(), epoxy.Triplet(solve="mean")):
-        made = epoxy.Epoxy(label_model, 1.0, KNearest(3), metric="euclidean").fit(train)
-        assert made.score(test_split) > 0.8
-        assert not hasattr(label_model, "classes_")  # the one given is left as it was
-
-
-def test_three_classes_work_end_to_end():
-    train, test = make(900, n_classes=3), make(200, seed=1, n_classes=3)
-
-    made = epoxy.Epoxy(radius=0.1).fit(train)
-
-    assert made.predict_proba(test).shape == (200, 3)
-    assert made.score(test) > 0.6
-    assert "eggs" in made.explain(test, 0).probabilities
-
-
 def test_without_a_radius_the_typical_distance_is_used(train):
     made = epoxy.Epoxy().fit(train)
 
     assert (made.radius_ == made.radius_[0]).all()
     assert 0 < made.radius_[0] < 0.1
-
-
-def test_splits_without_vectors_work_when_nothing_is_extended(train):
-    bare = epoxy.Split(train.votes, y=train.y)
-
-    made = epoxy.Epoxy(radius={}).fit(bare)
-
-    assert (made.extend(bare).matrix == train.votes.matrix).all()
-    assert made.report(bare).summary["covered after"] == made.report(bare).summary["covered before"]
 
 
 def test_the_report_shows_every_source_before_and_after(model, test_split):
@@ -157,12 +122,6 @@ def test_models_without_a_table_are_explained_by_silencing_each_source(train, te
     assert any(voice.weight != 0 for voice in why.voices)
 
 
-def test_scoring_needs_truth(model, test_split):
-    blind = epoxy.Split(test_split.votes, test_split.vectors)
-
-    assert model.score(blind, test_split.y) == model.score(test_split)
-
-
 @pytest.mark.parametrize(
     "check",
     [
@@ -177,13 +136,6 @@ def test_scoring_needs_truth(model, test_split):
 )
 def test_scikit_learn_conventions_hold(check):
     check("Epoxy", epoxy.Epoxy())
-
-
-def test_a_clone_is_unfitted_with_the_same_parameters(model):
-    twin = clone(model)
-
-    assert not hasattr(twin, "train_")
-    assert twin.get_params()["radius"] == 0.1
 
 
 # on disk

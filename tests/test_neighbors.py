@@ -201,18 +201,6 @@ def test_within_lists_every_pair_of_the_ball_and_its_surface(metric, monkeypatch
     assert sum(len(np.unique(each[0])) for each in chunks) == len(np.unique(asking))
 
 
-def test_threads_change_nothing(monkeypatch):
-    rows = draw(0, 3000, 20)
-    support = np.arange(3000) % 50 == 0
-    found = []
-    for threads in ("1", "2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        built = Graph.build(Space(rows), 8)
-        found.append([*built.listed(), *lenders(built, [support])[0]])
-
-    assert all((one == other).all() for one, other in zip(*found, strict=True))
-
-
 def test_another_split_asks_a_neighbourhood_that_is_kept():
     vectors = draw(0, 70)
     vectors[[3, 60]] = 0  # near nobody
@@ -278,13 +266,6 @@ def test_a_damaged_cache_is_made_again(kept, damage):
     assert len(list(cache.iterdir())) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(StoreError, match="cannot be written"):
-        Graph.build(Space(draw(0, 9)), cache=tmp_path / "file" / "cache")
-
-
 # spaces, and what is refused
 
 TWO = Space(np.eye(2))
@@ -320,28 +301,6 @@ TWO = Space(np.eye(2))
 def test_bad_input_is_refused_by_name(error, names, call):
     with pytest.raises(error, match=names):
         call()
-
-
-def test_appended_rows_keep_the_numbers_of_the_old_ones():
-    space = Space([[1, 0], [0, 1], [1, 0]])
-
-    grown = space.append([[0, 1], [1, 1]])
-
-    assert grown.node.tolist() == [0, 1, 0, 1, 2]
-    assert grown.first.tolist() == [0, 1, 4]
-    assert grown.points.unit.tolist() == Space(grown.vectors).points.unit.tolist()
-
-
-def test_the_fingerprint_depends_on_values_shape_and_metric():
-    made = [
-        Space([[1.0, 2.0]]),
-        Space([[1.0], [2.0]]),
-        Space([[1.0, 2.0]], "euclidean"),
-        Space([[2.0, 1.0]]),
-    ]
-
-    assert len({each.fingerprint for each in made}) == 4
-    assert Space([[1.0, 2.0]]).fingerprint == made[0].fingerprint
 
 
 # large data
@@ -415,23 +374,6 @@ def test_a_session_over_many_rows_is_as_if_made_anew_and_says_what_it_knows(smal
     assert session.notes[-1] == f"neighbours are approximate: {recall}"
     about = session.report().to_dict()["summary"]["approximate neighbours"]
     assert (about["recall"], about["k"], about["rows"]) == (recall.value, 8, 400)
-
-
-def test_neighbours_are_approximate_above_so_many_distinct_vectors(monkeypatch):
-    monkeypatch.setattr(loans, "LARGE", 100)
-    vectors = in_groups(101)
-    train = Split(votes_of(vectors), vectors)
-
-    def is_approximate(rows, **options):
-        session = Session(train.rows(range(rows)), model=Epoxy(radius=0.1), **options)
-        return session.state.workspace.near.recall is not None
-
-    assert is_approximate(101)
-    assert not is_approximate(100)
-    assert not is_approximate(101, neighbours="exact")
-    assert is_approximate(50, neighbours="approximate")
-    with pytest.raises(UnknownName, match=r"'exakt'.*'exact'"):
-        Session(train, neighbours="exakt")
 
 
 PROJECT = '[rows]\nfile = "rows.csv"\n[classes]\nnames = ["no", "yes"]\n[vectors]\n'

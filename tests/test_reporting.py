@@ -10,7 +10,7 @@ import epoxy
 from epoxy.datasets import SyntheticSource, synthetic
 from epoxy.diagnostics import Column, Finding, Report, Table, expert_table, reliability_table
 from epoxy.diagnostics.doctor import diagnose, diagnose_case
-from epoxy.engines import Details, held_out_reliability, report_of, scores_of
+from epoxy.engines import Details, held_out_reliability, report_of
 from epoxy.engines.reporting import case_of
 from epoxy.session import Session
 
@@ -75,13 +75,6 @@ def test_scores_are_those_of_models_that_did_not_learn_from_the_row(data):
     assert session.report().summary["scores"]["log_loss"] == pytest.approx(loss)
 
 
-def test_train_and_dev_reports_have_the_same_scores_and_different_rows(session, data):
-    train, dev = session.report("train"), session.report("dev")
-
-    assert train.summary["scores"] == dev.summary["scores"]
-    assert (train.summary["rows"], dev.summary["rows"]) == (data.train.n_rows, data.dev.n_rows)
-
-
 def test_hand_labels_are_counted_by_how_they_were_chosen(data):
     session = Session(data.train, model=epoxy.Epoxy(radius=0.02))
     for row, chosen in enumerate(["random", "random", "uncertain", None]):
@@ -129,18 +122,6 @@ def test_a_model_of_another_kind_is_reported_and_examined_too(data):
     assert {row["accuracy_learned"] for row in report.rows} == {None}
     assert [each.sources for each in report.findings if each.sources] == [("source_6",)]
     assert "class balance" not in report.summary
-
-
-def test_a_model_of_another_kind_that_loses_to_majority_vote_is_told_what_to_use(session, data):
-    wrong = saying(session.outcome, 1 - data.dev.y)
-
-    report = report_of(wrong, 1, None, Details("Fake"))
-
-    assert kinds(report) == {"worse-than-random", "loses-to-majority"}
-    (lost,) = [each for each in report.findings if each.kind == "loses-to-majority"]
-    assert lost.text.startswith(f"Fake reaches accuracy 0.0% on {data.dev.n_rows} labelled rows")
-    assert lost.cure.startswith("Use Epoxy(")
-    assert report.summary["scores"] == dict(scores_of(wrong, None))
 
 
 def test_a_model_is_not_judged_by_rows_it_learned_from(session, data):
@@ -199,38 +180,6 @@ def test_a_balance_the_engine_knows_is_shown_and_compared_with_the_labels(sessio
 
     assert report.summary["class balance"] == {"class_0": 0.95, "class_1": 0.05}
     assert "class-balance" in kinds(report)
-
-
-def test_labels_of_train_and_dev_rows_reach_the_doctor_in_their_order(data):
-    session = Session(data.train, data.dev, epoxy.Epoxy(radius=0.02))
-    for row in (7, 3):
-        session.label(row, "class_1", chosen="random")
-    said = np.r_[data.dev.y, 0, 1]  # dev rows first, then train rows 3 and 7
-
-    on_train, on_dev = (
-        case_of(saying(session.outcome, said), at, None, Details("Fake")) for at in (0, 1)
-    )
-
-    assert on_train.known.tolist() == [3, 7]
-    assert on_train.labels.tolist() == [0, 1]
-    assert (on_dev.labels == data.dev.y).all()
-
-
-def test_without_distances_lent_votes_are_doubted_without_a_radius():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 2400)
-    matrix = np.column_stack([y, *(np.where(rng.random((2, 2400)) < 0.8, y, 1 - y))])
-    matrix[rng.random(2400) < 0.5, 0] = -1
-    votes, vectors = epoxy.Votes(matrix), rng.standard_normal((2400, 8))
-    train = epoxy.Split(votes.rows(slice(0, 2000)), vectors[:2000])
-    dev = epoxy.Split(votes.rows(slice(2000, None)), vectors[2000:], y[2000:])
-    case = epoxy.Epoxy(radius=2.0).fit(train).case(dev)
-
-    def cure(case):
-        return next(each.cure for each in diagnose_case(case) if each.kind == "lent-votes")
-
-    assert "'source_0': None" in cure(case)
-    assert cure(replace(case, distance=None)).startswith("Set smaller radii")
 
 
 # radii

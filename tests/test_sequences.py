@@ -22,7 +22,6 @@ from epoxy.model import Epoxy
 from epoxy.sequences import (
     Chain,
     joint_balance,
-    pair_balance,
     pairs_from_transitions,
     sequence_ids,
 )
@@ -159,22 +158,6 @@ def test_accuracies_and_movement_are_recovered_from_votes_alone(n_classes, tied)
     assert stays == pytest.approx(np.full(n_classes, 0.9), abs=0.05)
 
 
-def test_two_sources_suffice_on_a_chain():
-    votes, _ = film(60_000, accuracy=(0.85, 0.7), seed=1)
-
-    model = Chain(50).fit(votes)
-
-    assert model.accuracy_ == pytest.approx([0.85, 0.7], abs=0.03)
-
-
-def test_one_source_suffices_when_movement_is_given():
-    votes, _ = film(60_000, accuracy=(0.8,), seed=2)
-
-    model = Chain(50, class_balance=STICKY).fit(votes)
-
-    assert model.accuracy_ == pytest.approx([0.8], abs=0.03)
-
-
 def test_a_rare_class_is_learned_with_its_share():
     rng = np.random.default_rng(5)
     label = np.zeros(40_000, dtype=int)
@@ -187,14 +170,6 @@ def test_a_rare_class_is_learned_with_its_share():
 
     assert model.class_balance_ == pytest.approx([0.75, 0.25], abs=0.03)
     assert model.transitions_ == pytest.approx(np.array([[0.9, 0.1], [0.3, 0.7]]), abs=0.04)
-
-
-def test_a_source_worse_than_chance_counts_reversed():
-    votes, _ = film(20_000, accuracy=(0.9, 0.8, 0.8, 0.2), seed=4)
-
-    model = Chain(10).fit(votes)
-
-    assert model.accuracy_ == pytest.approx([0.9, 0.8, 0.8, 0.2], abs=0.05)
 
 
 def test_maximum_likelihood_frees_accuracy_by_class_and_silence():
@@ -227,24 +202,6 @@ def test_sources_that_name_one_class_are_read_class_by_class():
 
     assert chained > alone > 0.75
     assert "class by class" in Chain(10).fit(votes).findings_[0]
-
-
-def test_named_sequences_may_be_longer_than_a_window():
-    votes, _ = film(100)
-    named = Votes(votes.matrix, votes.sources, votes.classes, sequences=np.repeat([0, 1], 50))
-
-    found = Chain(3).fit(named).predict_proba(named)
-
-    assert found == pytest.approx(Chain(50).fit(votes).predict_proba(votes), abs=1e-12)
-
-
-def test_renaming_sources_changes_nothing():
-    votes, _ = film(500)
-    turned = votes.only(votes.sources[::-1])
-
-    assert Chain(5).fit(turned).predict_proba(turned) == pytest.approx(
-        Chain(5).fit(votes).predict_proba(votes), abs=1e-9
-    )
 
 
 def test_a_chain_of_single_rows_is_the_plain_triplet_model():
@@ -347,16 +304,6 @@ def test_a_saved_chain_answers_as_before(tmp_path, model):
     assert again.get_params().keys() == model.get_params().keys()
 
 
-def test_what_was_counted_on_a_split_is_saved_as_shares(tmp_path):
-    votes, label = film(300)
-    model = Chain(3, class_balance=Split(votes, y=label)).fit(votes)
-
-    again = storage.load(storage.save(model, tmp_path / "chain"))
-
-    assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
-    assert (again.transitions_ == model.transitions_).all()
-
-
 def test_a_row_explained_by_a_model_of_films_counts_its_neighbours():
     votes, _ = film(300)
     vectors = np.random.default_rng(1).normal(size=(300, 4))
@@ -385,13 +332,6 @@ def test_a_source_without_partners_counts_as_middling_and_is_named():
     assert "count as middling: ['source_3']" in model.findings_[1]
 
 
-def test_positions_in_order_become_sequence_ids():
-    ids = sequence_ids(["b", "b", "a", "a", "a"], [4, 5, 0, 1, 2])
-
-    assert ids.tolist() == [0, 0, 1, 1, 1]
-    assert sequence_ids([], np.empty(0, int)).tolist() == []
-
-
 def test_gaps_may_cut_a_sequence_but_duplicates_may_not():
     assert sequence_ids(["a"] * 4, [0, 1, 5, 6], gaps="split").tolist() == [0, 0, 1, 1]
 
@@ -408,15 +348,6 @@ def test_raked_tables_have_the_sums_asked_for_even_when_nearly_empty(seed, n_cla
     assert (found >= 0).all()
     assert found.sum(axis=1) == pytest.approx(rows, abs=1e-14)
     assert found.sum(axis=0) == pytest.approx(columns, abs=1e-14)
-
-
-def test_balances_count_true_labels():
-    label = [0, 0, 1, -1, 1, 1, 1]
-
-    assert pair_balance(label, n_classes=2) == pytest.approx(np.array([[2, 2], [1, 3]]) / 8)
-    assert joint_balance(label, 2, n_classes=2) == pytest.approx([0.5, 0, 0, 0.5])
-    split = joint_balance([0, 1, 1, 1, 0], 2, n_classes=2, sequences=[0, 1, 1, 1, 1])
-    assert split == pytest.approx([0, 0, 0.5, 0.5])
 
 
 def test_given_pairs_are_the_movement_used():

@@ -179,21 +179,6 @@ def test_tasks_is_a_label_model_and_reads_shares_from_labels():
     assert model.prior_.pairs[0] == pytest.approx((counted + 1) / (counted.sum() + 4), abs=0.01)
 
 
-def test_pair_tables_may_be_given_per_edge():
-    rng = np.random.default_rng(4)
-    graph = TaskGraph(3, [(0, 1), (1, 2)])
-    joint = random_joint(rng, graph, 2)
-    votes, _ = items(rng, joint, 100)
-    pairs = np.stack([marginal(joint, edge) for edge in graph.edges])
-
-    by_pairs, by_joint = (
-        Tasks(graph, class_balance=each).fit(votes).predict_proba(votes)
-        for each in (pairs, joint.ravel())
-    )
-
-    assert by_pairs == pytest.approx(by_joint, abs=1e-9)
-
-
 def test_votes_in_one_row_per_item_are_unfolded_by_attachment():
     graph = TaskGraph(2, [(0, 1)], attach={"a": 0, "b": 1, "c": 1})
     wide = Votes([[0, 1, -1], [1, 0, 0]], sources=["a", "b", "c"])
@@ -226,26 +211,6 @@ def test_sources_attached_to_single_tasks_are_solved_through_neighbours():
     # over denominators of about 0.2
     found = np.diagonal(model.by_place_[[0, 0, 1, 1, 2, 2], np.arange(6), 1:], axis1=1, axis2=2)
     assert np.exp(found).mean(axis=1) == pytest.approx(accuracy, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("graph", "width"),
-    [
-        (TaskGraph(1, []), 0),
-        (TaskGraph.chain(1000), 1),
-        (TaskGraph(4, CYCLE), 2),
-        (TaskGraph(5, list(itertools.combinations(range(5), 2))), 4),
-        (
-            TaskGraph(
-                9, [(i, i + 1) for i in range(8) if i % 3 < 2] + [(i, i + 3) for i in range(6)]
-            ),
-            3,
-        ),
-        (TaskGraph(4, [(0, 1), (2, 3)]), 1),
-    ],
-)
-def test_treewidth_is_that_of_the_graph(graph, width):
-    assert graph.treewidth == width
 
 
 @pytest.mark.parametrize(
@@ -293,16 +258,6 @@ def test_a_task_beside_a_cycle_keeps_its_own_shares():
 
     assert fitted.singles == pytest.approx(exact.singles, abs=1e-9)
     assert repr(graph) == "TaskGraph(4 tasks, 3 edges)"
-
-
-def test_an_item_that_cannot_be_gets_equal_shares():
-    graph = TaskGraph(2, [(0, 1)])
-    prior = prior_of_joint(graph, np.array([[1.0, 0.0], [0.0, 0.0]]))
-    evidence = np.array([[[-np.inf, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
-
-    found, _, _ = propagate(evidence, prior)
-
-    assert found.tolist() == [[[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]]
 
 
 COMPLETE = TaskGraph(24, list(itertools.combinations(range(24), 2)))

@@ -135,14 +135,6 @@ def test_chain_marginals_equal_the_stored_ones(length, balance, solve):
     assert found.sum() == pytest.approx(total, abs=2e-6)
 
 
-def test_the_reference_default_is_the_mean_of_triplets():
-    votes = votes_of(signed_votes()[0])
-
-    found = Chain(3, compat="flyingsquid").fit(votes).predict_proba(votes)[:8, 1]
-
-    assert found == pytest.approx(stored("3 even mean")[:8], abs=1e-8)
-
-
 def test_a_joint_balance_equals_the_dev_labels_it_was_counted_on():
     signed, label = signed_votes()
     votes = votes_of(signed)
@@ -151,17 +143,6 @@ def test_a_joint_balance_equals_the_dev_labels_it_was_counted_on():
     found = Chain(3, class_balance=joint, compat="flyingsquid").fit(votes).predict_proba(votes)
 
     assert found[:8, 1] == pytest.approx(stored("3 dev mean")[:8], abs=1e-8)
-
-
-def test_a_shorter_last_window_equals_the_reference_padded_with_abstentions():
-    signed, label = signed_votes()
-    train, dev = votes_of(signed[:237]), dev_of(label[:237], votes_of(signed[:237]))
-    model = Chain(3, class_balance=dev, compat="flyingsquid").fit(train)
-
-    found = model.predict_proba(votes_of(signed[:239]))
-
-    assert found.shape == (239, 2)
-    assert found[-2:, 1] == pytest.approx(stored("3 dev padded"), abs=1e-8)
 
 
 def test_a_remainder_is_not_learned_from_and_the_model_says_so():

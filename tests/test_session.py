@@ -24,7 +24,6 @@ from epoxy.neighbors import graph
 from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
 from epoxy.session.edits import Balance, Several, edit_from_json
-from epoxy.weighting import KNearest
 
 
 def make(n_rows=120, seed=0, n_classes=2, n_sources=5) -> epoxy.Split:
@@ -173,18 +172,6 @@ def test_any_label_model_can_be_edited_under(model):
     assert_equals_a_fit(session)
 
 
-def test_three_classes_and_another_rule_can_be_edited_too():
-    train, dev = make(n_classes=3), make(60, seed=1, n_classes=3)
-    model = epoxy.Epoxy(radius=1.0, weighting=KNearest(3), metric="euclidean")
-    session = epoxy.Session(train, dev, model)
-
-    session.set_radius("s1", 2.0)
-    session.set_votes("s2", np.where(train.y == 0, 0, -1))
-
-    assert session.probabilities.shape == (120, 3)
-    assert_equals_a_fit(session)
-
-
 class Foreign:
     """A model from elsewhere: vote shares, and the class shares of dev where nobody votes."""
 
@@ -233,13 +220,6 @@ def test_a_model_from_elsewhere_is_scored_on_rows_it_has_not_seen():
 
     assert (session.dev_probabilities.max(axis=1) == 1).all()
     assert (session.outcome.held_out == 0.5).all()
-
-
-@pytest.mark.parametrize("count", [9, 10])
-def test_ten_labels_are_enough_to_hold_some_out_of_a_model_from_elsewhere(count):
-    session = epoxy.Session(TRAIN, DEV.rows(np.arange(count)), Foreign())
-
-    assert len(session.scores) > 0 if count == 10 else "label 10 or more" in session.scores.why
 
 
 @pytest.mark.parametrize(
@@ -318,16 +298,6 @@ def test_who_lies_exactly_on_the_radius_still_borrows_after_an_edit_of_votes(ses
     assert_equals_a_fit(session)
 
 
-def test_undo_of_a_switch_that_turned_nothing_turns_nothing(session):
-    before = session.probabilities
-    session.switch("s0", True)
-
-    session.undo()
-
-    assert session.switched_off == ()
-    assert (session.probabilities == before).all()
-
-
 def test_undo_brings_back_the_label_before_and_how_its_row_was_chosen(session):
     session.label(3, "c0", chosen="random")
     before = session.state.records.of((0, 3))
@@ -353,15 +323,6 @@ def test_a_preview_says_what_an_edit_would_do_and_keeps_nothing(session):
     assert seen.flipped.tolist() == done.flipped.tolist()
     assert dict(seen.after) == dict(done.after)
     assert_equals_a_fit(session)
-
-
-def test_flipped_rows_are_those_whose_label_changed(session):
-    before = session.labels
-
-    change = session.set_votes("s0", np.where(TRAIN.y == 0, 0, 1))
-
-    assert change.flipped.tolist() == np.flatnonzero(before != session.labels).tolist()
-    assert len(change.flipped) > 0
 
 
 def test_a_hand_label_against_the_model_flips_its_own_row_and_is_told():
@@ -404,15 +365,6 @@ def test_undo_goes_back_step_by_step_to_the_start_and_redo_forth_again(session):
     for _ in range(3):
         session.redo()
     assert (session.probabilities == end).all()
-    with pytest.raises(ParameterError, match="no edit to redo"):
-        session.redo()
-
-
-def test_a_new_edit_ends_what_could_be_redone(session):
-    session.set_radius("s0", 0.4)
-    session.undo()
-    session.switch("s1", False)
-
     with pytest.raises(ParameterError, match="no edit to redo"):
         session.redo()
 
@@ -470,22 +422,6 @@ def test_a_row_is_scored_by_a_model_that_did_not_count_it():
         assert session.outcome.held_out[row] == pytest.approx(without(row), abs=1e-12)
 
 
-def test_labellers_who_may_err_agree_on_a_label_that_overrides_nothing():
-    session = epoxy.Session(
-        TRAIN, None, epoxy.Epoxy(radius=0.05), reliability={"good": 0.95, "poor": 0.6}
-    )
-    said = session.labels[7]
-
-    for by, name in (("poor", "c0"), ("good", "c1"), ("untold", "c0")):
-        session.label(7, name, by=by)
-    assert session.split().y[7] == 1  # 2.94 nats against 0.41 and 2.20
-    assert session.labels[7] == said
-    session.label(7, "c0")
-    assert (session.split().y[7], session.labels[7]) == (0, 0)
-    session.label(7, None)
-    assert session.split().y[7] == 1
-
-
 def test_comparison_scores_every_model_on_the_same_rows(session):
     session.label(0, "c1", chosen="surest")
     beside = session.comparison()
@@ -512,22 +448,6 @@ def test_a_score_of_the_registry_is_shown_everywhere_and_settings_are_chosen_by_
     search = session.tune(scoring="lift").search
     assert search.scoring == "lift"
     assert 2 * session.scores["accuracy"] == pytest.approx(search.best.score, abs=0.1)
-
-
-def test_votes_may_be_given_as_names(session):
-    names = np.where(TRAIN.votes.matrix[:, 0] == 1, "c1", None).astype(object)
-
-    session.set_votes("s0", names)
-
-    assert set(np.unique(session.split().votes.column("s0"))) == {-1, 1}
-
-
-def test_a_new_source_lends_by_the_models_own_rule(session):
-    session.set_votes("new", np.where(TRAIN.y == 1, 1, -1))
-
-    assert session.sources[-1] == "new"
-    assert session.radii["new"] == "auto"
-    assert_equals_a_fit(session)
 
 
 def test_a_function_can_be_added_where_the_rows_are_known():
@@ -675,16 +595,6 @@ def test_appended_rows_without_ids_count_on_where_their_numbers_are_taken(train,
         assert session.find(name) == ("train", at)
 
 
-def test_rows_that_were_numbered_for_themselves_may_have_the_number_of_a_dev_row():
-    own = epoxy.Session(TRAIN, make(200, seed=1), epoxy.Epoxy(radius=0.05))
-    shared = epoxy.Session(TRAIN, named(np.arange(100, 160)), epoxy.Epoxy(radius=0.05))
-
-    for session in (own, shared):
-        session.append(named(np.arange(120, 130)))
-
-        assert session.find("125") == ("train", 125)
-
-
 def test_appended_rows_keep_their_sequences():
     def in_threes(split, first=0):
         ids = first + np.arange(split.n_rows) // 3
@@ -804,18 +714,6 @@ def test_edits_survive_json(edit, session):
     assert again.to_json() == edit.to_json()
     session.apply(again)
     assert_equals_a_fit(session)
-
-
-def test_a_session_names_the_steps_undo_and_redo_would_take(session):
-    assert (session.undoable, session.redoable) == (None, None)
-
-    session.set_radius(session.sources[0], 0.1)
-    done = session.undoable
-    session.undo()
-
-    assert done == f"radius of {session.sources[0]}"
-    assert (session.undoable, session.redoable) == (None, done)
-    assert session.last_edit == session.version == 2
 
 
 def test_the_pipeline_beside_the_model_is_that_of_a_new_one_after_any_edit():

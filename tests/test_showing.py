@@ -68,14 +68,6 @@ def test_votes_splits_and_sessions_are_told_in_a_line_and_in_a_table():
     assert "<td>False</td>" in session._repr_html_()
 
 
-def test_a_session_that_cannot_label_says_why_in_its_table():
-    train = splits()[0].with_votes(epoxy.Votes(np.zeros((50, 1), int), "a", ["ham", "spam"]))
-
-    page = epoxy.Session(train, model=epoxy.Epoxy(radius=0.0), graph=False)._repr_html_()
-
-    assert "needs at least 3 sources" in page
-
-
 def test_a_search_is_told_in_a_line_and_in_a_table_of_its_best_settings():
     train, dev = splits()
     session = epoxy.Session(train, dev, epoxy.Epoxy())
@@ -88,13 +80,6 @@ def test_a_search_is_told_in_a_line_and_in_a_table_of_its_best_settings():
     shown = min(10, len(tuned.search.trials))
     assert tuned._repr_html_().count("<tr>") == shown + 1
     assert NASTY not in tuned._repr_html_()
-
-
-def test_a_model_that_leaves_nothing_open_says_so_in_a_notebook():
-    tuned = epoxy.Session(*splits(), graph=False).tune()
-
-    assert "nothing is left to choose" in repr(tuned)
-    assert tuned._repr_html_().startswith("<p>nothing is left")
 
 
 def test_what_a_session_holds_is_told_in_a_line_however_large_it_is():

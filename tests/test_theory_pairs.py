@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from epoxy import Split, Votes, theory
@@ -114,33 +112,6 @@ def test_surroundings_of_a_scattered_source_are_those_of_a_coin():
     np.testing.assert_allclose(place.crossing, 0.21, atol=0.034)
 
 
-def test_the_newly_reached_share_is_what_extension_newly_covers():
-    points = np.random.default_rng(4).random((400, 2))
-    split = Split(Votes(np.where(points[:, :1] < 0.2, 1, -1)), points)
-    from epoxy.extension import reach
-
-    place = theory.neighbourhoods(split, [0.05, 0.2], EUCLID)["source_0"]
-
-    near = reach(split, metric="euclidean")
-    gained = [near.extend(r).coverage[0] - split.votes.coverage[0] for r in (0.05, 0.2)]
-    np.testing.assert_allclose(place.reached, gained)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(2, 4))
-def test_nearness_grows_with_the_radius_and_shares_stay_shares(seed, n_classes):
-    generator = np.random.default_rng(seed)
-    points, labels = generator.random((40, 2)), generator.integers(0, n_classes, 40)
-    radii = np.sort(generator.random(4)) + np.arange(4) * 1e-6
-
-    near = theory.neighbourhoods(Split(Votes(labels[:, None]), points), radii, EUCLID)
-    rough = theory.smoothness(labels, points, radii, EUCLID)
-
-    assert (np.diff(near["source_0"].near) >= 0).all()
-    assert (rough.low <= np.nan_to_num(rough.value, nan=0.5) + 1e-12).all()
-    assert (np.nan_to_num(rough.value, nan=0.5) <= rough.high + 1e-12).all()
-
-
 def test_embeddings_are_ranked_by_how_well_they_keep_labels_together():
     generator = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 60)
@@ -190,11 +161,3 @@ def test_input_that_has_no_pairs_is_refused(call, error, named):
         call()
 
     assert named in str(caught.value)
-
-
-def test_a_curve_is_read_between_its_radii_and_not_beyond():
-    curve = theory.smoothness([0, 0, 1], np.array([[0.0], [1.0], [3.0]]), [1, 2], EUCLID)
-
-    assert curve.at(1.5) == pytest.approx(curve.value.mean())
-    assert np.isnan(curve.at(5.0))
-    assert "3 rows" in repr(curve)

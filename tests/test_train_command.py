@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -56,12 +55,6 @@ def test_a_saved_model_is_refused_where_the_vectors_have_changed(project, new, c
     )
 
 
-def test_nothing_saved_gets_a_sentence(project, new, capsys, tmp_path):
-    predict = ["--predict", str(new), "--to", str(tmp_path / "out.csv")]
-
-    assert "no model.npz in it" in fails(capsys, "train", str(project), "--saved", *predict)
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_labels_are_written_as_the_ending_says(ending, project, new, tmp_path):
     out = tmp_path / f"out.{ending}"
@@ -104,14 +97,6 @@ def test_new_rows_without_the_column_are_refused_before_training(project, capsys
         capsys, "train", str(project), "--model", "fine-tuned", *predict
     )
     assert not (project / "model").exists()
-
-
-def test_without_torch_fine_tuning_names_the_cure(project, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-
-    assert "FineTuned needs torch and transformers; run: pip install 'epoxy-ws[torch]'" in fails(
-        capsys, "train", str(project), "--model", "fine-tuned"
-    )
 
 
 def test_rows_no_function_speaks_for_do_not_teach_epoxys_end_model(project, capsys, tmp_path):

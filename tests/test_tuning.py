@@ -57,23 +57,6 @@ def test_where_rows_have_a_vote_already_luck_on_a_few_rows_extends_nothing():
         assert np.isnan(model.radius_).all()
 
 
-def test_where_most_rows_have_no_vote_a_few_rows_are_enough_to_extend():
-    for seed in range(10):
-        model = epoxy.tune(make(seed=seed), make(30, seed=100 + seed), shared=True)
-
-        assert np.isfinite(model.radius_).all()
-
-
-def test_a_shared_radius_gains_more_the_more_rows_have_a_vote_already():
-    for seen in (0.1, 0.2, 0.4):
-        train, dev = (make(n, seed, seen=seen) for n, seed in ((400, 0), (150, 1)))
-
-        found = epoxy.tune(train, dev, shared=True).search_
-
-        asked = 3 * train.votes.covered.mean() ** 2 * found.error
-        assert found.best is found.unextended or found.best.score - found.without > asked
-
-
 def test_every_setting_scores_what_fitting_it_from_nothing_scores():
     model = epoxy.tune(TRAIN, DEV, "f1")
 
@@ -110,18 +93,6 @@ def test_resamples_without_a_positive_row_do_not_count_as_an_f1_of_zero():
     )
 
 
-def test_a_source_that_votes_on_every_train_row_has_one_setting():
-    votes = TRAIN.votes.matrix.copy()
-    votes[:, 0] = 1
-    train = epoxy.Split(epoxy.Votes(votes, classes=["no", "yes"]), TRAIN.vectors)
-
-    model = epoxy.tune(train, DEV)
-
-    assert (DEV.votes.matrix[:, 0] < 0).any()
-    assert np.isnan([trial.radii[0] for trial in model.search_.trials]).all()
-    assert np.isfinite(model.radius_).any()
-
-
 def test_more_caution_changes_fewer_radii():
     shared = epoxy.tune(TRAIN, DEV, shared=True).radius_
     bold = epoxy.tune(TRAIN, DEV, caution=0.0)
@@ -137,16 +108,6 @@ def test_train_truth_is_never_read():
     poisoned = epoxy.Split(TRAIN.votes, TRAIN.vectors, y=1 - TRAIN.y)
 
     np.testing.assert_array_equal(epoxy.tune(TRAIN, DEV).radius_, epoxy.tune(poisoned, DEV).radius_)
-
-
-@pytest.mark.parametrize("scoring", ["accuracy", "f1", "log_loss", "balanced_accuracy", "roc_auc"])
-def test_any_score_can_be_maximised(scoring):
-    model = epoxy.tune(TRAIN, DEV, scoring, shared=True)
-
-    assert model.search_.scoring == scoring
-    best = max(t.score for t in model.search_.trials)
-    assert model.search_.best.score > best - model.search_.error
-    assert model.search_.best.score > model.search_.without
 
 
 def test_a_score_may_be_a_function_of_truth_and_probabilities():
@@ -176,25 +137,6 @@ def test_the_balance_of_a_biased_model_is_moved_against_its_bias():
     assert counted[1] == pytest.approx(0.5, abs=0.08)
     assert model.label_model_.class_balance_[1] < counted[1] - 0.05
     assert model.search_.unextended.balance == model.search_.best.balance
-
-
-def test_the_balance_stays_as_counted_where_no_other_does_surely_better():
-    model = epoxy.tune(make(seed=3, n_sources=6), make(40, seed=4, n_sources=6))
-
-    assert model.search_.best.balance is None
-    assert {trial.step for trial in model.search_.trials[:20]} == {"balance"}
-
-
-def test_a_given_label_model_keeps_its_balance_unless_asked():
-    given = epoxy.Triplet([0.95, 0.05])
-
-    kept = epoxy.tune(TRAIN, DEV, label_model=given)
-    tuned = epoxy.tune(TRAIN, DEV, label_model=given, class_balance="tune")
-
-    assert {trial.balance for trial in kept.search_.trials} == {None}
-    assert kept.label_model_.class_balance_.tolist() == [0.95, 0.05]
-    assert tuned.label_model_.class_balance_[1] > 0.05
-    assert tuned.label_model_.class_balance_.tolist() == list(tuned.search_.best.balance)
 
 
 def test_f1_moves_the_threshold_through_the_balance():
@@ -228,15 +170,6 @@ def test_three_classes_are_tuned_from_counted_towards_equal_shares():
     assert all(sum(balance) == pytest.approx(1) for balance in tried)
 
 
-def test_two_rows_worth_is_added_to_a_standard_error():
-    y = np.zeros(100, dtype=int)
-    sure, one_off = np.eye(2)[y], np.eye(2)[np.r_[1, y[1:]]]
-    score = score_named("accuracy", y, ["a", "b"])
-
-    assert standard_error(score, sure, sure) == pytest.approx(0.02)
-    assert standard_error(score, sure, one_off) == pytest.approx(np.hypot(0.01, 0.02), rel=0.15)
-
-
 def test_rows_that_were_not_drawn_at_random_take_no_part_where_others_are():
     drawn = ["random"] * 100 + ["least sure"] * 50
     wrong = np.where(np.arange(150) < 100, DEV.y, 1 - DEV.y)
@@ -258,12 +191,6 @@ def test_an_interrupted_search_returns_the_best_so_far():
     assert not model.search_.complete
     assert len(model.search_.trials) == 5
     assert "interrupted" in str(model.search_)
-
-
-def test_other_label_models_and_rules_can_be_tuned():
-    for label_model in (epoxy.MajorityVote(), epoxy.DawidSkene()):
-        model = epoxy.tune(TRAIN, DEV, label_model=label_model, shared=True, weighting="k-nearest")
-        assert model.search_.best.score > 0.8
 
 
 def test_splits_without_vectors_are_tuned_to_no_extension():
@@ -404,16 +331,6 @@ def test_without_dev_radii_come_from_agreement_and_the_report_says_so():
     assert "without any true label" in model.report(test).summary["radii"]
     with pytest.raises(ParameterError, match="MajorityVote does not"):
         epoxy.tune(TRAIN, label_model=epoxy.MajorityVote())
-
-
-def test_a_resample_that_draws_every_row_does_not_count_as_all_wrong():
-    right = np.array([[1.0, 0.0], [0.0, 1.0]])
-
-    two = score_named("accuracy", np.array([0, 1]), ["no", "yes"])
-    one = score_named("accuracy", np.array([0]), ["no", "yes"])
-
-    assert two.after_choosing([right]) == (1.0, 0.0)
-    assert np.isnan(one.after_choosing([right[:1]])).all()
 
 
 def test_tuning_on_one_row_does_not_say_what_to_expect():

@@ -14,7 +14,6 @@ import numpy as np
 
 from .errors import AlignmentError, LabelError, MissingExtra, UnknownName, VoteError, meant
 from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors, source_names
-from .room import followed
 
 ABSTAIN = -1
 """What the matrix holds where a source does not vote."""
@@ -336,7 +335,7 @@ class Split:
         joined = Split(votes, None, y, ids, np.concatenate(words))
         if self.vectors is None or other.vectors is None:
             return joined
-        vectors = followed(self.vectors, other.vectors)  # checked when each was made
+        vectors = np.concatenate([self.vectors, other.vectors])  # checked when each was made
         vectors.flags.writeable = False
         return Split.of_checked(joined.votes, vectors, joined.y, joined.ids, joined.chosen)
 
