@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -97,7 +98,8 @@ def stream_rows(
     """
     import pyarrow as pa
 
-    kind = ".parquet" if path.is_dir() else path.suffix.lower()
+    is_folder = os.path.isdir(path)  # Path.is_dir raises where a name is too long
+    kind = ".parquet" if is_folder else path.suffix.lower()
     openers = {".parquet": _stream_parquet, ".jsonl": _stream_jsonl, ".ndjson": _stream_jsonl}
     opener = partial(_stream_csv, naming=naming) if kind in SEPARATED else openers.get(kind)
     if opener is None:
@@ -122,7 +124,7 @@ def stream_rows(
             yield from stream
 
     with told():
-        if kind != ".parquet":
+        if not is_folder:
             open_regular(path).close()
         schema, stream = opener(path, columns, cure)
         _check_text(schema, path)
