@@ -618,9 +618,12 @@ def endless(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, endless])
-@pytest.mark.parametrize("name", ["epoxy.toml", "rows.csv", "v.npy", "votes.parquet"])
+@pytest.mark.parametrize(
+    "name", ["epoxy.toml", "rows.csv", "rows.parquet", "lfs.py", "v.npy", "votes.parquet"]
+)
 def test_pipes_and_devices_are_refused_at_once(make, name, fresh):
-    text = (fresh / "epoxy.toml").read_text().replace('"../rows.csv"', '"rows.csv"')
+    rows = "rows.parquet" if name == "rows.parquet" else "rows.csv"
+    text = (fresh / "epoxy.toml").read_text().replace('"../rows.csv"', f'"{rows}"')
     shutil.copy(fresh.parent / "rows.csv", fresh / "rows.csv")
     if name == "v.npy":
         text = re.sub('encoder = "[^"]+"', 'encoder = "v.npy"', text)

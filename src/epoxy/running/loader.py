@@ -21,10 +21,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ..errors import CodeError, EpoxyError
+from ..errors import CodeError, EpoxyError, StoreError
 from ..functions.apply import said
 from ..functions.define import LabelingFunction, as_labeling_function
 from ..functions.fingerprint import is_installed
+from ..storage import open_regular
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -33,10 +34,11 @@ Seen = Callable[[Path, str], None]
 
 
 def digest_of(path: Path) -> str:
-    """A digest of a file's content; empty where there is no such file."""
+    """A digest of a file's content; empty where there is no such file, or it has no end."""
     try:
-        return digest(path.read_bytes())
-    except OSError:
+        with open_regular(path) as file:
+            return digest(file.read())
+    except (OSError, StoreError):
         return ""
 
 

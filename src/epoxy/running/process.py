@@ -27,6 +27,7 @@ from ..errors import CodeError, ParameterError, StoreError, UnknownName
 from ..functions.apply import Failure, FailureKind
 from ..functions.declare import Like
 from ..progress import Progress, silent
+from ..storage import open_regular
 from .loader import digest_of
 from .worker import LoadedFunction, main, row_in
 
@@ -214,6 +215,8 @@ class Runner:
 
     def _load(self) -> Loaded:
         path, seconds = self.folder / self.file, self.limits.seconds
+        with contextlib.suppress(OSError):  # one that is not there is the process's to tell
+            open_regular(path).close()
         self.files = {self._home / self.file: digest_of(self._home / self.file)}
         self._loaded = None
         self._start()
