@@ -140,6 +140,8 @@ class Studio:
         if self._server.started:
             ready()
         await serving
+        for left in list(self._server.server_state.connections):  # who does not read what is sent
+            left.transport.abort()
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
 
