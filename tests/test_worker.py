@@ -181,14 +181,14 @@ def test_an_edited_helper_is_imported_again_and_changes_who_can_see_it(runner):
 
 
 def test_a_helper_of_a_helper_in_a_folder_without_init_is_imported_again(runner):
-    (runner.folder / "parts").mkdir()
-    write(runner.folder, "WORD = 'money'\n", "parts/inner.py")
-    write(runner.folder, "from parts import inner\n", "outer.py")
+    (runner.folder / "helpers_apart").mkdir()
+    write(runner.folder, "WORD = 'money'\n", "helpers_apart/inner.py")
+    write(runner.folder, "from helpers_apart import inner\n", "outer.py")
     code = "return 'spam' if row.text and outer.inner.WORD in row.text else None"
     write(runner.folder, "import epoxy\nimport outer\n" + function(code, "deep"))
     before = vote(runner).columns["deep"].tolist()
 
-    write(runner.folder, "WORD = 'hello'\n", "parts/inner.py")
+    write(runner.folder, "WORD = 'hello'\n", "helpers_apart/inner.py")
 
     assert runner.changed()
     assert before == [1, -1, -1, -1, -1]
