@@ -166,7 +166,7 @@ def test_the_verdict_says_that_one_sided_sources_are_not_read_by_algorithm_2():
     found = theory.verdict(tune(train, dev), dev)
 
     assert found.one_sided == ("source_0",)
-    assert "1 of 4 sources only ever name one class" in found.text
+    assert "1 of 4 functions" in found.text
 
 
 def test_the_verdict_does_not_extend_where_labels_are_random():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..session.state import Trial
     from .room import Room
 
-TITLES = {"majority": "majority vote", "epoxy": "Epoxy (the paper)", "fusion": "Fusion"}
+TITLES = {"majority": "majority vote", "epoxy": "the paper's pipeline", "fusion": "Fusion"}
 UNSURE, SHORT = 0.8, 400
 """A row is uncertain below this probability; characters of a text shown in a line."""
 OFF = ("worse-than-random", "reversed", "not-heard", "never-votes", "near-duplicates")

@@ -121,7 +121,7 @@ class Verdict:
         answer = {
             "helps": "Extension helps here.",
             "unclear": "Extension is chosen here, and its gain may be the luck of choosing.",
-            "not extended": "No source is extended: none surely gains.",
+            "not extended": "Extension surely helps no function here, so none lends.",
         }[self.outcome]
         few = "too few rows to say what"
         lines = [
@@ -136,9 +136,8 @@ class Verdict:
             )
         if self.one_sided:
             lines.append(
-                f"{len(self.one_sided)} of {len(self.sources)} sources only ever name one class. The "
-                "paper's Algorithm 2 does not read such sources: their agreement says nothing about "
-                "accuracy. Triplet reads them class by class; the bounds take them as two-sided."
+                f"{len(self.one_sided)} of {len(self.sources)} functions only ever name one class: that "
+                "they agree does not say how right they are, so each is read by the class it names."
             )
         return "\n".join(lines)
 
