@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -425,3 +426,18 @@ def test_snorkel_itself():
 def test_an_interrupt_is_not_contained():
     with pytest.raises(KeyboardInterrupt):
         apply([_never], COMMENTS, classes=CLASSES)
+
+
+def test_errors_can_be_raised_or_only_collected():
+    with pytest.raises(VoteError, match=r"'loved' raised on 1 row, first on row 3: TypeError"):
+        apply([loved], COMMENTS, classes=CLASSES, on_error="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert apply([loved], COMMENTS, classes=CLASSES, on_error="collect").n_rows == 4
+
+
+def test_snorkel_functions_alone_number_their_classes():
+    three = SnorkelLike("three", lambda x: np.int64(2))
+
+    assert apply([LONG, LIKED], COMMENTS).classes == ("0", "1")
+    assert apply([LONG, three], COMMENTS).classes == ("0", "1", "2")

@@ -22,7 +22,7 @@ from epoxy.bench import BenchColumn, BenchSettings, Context, Prediction, loop
 from epoxy.bench.loop import Cell
 from epoxy.bench.methods import triplet_labels
 from epoxy.bench.task import TaskScoring
-from epoxy.errors import ParameterError, StoreError, UnknownName
+from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
 
 CLASSES = ["ham", "spam"]
 LABELS = ("WS-LM", "Triplet", "MV-LM", "DS-LM")
@@ -686,3 +686,16 @@ def test_a_library_is_imported_before_the_clock_starts(folder, tmp_path, monkeyp
 
     assert loaded == [True]
     assert [each["method"] for each in results["results"]] == ["spy", "missing"]
+
+
+def test_a_candidate_that_cannot_answer_is_passed_over(folder):
+    task, _ = bench.open_task(folder)
+    context = Context(task, BenchSettings())
+    right = np.eye(2)[task.dev.y]
+
+    def impossible():
+        raise LabelError("cannot")
+
+    assert context.best({"a": impossible, "b": lambda: right}) == "b"
+    with pytest.raises(EpoxyError, match="cannot"):
+        context.best({"a": impossible})

@@ -154,3 +154,15 @@ def test_evidence_with_dependencies_equals_enumeration_of_the_pair():
         for source in set(range(10)) - {0, 2}:
             share = share * tables[source, said[source]]
         assert found[row] == pytest.approx(share / share.sum(), abs=1e-9)
+
+
+def test_the_result_is_a_table_and_a_list_of_pairs():
+    votes, _ = votes_with_copies([(0, 2)])
+
+    found = learn_dependencies(votes)
+
+    assert [(row["source"], row["with"]) for row in found.rows()] == [("a", "c")]
+    assert found.rows()[0]["q_value"] < 0.01
+    assert found.to_dict()["pairs"] == found.rows()
+    assert "<td>a</td><td>c</td>" in found._repr_html_()
+    assert repr(learn_dependencies(votes.only(["a", "b"]))) == "Dependencies(none among 2 sources)"

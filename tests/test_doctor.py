@@ -572,3 +572,28 @@ def test_f1_is_compared_with_the_spread_a_bootstrap_finds():
     assert found.first == pytest.approx(f1(first, y))
     # the share of 2,000 draws has a standard error of at most 0.011; the delta method adds its own
     assert found.p_value == pytest.approx(np.mean(lost), abs=0.04)
+
+
+def test_dependent_pairs_are_found_among_very_many_sources():
+    def make(rng, y):
+        matrix = voters(rng, y, [0.75] * 130, 0.3)
+        matrix[:, 129] = np.where(rng.random(len(y)) < 0.8, matrix[:, 0], matrix[:, 129])
+        return matrix
+
+    train, dev = world(1, make, n_train=1500, n_dev=100)
+
+    found = about(diagnose(fitted(train, radius=NOTHING), dev), "dependent-pairs")
+
+    assert [each.sources for each in found] == [("source_0", "source_129")]
+
+
+def test_a_broad_source_is_judged_under_majority_vote_too():
+    def make(rng, y):
+        loud = np.where(rng.random(len(y)) < 0.2, y, 1 - y)
+        return np.column_stack([voters(rng, y, [0.95] * 4, 0.12), loud])
+
+    train, dev = world(0, make)
+
+    found = diagnose(fitted(train, epoxy.MajorityVote(), radius=NOTHING), dev)
+
+    assert [each.sources for each in about(found, "broad-source")] == [("source_4",)]

@@ -360,3 +360,11 @@ def test_a_project_whose_functions_all_fail_opens_where_it_may_and_says_why(fold
 
     assert session.sources == ()
     assert [each.name for each in session.folder.failures] == ["bad"]
+
+
+def test_names_of_drafts_are_checked(drafting):
+    assert "a source named 'cash' already; choose another name" in (
+        drafting.draft(OFFER, name="cash").error.message
+    )
+    assert "no source named 'zz'" in drafting.draft(OFFER, replaces="zz").error.message
+    assert "named by text, got ' '" in drafting.draft(OFFER, name=" ").error.message

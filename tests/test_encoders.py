@@ -880,3 +880,35 @@ def test_the_weights_are_those_whose_licence_and_making_are_told():
     import hashlib
 
     assert hashlib.sha256(WEIGHTS.read_bytes()).hexdigest() == SHA256
+
+
+def test_a_transformer_of_another_make_works_too():
+    class Lengths:
+        def fit(self, rows):
+            self.longest = max(map(len, rows))
+            return self
+
+        def transform(self, rows):
+            return [[len(row) / self.longest] for row in rows]
+
+    given_object = Lengths()
+
+    vectors = encoders.resolve(given_object).fit(["aaaa"]).encode(["aa"])
+
+    np.testing.assert_array_equal(vectors, [[0.5]])
+    assert not hasattr(given_object, "longest")
+
+
+def test_several_columns_of_a_table_are_read_as_tuples():
+    rows = [{"text": "Ann met Bob", "who": "Ann", "whom": "Bob", "n": 1}]
+
+    assert encoders.column_of(rows, ["text", "who", "whom"]) == [("Ann met Bob", "Ann", "Bob")]
+    with pytest.raises(UnknownName, match="no column named 'whon'"):
+        encoders.column_of(rows, ["text", "whon", "whom"])
+
+
+def test_the_prompt_is_put_before_every_row(sentence_models, model_folder):
+    encoder = Text(model_folder, prompt="query: ", max_length=12)
+
+    assert encoder.encode(["abc"]).tolist() == [[10.0, 1.0]]
+    assert encoder._network.max_seq_length == 12

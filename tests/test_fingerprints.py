@@ -286,3 +286,22 @@ def test_fingerprints_do_not_depend_on_the_process(tmp_path):
     }
 
     assert found == {of(BEFORE)}
+
+
+def test_a_module_handed_on_as_a_value_cannot_be_counted(monkeypatch):
+    monkeypatch.setitem(sys.modules, "helper", loaded("x = 1", "helper"))
+
+    assert of("import helper\ndef spammy(row):\n    return getattr(helper, row.name)\n") is None
+
+
+def test_a_helper_imported_relatively_counts(monkeypatch):
+    def with_helper(text):
+        monkeypatch.setitem(sys.modules, "mine", types.ModuleType("mine"))
+        monkeypatch.setitem(sys.modules, "mine.helper", loaded(f"def clean(x): return {text}"))
+        module = types.ModuleType("mine.lfs")
+        module.__package__ = "mine"
+        exec("def spammy(row):\n    from .helper import clean\n    return clean(row)", vars(module))
+        return fingerprint(module.spammy)
+
+    assert with_helper("1") == with_helper("1") is not None
+    assert with_helper("1") != with_helper("2")

@@ -376,3 +376,10 @@ NAMES = LogisticRegression().fit([[0], [1]], ["a", "b"])
 def test_what_cannot_vote_or_be_voted_on_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_plain_function_is_taken_as_a_function_of_a_row():
+    def plain(row):
+        return row.text
+
+    assert as_labeling_function(plain).vote([{"text": "a"}]) == ["a"]

@@ -22,6 +22,7 @@ from epoxy.model import Epoxy
 from epoxy.sequences import (
     Chain,
     joint_balance,
+    pair_balance,
     pairs_from_transitions,
     sequence_ids,
 )
@@ -443,3 +444,21 @@ def test_what_makes_no_sense_is_refused(make, error, named):
         make()
 
     assert named in str(caught.value)
+
+
+def test_named_sequences_may_be_longer_than_a_window():
+    votes, _ = film(100)
+    named = Votes(votes.matrix, votes.sources, votes.classes, sequences=np.repeat([0, 1], 50))
+
+    found = Chain(3).fit(named).predict_proba(named)
+
+    assert found == pytest.approx(Chain(50).fit(votes).predict_proba(votes), abs=1e-12)
+
+
+def test_balances_count_true_labels():
+    label = [0, 0, 1, -1, 1, 1, 1]
+
+    assert pair_balance(label, n_classes=2) == pytest.approx(np.array([[2, 2], [1, 3]]) / 8)
+    assert joint_balance(label, 2, n_classes=2) == pytest.approx([0.5, 0, 0, 0.5])
+    split = joint_balance([0, 1, 1, 1, 0], 2, n_classes=2, sequences=[0, 1, 1, 1, 1])
+    assert split == pytest.approx([0, 0, 0.5, 0.5])

@@ -295,3 +295,18 @@ def test_what_makes_no_sense_is_refused(make, error, named):
         make()
 
     assert named in str(caught.value)
+
+
+def test_pair_tables_may_be_given_per_edge():
+    rng = np.random.default_rng(4)
+    graph = TaskGraph(3, [(0, 1), (1, 2)])
+    joint = random_joint(rng, graph, 2)
+    votes, _ = items(rng, joint, 100)
+    pairs = np.stack([marginal(joint, edge) for edge in graph.edges])
+
+    by_pairs, by_joint = (
+        Tasks(graph, class_balance=each).fit(votes).predict_proba(votes)
+        for each in (pairs, joint.ravel())
+    )
+
+    assert by_pairs == pytest.approx(by_joint, abs=1e-9)

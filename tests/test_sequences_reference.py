@@ -212,3 +212,14 @@ def test_chains_equal_the_installed_reference(length, given):
     assert model.predict_proba(votes)[:, 1] == pytest.approx(expected, abs=1e-9)
     labels = np.where(model.predict_joint(votes) == "positive", 1, -1)
     assert labels.tolist() == joint.ravel().tolist()
+
+
+def test_a_shorter_last_window_equals_the_reference_padded_with_abstentions():
+    signed, label = signed_votes()
+    train, dev = votes_of(signed[:237]), dev_of(label[:237], votes_of(signed[:237]))
+    model = Chain(3, class_balance=dev, compat="flyingsquid").fit(train)
+
+    found = model.predict_proba(votes_of(signed[:239]))
+
+    assert found.shape == (239, 2)
+    assert found[-2:, 1] == pytest.approx(stored("3 dev padded"), abs=1e-8)

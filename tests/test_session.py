@@ -24,6 +24,7 @@ from epoxy.neighbors import graph
 from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
 from epoxy.session.edits import Balance, Several, edit_from_json
+from epoxy.weighting import KNearest
 
 
 def make(n_rows=120, seed=0, n_classes=2, n_sources=5) -> epoxy.Split:
@@ -831,3 +832,15 @@ def test_a_number_that_is_no_id_counts_through_train_and_then_dev_as_rows_are_br
             session.explain(wrong)
     with pytest.raises(AlignmentError, match="no row 60 in this split of 60 rows"):
         session.explain(60, "dev")
+
+
+def test_three_classes_and_another_rule_can_be_edited_too():
+    train, dev = make(n_classes=3), make(60, seed=1, n_classes=3)
+    model = epoxy.Epoxy(radius=1.0, weighting=KNearest(3), metric="euclidean")
+    session = epoxy.Session(train, dev, model)
+
+    session.set_radius("s1", 2.0)
+    session.set_votes("s2", np.where(train.y == 0, 0, -1))
+
+    assert session.probabilities.shape == (120, 3)
+    assert_equals_a_fit(session)

@@ -227,3 +227,10 @@ def test_a_model_whose_save_is_killed_at_any_step_is_the_old_or_the_new(tmp_path
 def test_noise_that_is_no_number_is_refused():
     with pytest.raises(ParameterError, match="noise is a share of labels"):
         epoxy.Fusion(noise="x").fit(models.rows())
+
+
+def test_an_array_never_shadows_a_method(folder):
+    forged(folder, predict_proba=np.zeros(3))
+
+    with pytest.raises(StoreError, match="array 'predict_proba' is none of this kind's"):
+        epoxy.load(folder)

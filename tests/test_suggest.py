@@ -435,3 +435,25 @@ def test_an_agent_is_suggested_functions_that_it_can_try_and_add(folder):
     assert first["name"] in tools.session.sources
     tools.call("undo", {})
     assert (folder / "lfs.py").read_text() == LFS
+
+
+def test_patterns_are_tried_as_well(session):
+    (first,) = session.suggest(1, label="spam", kinds=["regex"])
+
+    assert first.definition["pattern"] == r"https?://|www\."
+    assert first.name == "regex_url"
+
+
+def test_where_the_model_knows_nothing_hand_labels_are_heard_alone(texts):
+    session = made(*texts)
+    session.switch("won", False)
+    session.switch("sorry", False)
+    known = gather(
+        replace(session.outcome, proba=(), problem="nobody votes"), session.vocabulary.find
+    )
+
+    judge = Judge(known)
+    found = judge.precision(1, np.array(["prize" in text for text in texts[0]]))
+
+    assert found.basis == "hand labels"
+    assert found.right == found.hand > 3

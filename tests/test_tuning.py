@@ -344,3 +344,9 @@ def test_tuning_on_one_row_does_not_say_what_to_expect():
     verdict = epoxy.theory.verdict(tuned, dev.rows([0]))
     assert "too few rows to say what is expected after choosing" in verdict.text
     assert "nan" not in verdict.text
+
+
+def test_other_label_models_and_rules_can_be_tuned():
+    for label_model in (epoxy.MajorityVote(), epoxy.DawidSkene()):
+        model = epoxy.tune(TRAIN, DEV, label_model=label_model, shared=True, weighting="k-nearest")
+        assert model.search_.best.score > 0.8

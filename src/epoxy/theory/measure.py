@@ -118,14 +118,6 @@ class Curve:
         low, high = np.where(unseen, 0.0, low), np.where(unseen, 1.0, high)
         return cls(radii, value, low, high, sampling, n_rows, count)
 
-    def at(self, radius: Any) -> np.ndarray:
-        """The value at any radius between the grid's ends, read linearly; NaN outside them."""
-        known = np.isfinite(self.value)
-        if not known.any():
-            return np.full(np.shape(radius), np.nan)
-        found = np.interp(radius, self.radii[known], self.value[known], left=np.nan, right=np.nan)
-        return np.asarray(found)
-
     def __repr__(self) -> str:
         how = "all pairs" if self.n_anchors == self.n_rows else f"{self.n_anchors:,} anchors"
         return f"Curve({len(self.radii)} radii, {self.n_rows:,} rows, {how})"
