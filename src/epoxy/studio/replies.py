@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import fields
 
 from ..functions.kinds import Form
 from ..session import RadiusCurve
@@ -21,7 +20,7 @@ S = TypeVar("S", bound=Struct)
 
 def of(kind: type[S], value: Any, **more: Any) -> S:
     """A reply with what a value has under the names of its fields, and more."""
-    names = [each.name for each in fields(kind) if each.name not in more]
+    names = [each for each in kind.__struct_fields__ if each not in more]
     return kind(**{name: getattr(value, name) for name in names}, **more)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..compiling import compiled
 from ..diagnostics import right_on
 from ..engines.reporting import judging_rows
 from ..label_models.label_model import learned_accuracy
+from ..suggest.search import in_conflict
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Source
 from .replies import Interval, SourceLine
@@ -90,11 +90,8 @@ class SourceTable:
     @cached_property
     def _quarrels(self) -> np.ndarray:
         """Train rows on which active sources name different classes themselves; (n_rows,) bool."""
-        n_rows = self.workspace.splits[TRAIN].n_rows
-        lowest, highest = np.full(n_rows, 2**15 - 1, np.int16), np.full(n_rows, ABSTAIN, np.int16)
-        for source in self.workspace.active:
-            _widen(source.own[TRAIN], lowest, highest)
-        return np.asarray(lowest < highest)
+        own = [source.own[TRAIN] for source in self.workspace.active]
+        return in_conflict(own, self.workspace.splits[TRAIN].n_rows)
 
     @cached_property
     def _learned(self) -> np.ndarray | None:
@@ -102,15 +99,6 @@ class SourceTable:
         if self.outcome.problem:
             return None
         return learned_accuracy(getattr(self.outcome.model, "label_model_", None))
-
-
-@compiled
-def _widen(own: Any, lowest: Any, highest: Any) -> None:
-    for row in range(own.shape[0]):
-        said = own[row]
-        if said >= 0:
-            lowest[row] = min(lowest[row], said)
-            highest[row] = max(highest[row], said)
 
 
 def _share(votes: np.ndarray) -> float:
