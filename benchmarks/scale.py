@@ -1,4 +1,4 @@
-"""Past memory: from files to labels in shards, with wall time, CPU time and peak memory of every stage.
+"""Past memory: from files to labels, with wall time, CPU time and peak memory of every stage.
 
     python benchmarks/scale.py make big/ --rows 1000000
     python benchmarks/scale.py run big/ --memory 6GB --csv big.csv
@@ -7,8 +7,7 @@
     python benchmarks/scale.py memory big/          # the same project opened in memory, for comparison
 
 Rows are drawn from 2,000 topics of two classes in a space of 384 dimensions; a row's text holds words
-that ten keyword functions look for; 500 rows carry a label. A run that is killed is run again and goes
-on; stages that were finished before are marked and their time is that of reading them back.
+that ten keyword functions look for; 500 rows carry a label. What a run keeps, the next one reads.
 """
 
 from __future__ import annotations
@@ -169,20 +168,16 @@ def memory() -> int:
     return total
 
 
-def run(folder: Path, size: str, model: str | None) -> dict[str, Any]:
-    """Label a project in shards, or go on where a killed run stopped."""
-    from epoxy.project.settings import Project
-    from epoxy.shards import label
+def run(folder: Path, size: str | None, model: str | None) -> dict[str, Any]:
+    """Label a project within so much memory (None: without a limit)."""
+    from epoxy.blocks import label
 
-    watch, start = Watch(), time.perf_counter()
-    cpu = _cpu()
-    made = None if model is None else Project.read(folder).make_model(model)
+    watch, start, cpu = Watch(), time.perf_counter(), _cpu()
     watch.begin("opening")
-    found = label(folder, memory=size, model=made, progress=watch.progress)
+    found = label(folder, memory=size, model=model, progress=watch.progress)
     watch.begin("end")
     return {
         "rows": found.rows,
-        "shards": found.shards,
         "model": found.model,
         "memory": size,
         "seconds": time.perf_counter() - start,
@@ -191,23 +186,6 @@ def run(folder: Path, size: str, model: str | None) -> dict[str, Any]:
         "recall": None if found.recall is None else str(found.recall),
         "scores": dict(found.scores),
         "stages": watch.stages,
-        "load": os.getloadavg()[0],
-    }
-
-
-def in_memory(folder: Path) -> dict[str, Any]:
-    """The same project by a session that holds every row."""
-    import epoxy
-
-    watch, start, cpu = Watch(), time.perf_counter(), _cpu()
-    session = epoxy.Session.open(folder, graph=False)
-    path = session.export(folder / "in-memory.parquet")
-    return {
-        "rows": session.split("train").n_rows,
-        "file": str(path),
-        "seconds": time.perf_counter() - start,
-        "cpu": _cpu() - cpu,
-        "peak_mb": watch.peak / 1e6,
         "load": os.getloadavg()[0],
     }
 
@@ -228,11 +206,8 @@ def main() -> None:
     if options.do == "make":
         make(options.folder, options.rows, votes_alone=options.votes_alone)
         return
-    found = (
-        in_memory(options.folder)
-        if options.do == "memory"
-        else run(options.folder, options.memory, options.model)
-    )
+    size = None if options.do == "memory" else options.memory
+    found = run(options.folder, size, options.model)
     for name, each in found.get("stages", {}).items():
         print(
             f"{name:>22} {each['seconds']:8.1f} s {each['cpu']:8.1f} CPU s {each['peak_mb']:8.0f} MB"

@@ -1,4 +1,4 @@
-"""A cluster on one machine beside one process: the same project in memory, in shards, and on two workers.
+"""A cluster on one machine beside one process: the same project in memory, past it, and on two workers.
 
     python benchmarks/scale.py make rows/ --rows 200000
     python benchmarks/scale_cluster.py rows/ --workers 2 --memory 2GB --csv cluster.csv
@@ -24,27 +24,25 @@ import numpy as np
 
 from kept import write_cases
 
-WAYS = ("memory", "shards", "cluster")
+WAYS = ("memory", "disk", "cluster")
 
 
 def once(way: str, folder: Path, workers: int, size: str, model: str | None) -> dict[str, Any]:
     """Label a project one way; the labels go to a file of that name."""
-    from epoxy import Session, cluster, shards
-    from epoxy.project.settings import Project
+    from epoxy import cluster
+    from epoxy.blocks import label
     from scale import Watch
 
-    made = None if model is None else Project.read(folder).make_model(model)
     target, watch = folder / f"{way}.parquet", Watch()
     start = time.perf_counter()
     watch.begin("start")
-    if way == "memory":
-        Session.open(folder, graph=False, model=made).export(target)
-    elif way == "shards":
-        shards.label(folder, memory=size, model=made, to=target, progress=watch.progress)
-    else:
-        with cluster.local(workers, memory=size) as runner:
-            shards.label(folder, runner=runner, model=made, to=target, progress=watch.progress)
+    given: dict[str, Any] = {"model": model, "to": target, "progress": watch.progress}
+    if way == "cluster":
+        with cluster.local(workers, memory=size) as run:
+            label(folder, run=run, **given)
             watch.begin("end")
+    else:
+        label(folder, memory=None if way == "memory" else size, **given)
     watch.begin("end")
     seconds = time.perf_counter() - start
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -1,4 +1,4 @@
-"""Small projects whose rows are Parquet, for tests of labelling in shards on a cluster."""
+"""Small projects whose rows are Parquet, for tests of labelling on a cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ import pyarrow.parquet as pq
 from epoxy import Session
 from epoxy.errors import AlignmentError, CodeError
 from epoxy.neighbors.workers import n_threads
-from epoxy.shards import Kept, Piece, Shard, Summary
 
 LFS = """
 import epoxy
@@ -91,40 +91,45 @@ def labels_of(folder: Path) -> pa.Table:
     return pq.read_table(folder / "labels" / "labels.parquet")
 
 
-# what a stage does to a shard, in tests of the runner alone
+# what is done to a part, in tests of the map alone
 
 
-def number(shard: Shard, kept: Kept, *more: int) -> Summary:
-    return {"number": np.array(shard.number + sum(more))}
+def number(part: int) -> int:
+    return part
 
 
-def number_late(shard: Shard, kept: Kept) -> Summary:
-    """The first shards take longest; only order among summaries can put them first."""
-    time.sleep(0.3 if shard.number < 2 else 0.0)
-    return number(shard, kept)
+@dataclass
+class Plus:
+    more: int
+
+    def __call__(self, part: int) -> int:
+        return part + self.more
 
 
-def end_worker_once(shard: Shard, kept: Kept) -> Summary:
-    """Kill the worker with the signal that nothing can catch, the first time that a shard is done."""
-    mark = kept.folder / "ended"
-    if shard.number == 2 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number(shard, kept)
+def number_late(part: int) -> int:
+    """The first parts take longest; only order among results can put them first."""
+    time.sleep(0.3 if part < 2 else 0.0)
+    return part
 
 
-def end_worker(shard: Shard, kept: Kept) -> Summary:
+@dataclass
+class EndOnce:
+    """Kill workers with the signal that nothing can catch, each once, until so many have ended."""
+
+    folder: Path
+    most: int = 1
+
+    def __call__(self, part: int) -> int:
+        mark = self.folder / f"ended-{os.getpid()}"
+        if len(list(self.folder.glob("ended-*"))) < self.most:
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+
+def end_worker(part: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
-
-
-def end_all_once(shard: Shard, kept: Kept) -> Summary:
-    """End every worker, each once: whoever comes after them goes on."""
-    mark = kept.folder / f"ended-{os.getpid()}"
-    if len(list(kept.folder.glob("ended-*"))) < 2:
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number(shard, kept)
 
 
 async def close_worker(dask_worker: Any) -> None:
@@ -135,37 +140,37 @@ async def close_worker(dask_worker: Any) -> None:
 _HELD: list[np.ndarray] = []
 
 
-def hold_memory(shard: Shard, kept: Kept) -> Summary:
+def hold_memory(part: int) -> int:
     """Fill the memory of the process to three quarters of a limit of 800 MB and never give it back."""
     if not _HELD:
         used = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         _HELD.append(np.ones(670 * 10**6 - used, dtype=np.uint8))
-    return number(shard, kept)
+    return part
 
 
-def refuse(shard: Shard, kept: Kept) -> Summary:
+def refuse(part: int) -> int:
     raise AlignmentError("rows and vectors differ; write them again")
 
 
-def fail_to_load(shard: Shard, kept: Kept) -> Summary:
+def fail_to_load(part: int) -> int:
     raise CodeError("ModuleNotFoundError: No module named 'spacy'; correct it", "lfs.py", 3)
 
 
-def fill_disk(shard: Shard, kept: Kept) -> Summary:
-    raise OSError(errno.ENOSPC, "No space left on device", str(kept.folder / "votes.npy"))
+def fill_disk(part: int) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device", "votes.npy")
 
 
-def miss_file(shard: Shard, kept: Kept) -> Summary:
-    kept.load(shard, "nothing")
+def miss_file(part: int) -> int:
+    Path("nothing.npy").read_bytes()
     raise AssertionError
 
 
-def use_all_memory(shard: Shard, kept: Kept) -> Summary:
+def use_all_memory(part: int) -> int:
     raise MemoryError
 
 
-def threads(shard: Shard, kept: Kept) -> Summary:
-    return {"threads": np.array(n_threads())}
+def threads(part: int) -> int:
+    return n_threads()
 
 
 class Running:
@@ -200,11 +205,3 @@ class Running:
         for each in reversed(self.processes):
             each.kill()
             each.wait()
-
-
-def pieces(folder: Path, count: int) -> tuple[Shard, ...]:
-    """Shards over a file that is there."""
-    folder.mkdir(exist_ok=True)
-    file = folder / "rows.parquet"
-    file.write_bytes(b"rows")
-    return tuple(Shard(at, (Piece(str(file), at, at + 1),), at) for at in range(count))

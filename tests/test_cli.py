@@ -217,7 +217,7 @@ def test_the_model_can_be_chosen(model, project, capsys):
 
     said = capsys.readouterr().out
     assert f"with {model.capitalize()}" in said
-    assert ("(a lent vote counts 0.8, 0.4 or 0.1 of an own one" in said) == (model == "fusion")
+    assert ("(a lent vote counts 0.5 of an own one" in said) == (model == "fusion")
 
 
 def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):
@@ -276,26 +276,24 @@ def test_report_and_explain_speak_of_the_functions(project, capsys, tmp_path):
     assert "log-odds" in why
 
 
-def test_tune_says_that_fusion_leaves_nothing_open(project, capsys):
+def test_tune_leaves_radii_where_hand_labels_show_no_gain(project, capsys):
     assert main(["tune", str(project)]) == 0
 
-    assert "nothing is left to choose: Fusion weighs its parts" in capsys.readouterr().out
+    assert "every radius stays as it is: on 20 hand labels" in capsys.readouterr().out
 
 
-def test_tune_speaks_of_hand_labels_only_where_there_are_some(tmp_path, capsys):
+def test_tune_needs_hand_labels(tmp_path, capsys):
     rows = write_rows(tmp_path / "rows.csv", labelled=0)
     new_project(tmp_path / "spam", rows, classes=["ham", "spam"], lfs=LFS)
 
     assert main(["tune", str(tmp_path / "spam")]) == 0
 
-    said = capsys.readouterr().out
-    assert "Fusion gives its parts their typical weights, since no row is labelled; label" in said
-    assert "hand labels" not in said
+    assert "0 trusted hand labels are too few to choose by" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", [["--shared"], ["--balance"], ["--scoring", "f1"]])
 def test_options_about_radii_need_the_model_that_tunes_them(option, project, capsys):
-    assert f"{option[0]} is about tuning radii, which Fusion does not need" in fails(
+    assert f"{option[0]} is about tuning the paper's pipeline" in fails(
         capsys, "tune", str(project), *option
     )
 
@@ -603,7 +601,6 @@ def test_a_missing_file_or_column_is_named(capsys, tmp_path):
     [
         ("import epoxy\n\nx = 1 / 0\n", "lfs.py fails on line 3: ZeroDivisionError"),
         ("def broken(:\n", "fails on line 1: SyntaxError"),
-        ("import epoxy\n", "defines no labeling functions"),
         ("import epoxy\na = epoxy.keywords('eggs', 'x')\n", "eggs"),
         ("import epoxy\na = epoxy.keywords('spam', 'x', column='txet')\n", "did you mean 'text'"),
     ],

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import dask
-import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import clustered
-from clustered import a_project, decide, labels_of, pieces
+from clustered import a_project, decide, labels_of
 from epoxy import Epoxy, Fusion, cluster
+from epoxy.blocks import label
 from epoxy.cli import main
-from epoxy.cluster.checking import check_versions, look
+from epoxy.cluster.checking import check_versions, sees
 from epoxy.cluster.runner import AHEAD
 from epoxy.errors import (
     AlignmentError,
@@ -27,10 +28,8 @@ from epoxy.errors import (
     ParameterError,
     StoreError,
 )
-from epoxy.shards import Kept
-from epoxy.shards.labelling import label
 
-ROWS = 160  # of a shard: four of them
+ROWS = 160  # at a time: four times
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +46,10 @@ def project(tmp_path_factory) -> Path:
 
 
 def copy_of(project: Path, folder: Path) -> Path:
+    """Where nothing has voted yet."""
     folder.mkdir(exist_ok=True)
-    return Path(shutil.copytree(project, folder / "copy"))
-
-
-def each(runner: Any, folder: Path, do: Any, *more: Any, count: int = 20, **given: Any) -> Any:
-    """The runner on shards over one file, with a stage's folder."""
-    kept = Kept(folder / "home" / "stage")
-    kept.folder.mkdir(parents=True, exist_ok=True)
-    return cluster.Dask(runner.client, **given).each(
-        do, pieces(folder / "rows", count), kept, *more
-    )
-
-
-def numbers(found: Any) -> list[int]:
-    return [int(one["number"]) for one in found]
+    ignored = shutil.ignore_patterns("votes", "neighbours")
+    return Path(shutil.copytree(project, folder / "copy", ignore=ignored))
 
 
 def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
@@ -72,66 +60,47 @@ def test_a_cluster_labels_as_one_process_does(project, runner, tmp_path):
     )
 
     for model in (Fusion(), Epoxy()):
-        label(alone, model=model, rows_per_shard=ROWS)
-        label(spread, model=model, runner=runner, rows_per_shard=ROWS)
+        label(alone, model=model, rows_at_once=ROWS)
+        label(spread, model=model, run=runner, rows_at_once=ROWS)
 
-        assert_same(labels_of(spread), labels_of(alone), bitwise=isinstance(model, Epoxy))
+        assert labels_of(spread).equals(labels_of(alone))
     # twice to know the functions and twice on the labelled rows, and once in each worker
     assert loads.read_text("utf-8").count("loaded") <= 4 + 2
 
 
 @pytest.mark.slow
-def test_approximate_neighbours_are_the_same_whoever_finds_them(runner, tmp_path):
-    approximate = 'neighbours = "approximate"'
-    alone = a_project(tmp_path / "a", n_rows=13_000, vectors=approximate)  # four blocks of nodes
+def test_neighbours_of_many_rows_are_the_same_whoever_finds_them(runner, tmp_path):
+    alone = a_project(tmp_path / "a", n_rows=40_000)
     spread = copy_of(alone, tmp_path / "b")
 
-    one = label(alone, model=Epoxy(), rows_per_shard=3_000)
-    other = label(spread, model=Epoxy(), runner=runner, rows_per_shard=3_000)
+    one = label(alone, model=Epoxy(), to=tmp_path / "alone.parquet")
+    other = label(spread, run=runner, model=Epoxy(), to=tmp_path / "spread.parquet")
 
     assert one.recall == other.recall is not None
-    assert_same(labels_of(spread), labels_of(alone), bitwise=True)
-    assert not list((spread / ".epoxy" / "shards").glob("cells-*"))
+    assert pq.read_table(one.path).equals(pq.read_table(other.path))
 
 
-def assert_same(one: Any, other: Any, *, bitwise: bool) -> None:
-    """The paper's model to the bit, Fusion to 1e-6 and in every label."""
-    assert one.column_names == other.column_names
-    for name in one.column_names:
-        close = not bitwise and str(one.schema.field(name).type) == "double"
-        if close:
-            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-6, err_msg=name)
-        else:
-            assert one[name].equals(other[name]), name
+def test_results_come_in_the_order_of_the_parts(runner):
+    assert list(runner(clustered.number_late, range(20))) == list(range(20))
 
 
-def test_summaries_come_in_the_order_of_the_shards(runner, tmp_path):
-    found = each(runner, tmp_path, clustered.number_late)
-
-    assert numbers(found) == list(range(20))
+def test_what_a_function_holds_reaches_every_part(runner):
+    assert list(runner(clustered.Plus(1100), range(3))) == [1100, 1101, 1102]
 
 
-def test_constants_reach_every_shard(runner, tmp_path):
-    found = each(runner, tmp_path, clustered.number, 100, 1000, count=3)
-
-    assert numbers(found) == [1100, 1101, 1102]
-
-
-def test_only_so_many_shards_are_on_the_way_and_none_after_the_end(runner, tmp_path):
-    made = each(runner, tmp_path, clustered.number, count=100)
+def test_only_so_many_parts_are_on_the_way_and_none_after_the_end(runner):
+    made = runner(clustered.number, range(100))
 
     next(made)
-    on_the_way = len(runner.client.futures)
+    on_the_way = [str(each) for each in runner.client.futures]
     made.close()
 
-    assert on_the_way <= AHEAD * 2 + 1  # and what is the same for all
-    assert not runner.client.futures
+    assert len([each for each in on_the_way if each.startswith("number-")]) <= AHEAD * 2 + 1
+    assert not [each for each in runner.client.futures if str(each).startswith("number-")]
 
 
-def test_a_shard_may_use_the_threads_of_its_worker(runner, tmp_path):
-    found = each(runner, tmp_path, clustered.threads, count=2)
-
-    assert [int(one["threads"]) for one in found] == [1, 1]
+def test_a_part_may_use_the_threads_of_its_worker(runner):
+    assert list(runner(clustered.threads, range(2))) == [1, 1]
 
 
 def test_workers_of_this_machine_do_not_watch_themselves_all_the_time(runner):
@@ -141,36 +110,34 @@ def test_workers_of_this_machine_do_not_watch_themselves_all_the_time(runner):
 
 
 def test_a_killed_worker_costs_no_answer(runner, tmp_path):
-    found = each(runner, tmp_path, clustered.end_worker_once)
-
-    assert numbers(found) == list(range(20))
+    assert list(runner(clustered.EndOnce(tmp_path), range(20))) == list(range(20))
 
 
-def test_an_error_of_the_work_comes_as_it_is(runner, tmp_path):
+def test_an_error_of_the_work_comes_as_it_is(runner):
     with pytest.raises(AlignmentError, match="rows and vectors differ; write them again"):
-        list(each(runner, tmp_path, clustered.refuse))
+        list(runner(clustered.refuse, range(20)))
 
 
-def test_functions_that_do_not_run_on_a_worker_are_told(runner, tmp_path):
+def test_functions_that_do_not_run_on_a_worker_are_told(runner):
     with pytest.raises(
         CodeError, match=r"do not run on worker tcp://.*: lfs.py fails on line 3.*; what travels is"
     ):
-        list(each(runner, tmp_path, clustered.fail_to_load))
+        list(runner(clustered.fail_to_load, range(20)))
 
 
-def test_a_full_disk_is_told_with_the_worker(runner, tmp_path):
-    with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for \S+votes"):
-        list(each(runner, tmp_path, clustered.fill_disk))
+def test_a_full_disk_is_told_with_the_worker(runner):
+    with pytest.raises(StoreError, match=r"worker tcp://\S+ on \S+ has no room left for votes"):
+        list(runner(clustered.fill_disk, range(20)))
 
 
-def test_a_file_that_a_worker_does_not_find_is_told(runner, tmp_path):
-    with pytest.raises(StoreError, match=r"worker tcp://.* does not find .*00000.nothing.npy; put"):
-        list(each(runner, tmp_path, clustered.miss_file))
+def test_a_file_that_a_worker_does_not_find_is_told(runner):
+    with pytest.raises(StoreError, match=r"worker tcp://.* cannot use nothing.npy \(No such file"):
+        list(runner(clustered.miss_file, range(20)))
 
 
-def test_a_worker_without_memory_is_told(runner, tmp_path):
+def test_a_worker_without_memory_is_told(runner):
     with pytest.raises(ClusterError, match=r"worker tcp://.* ran out of memory; give a smaller"):
-        list(each(runner, tmp_path, clustered.use_all_memory))
+        list(runner(clustered.use_all_memory, range(20)))
 
 
 @pytest.mark.slow
@@ -188,7 +155,7 @@ def test_functions_that_import_what_a_worker_lacks_do_not_travel(
         CodeError,
         match=r"do not run on worker .*No module named 'of_the_driver'.*; what travels is",
     ):
-        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+        label(folder, model=Epoxy(), run=runner, rows_at_once=ROWS)
 
 
 @pytest.mark.slow
@@ -202,12 +169,12 @@ def test_functions_that_depend_on_where_they_are_loaded_do_not_travel(
     )
 
     with pytest.raises(CodeError, match=r"makes other functions of \['money'\] when it is loaded"):
-        label(folder, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+        label(folder, model=Epoxy(), run=runner, rows_at_once=ROWS)
 
 
 def test_more_memory_than_a_worker_has_is_refused(project, runner):
     with pytest.raises(ParameterError, match="--memory 9GB is more than the 1,000 MB that Dask"):
-        label(project, runner=runner, memory="9GB")
+        label(project, run=runner, memory="9GB")
 
 
 def test_nobody_at_the_address_is_told():
@@ -320,16 +287,13 @@ def test_a_worker_of_another_version_is_refused(worker, told):
 
 
 def test_a_worker_looks_whether_it_sees_what_the_driver_sees(tmp_path):
-    rows, mark = tmp_path / "rows.parquet", tmp_path / "home" / "mark"
-    rows.write_bytes(b"rows")
-    mark.parent.mkdir()
-    mark.write_text("ours", "utf-8")
+    mark = tmp_path / "mark"
 
-    assert look({str(rows): 4}, {str(mark): "ours"}) is None
-    assert look({str(rows): 5}, {}) == f"sees {rows} with 4 bytes, and the driver with 5"
-    assert look({f"{rows}x": 4}, {}) == f"does not see {rows}x (No such file or directory)"
-    assert look({}, {str(mark): "theirs"}) == f"sees another folder at {mark.parent}"
-    assert "does not see" in str(look({}, {str(tmp_path / "nowhere" / "mark"): "ours"}))
+    assert sees(str(mark)) == "No such file or directory"
+    mark.write_text("theirs", "utf-8")
+    assert sees(str(mark)) == "another folder is there"
+    mark.write_text("mark", "utf-8")
+    assert sees(str(mark)) is None
 
 
 def test_without_dask_the_cure_is_named(tmp_path):

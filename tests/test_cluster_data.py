@@ -1,8 +1,9 @@
-"""Whole data sets in memory, out of core and on a cluster of two workers: one answer."""
+"""Whole data sets in memory, past it and on a cluster of two workers: one answer."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import epoxy
+from block_projects import agree, write_project
 from epoxy import cluster
-from epoxy.shards import label
-from shard_projects import agree, write_project
+from epoxy.blocks import label
 
 pytestmark = pytest.mark.slow
 
@@ -60,29 +61,12 @@ def labels(path: Any) -> Any:
 def test_memory_disk_and_cluster_agree_on_real_data(tmp_path, shared_data, name, kind):
     home = decided(tmp_path / "project", shared_data / name, kind)
 
-    session = epoxy.Session.open(home, graph=False)
-    memory = labels(session.export(tmp_path / "memory.parquet"))
-    disk = labels(label(home, rows_per_shard=5000, to=tmp_path / "disk.parquet").path)
+    memory = labels(label(home, to=tmp_path / "memory.parquet").path)
+
+    for count in (2, 7, 16):
+        options = {"rows_at_once": -(-len(memory) // count), "to": tmp_path / "disk.parquet"}
+        agree(memory, labels(label(home, **options).path))
+    shutil.rmtree(home / ".epoxy" / "neighbours")
     with cluster.local(2, memory="1GB") as runner:
-        spread = label(home, runner=runner, to=tmp_path / "cluster.parquet")
-
-    within = 0.0 if kind == "epoxy" else 1e-6
-    agree(disk, memory, within=within)
-    agree(labels(spread.path), memory, within=within)
-    assert spread.shards > 5
-
-
-@pytest.mark.parametrize("kind", ["fusion", "epoxy"])
-def test_approximate_neighbours_of_real_data_are_those_of_memory(tmp_path, shared_data, kind):
-    home = decided(tmp_path / "project", shared_data / "agnews", kind, most=6000)
-    text = (home / "epoxy.toml").read_text("utf-8")
-    asked = text.replace('"vectors.npy"\n', '"vectors.npy"\nneighbours = "approximate"\n')
-    (home / "epoxy.toml").write_text(asked, "utf-8")
-
-    session = epoxy.Session.open(home, graph=False)
-    memory = labels(session.export(tmp_path / "memory.parquet"))
-    disk = label(home, rows_per_shard=1500, to=tmp_path / "disk.parquet")
-
-    agree(labels(disk.path), memory, within=0.0 if kind == "epoxy" else 1e-6)
-    assert disk.recall is not None
-    assert disk.recall.value < 1
+        spread = label(home, run=runner, to=tmp_path / "cluster.parquet")
+    agree(memory, labels(spread.path))

@@ -18,20 +18,21 @@ import distributed  # noqa: F401 - its settings are there before a test sets som
 import pytest
 
 import clustered
-from clustered import Running, a_project, decide, labels_of, pieces
+from clustered import Running, a_project, decide, labels_of
 from epoxy import Epoxy, cluster
+from epoxy.blocks import label
 from epoxy.cli import main
 from epoxy.errors import ClusterError, StoreError
-from epoxy.shards import Kept, label
 
 pytestmark = pytest.mark.slow
-ROWS = 80  # of a shard: eight of them
+ROWS = 80  # at a time: eight times
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = a_project(tmp_path / "project")
     decide(folder)
+    shutil.rmtree(folder / ".epoxy" / "votes")  # nothing has voted yet
     return folder
 
 
@@ -39,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 def expected(project: Path, tmp_path: Path) -> Any:
     """What one process makes of the project, in a copy."""
     copy = Path(shutil.copytree(project, tmp_path / "copy"))
-    label(copy, model=Epoxy(), rows_per_shard=ROWS)
+    label(copy, model=Epoxy(), rows_at_once=ROWS)
     return labels_of(copy)
 
 
@@ -51,12 +52,12 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def at(stage: str, do: Callable[[], None]) -> Any:
-    """Progress that does something once, when a stage has finished its first shard."""
+    """Progress that does something once, when some of the work is done."""
     todo = [do]
 
     def progress(what: str) -> Any:
         def report(done: int, total: int) -> None:
-            if what == stage and done == 1 and todo:
+            if what.startswith(stage) and done and todo:
                 todo.pop()()
 
         return report
@@ -67,88 +68,69 @@ def at(stage: str, do: Callable[[], None]) -> Any:
 def test_a_worker_killed_in_the_middle_costs_no_answer(project, expected):
     with cluster.local(2, memory="1GB") as runner:
         first = min(runner.client.run(os.getpid).values())
-        progress = at("reach-0", lambda: os.kill(first, signal.SIGKILL))
+        progress = at("voting", lambda: os.kill(first, signal.SIGKILL))
 
-        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=progress)
+        label(project, model=Epoxy(), run=runner, rows_at_once=ROWS, progress=progress)
 
         assert first not in runner.client.run(os.getpid).values()
     assert labels_of(project).equals(expected)
 
 
 def test_workers_of_this_machine_that_are_all_lost_are_started_again(tmp_path):
-    kept = Kept(tmp_path / "home" / "stage")
-    kept.folder.mkdir(parents=True)
     with cluster.local(2, memory="1GB") as runner:
-        found = runner.each(clustered.end_all_once, pieces(tmp_path / "rows", 6), kept)
-        assert [int(each["number"]) for each in found] == [0, 1, 2, 3, 4, 5]
+        assert list(runner(clustered.EndOnce(tmp_path, 2), range(6))) == [0, 1, 2, 3, 4, 5]
         runner.client.run(clustered.close_worker, wait=False)  # and its nanny with it
         while runner.client.nthreads():
             time.sleep(0.05)
 
-        again = list(runner.each(clustered.number, pieces(tmp_path / "rows", 4), kept))
-
-    assert len(again) == 4
+        assert list(runner(clustered.number, range(4))) == [0, 1, 2, 3]
 
 
 def test_workers_whose_memory_is_full_are_told(tmp_path):
-    kept = Kept(tmp_path / "home" / "stage")
-    kept.folder.mkdir(parents=True)
     with cluster.local(1, memory="640MB") as runner:  # Dask pauses at that, and ends at 760 MB
         runner.patience = 2.0
         with pytest.raises(
             ClusterError, match=r"no worker has taken work for \d+ s, because Dask pauses"
         ):
-            list(runner.each(clustered.hold_memory, pieces(tmp_path / "rows", 40), kept))
+            list(runner(clustered.hold_memory, range(40)))
 
 
-def test_a_shard_that_ends_every_worker_is_told(tmp_path):
-    kept = Kept(tmp_path / "home" / "stage")
-    kept.folder.mkdir(parents=True)
+def test_rows_that_end_every_worker_are_told(tmp_path):
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         cluster.local(1, memory="1GB") as runner,
-        pytest.raises(
-            ClusterError, match=r"a shard of end_worker ended every worker .*\(1, the last"
-        ),
+        pytest.raises(ClusterError, match=r"some rows ended every worker .*\(1, the last"),
     ):
-        list(runner.each(clustered.end_worker, pieces(tmp_path / "rows", 2), kept))
+        list(runner(clustered.end_worker, range(2)))
 
 
 def test_a_lost_scheduler_is_told_and_the_run_is_taken_up(project, expected, running):
     running.worker()
-    progress = at("reach-0", running.processes[0].kill)
+    progress = at("voting", running.processes[0].kill)
     with (
         cluster.connect(running.address) as runner,
-        pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost during .*run again"),
+        pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost, .*run again"),
     ):
-        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=progress)
+        label(project, model=Epoxy(), run=runner, rows_at_once=ROWS, progress=progress)
     assert not (project / "labels" / "labels.parquet").exists()
-    before = summaries(project, "votes")
 
-    label(project, model=Epoxy(), rows_per_shard=ROWS)
+    label(project, model=Epoxy(), rows_at_once=ROWS)
 
-    assert summaries(project, "votes") == before
     assert labels_of(project).equals(expected)
-
-
-def summaries(project: Path, stage: str) -> dict[str, int]:
-    """When each shard was finished, in nanoseconds."""
-    found = (project / ".epoxy" / "shards").glob(f"{stage}-*/*.summary.npz")
-    return {each.name: each.stat().st_mtime_ns for each in found}
 
 
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
-from epoxy import Epoxy, cluster, shards
+from epoxy import Epoxy, blocks, cluster
 from test_cluster_faults import at, ROWS
 
 if __name__ == "__main__":
     project, pids = map(Path, sys.argv[1:])
     with cluster.local(2, memory="1GB") as runner:
         pids.write_text(" ".join(map(str, runner.client.run(os.getpid).values())))
-        end = at("reach-0", lambda: os.kill(os.getpid(), signal.SIGKILL))
-        shards.label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS, progress=end)
+        end = at("voting", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        blocks.label(project, model=Epoxy(), run=runner, rows_at_once=ROWS, progress=end)
 """
 
 
@@ -166,11 +148,8 @@ def test_a_killed_driver_leaves_no_process_and_its_run_is_taken_up(project, expe
     assert not (project / "labels" / "labels.parquet").exists()
     for each in map(int, pids.read_text("utf-8").split()):
         wait_for_end(each)
-    before = summaries(project, "votes")
     with cluster.local(2, memory="1GB") as runner:
-        label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
-    assert len(before) == 8
-    assert summaries(project, "votes") == before
+        label(project, model=Epoxy(), run=runner, rows_at_once=ROWS)
     assert labels_of(project).equals(expected)
 
 
@@ -200,42 +179,34 @@ def test_a_worker_of_another_version_is_refused_before_work_is_sent(project, run
         cluster.connect(running.address) as runner,
         pytest.raises(ClusterError, match=r"worker tcp://\S+ has epoxy 9.9, and the driver 0"),
     ):
-        label(project, model=Epoxy(), runner=runner)
+        label(project, model=Epoxy(), run=runner)
 
 
 def test_when_no_worker_is_left_waiting_has_an_end(running, tmp_path):
     running.worker()
-    kept = Kept(tmp_path / "home" / "stage")
-    kept.folder.mkdir(parents=True)
     with (
         cluster.connect(running.address) as runner,
         pytest.raises(ClusterError, match=r"has had no worker for \d+ s; start some"),
     ):
-        list(
-            cluster.Dask(runner.client, patience=1.0).each(
-                clustered.end_worker, pieces(tmp_path / "rows", 2), kept
-            )
-        )
+        list(cluster.Dask(runner.client, patience=1.0)(clustered.end_worker, range(2)))
 
 
 def test_work_that_the_scheduler_cannot_read_is_told(running, tmp_path):
     running.worker()
-    (tmp_path / "only_here.py").write_text("def number(shard, kept): return {}", "utf-8")
+    (tmp_path / "only_here.py").write_text("def number(part): return part", "utf-8")
     sys.path.insert(0, str(tmp_path))
     try:
         from only_here import number
     finally:
         sys.path.remove(str(tmp_path))
-    kept = Kept(tmp_path / "home" / "stage")
-    kept.folder.mkdir(parents=True)
 
     with (
         cluster.connect(running.address) as runner,
         pytest.raises(
-            ClusterError, match=r"scheduler at \S+ cancelled number \(lost dependencies\)"
+            ClusterError, match=r"scheduler at \S+ cancelled the work \(lost dependencies\)"
         ),
     ):
-        list(runner.each(number, pieces(tmp_path / "rows", 2), kept))
+        list(runner(number, range(2)))
 
 
 @contextmanager
@@ -260,7 +231,7 @@ def test_a_full_disk_is_told_and_nothing_passes_for_finished(project):
         with pytest.raises(
             StoreError, match=r"cannot be written \(No space left on device\); make"
         ):
-            label(project, model=Epoxy(), runner=runner, rows_per_shard=ROWS)
+            label(project, model=Epoxy(), run=runner, rows_at_once=ROWS)
 
         assert not (project / "labels" / "labels.parquet").exists()
 
@@ -276,7 +247,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused(project, running):
         cluster.connect(running.address) as runner,
         pytest.raises(StoreError, match=r"worker tcp://\S+ does not see \S+ \(No such file.*share"),
     ):
-        label(project, model=Epoxy(), runner=runner)
+        label(project, model=Epoxy(), run=runner)
 
 
 def test_the_command_labels_on_a_scheduler_and_tells_the_dashboard(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import epoxy
 from epoxy import Fusion, Split
-from epoxy.fusion import features
 from epoxy.session import Radii, SetVotes
-from oracles.fusion import Oracle
 from test_session import DEV, EDITS, TRAIN, make, play
 
 BARE = Split(DEV.votes, DEV.vectors)
@@ -48,21 +46,6 @@ def assert_equals_a_fit(session: epoxy.Session) -> None:
     np.testing.assert_array_equal(session.labels, settled(session, model, "train"))
     np.testing.assert_array_equal(session.dev_labels, settled(session, model, "dev"))
     np.testing.assert_allclose(session.outcome.held_out, model.held_out_, atol=1e-6)
-
-
-def assert_follows_the_formulas(session: epoxy.Session) -> None:
-    if not session.split().votes.n_sources:
-        return
-    far = [
-        np.inf if r == "auto" else np.nan if r is None else r for r in radii_of(session).values()
-    ]
-    oracle = Oracle(session.split(), session.hand_labelled(), radii=far)
-    close = {"rtol": 0, "atol": 5e-6}  # the oracle multiplies in float64, and scales reach 4
-    np.testing.assert_allclose(session.probabilities, oracle.proba(session.split()), **close)
-    expected = oracle.proba(session.split("dev"))
-    np.testing.assert_allclose(session.dev_probabilities, expected, **close)
-    if oracle.held is not None:
-        np.testing.assert_allclose(session.outcome.held_out, oracle.held, **close)
 
 
 WORDS = ["random", "least sure", "surest", None]
@@ -101,20 +84,6 @@ def test_labels_given_one_by_one_equal_labels_given_at_once(labels, edits):
 
 
 @given(edits=EDITS)
-@example(edits=[("switch", 1, False), ("append", 9, 3579), ("votes", 0, 614), ("remove", 3, None)])
-@example(edits=[("remove", 1, None), ("votes", 4, 214), ("switch", 0, False)])
-@settings(SLOW, max_examples=10)
-def test_after_any_edits_a_session_follows_the_formulas(edits):
-    session = epoxy.Session(TRAIN, BARE)
-
-    for row in range(7):
-        session.label(row, f"c{row % 2}", chosen="random")
-    play(session, edits)
-
-    assert_follows_the_formulas(session)
-
-
-@given(edits=EDITS)
 @settings(SLOW, max_examples=10)
 def test_the_graph_and_the_metric_change_no_answer(edits):
     session = epoxy.Session(TRAIN, DEV, Fusion(metric="euclidean"), graph=False)
@@ -122,59 +91,6 @@ def test_the_graph_and_the_metric_change_no_answer(edits):
     play(session, edits)
 
     assert_equals_a_fit(session)
-
-
-APPENDS = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), st.integers(1, 9), st.integers(0, 10_000)),
-        st.tuples(st.just("append"), st.integers(1, 3), st.integers(0, 10_000)),
-        st.tuples(st.just("label"), st.integers(0, 119), st.sampled_from(["c0", "c1"])),
-        st.tuples(st.just("votes"), st.integers(0, 6), st.integers(0, 10_000)),
-        st.tuples(st.sampled_from(["undo", "redo"]), st.none(), st.none()),
-    ),
-    max_size=10,
-)
-
-
-@pytest.mark.parametrize("dev", [DEV, BARE], ids=["sixty labels", "no label"])
-@given(edits=APPENDS)
-@settings(SLOW, max_examples=10)
-def test_rows_appended_to_many_leave_what_a_fit_from_nothing_gives(dev, edits):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "ALL_UP_TO", 64)
-        session = epoxy.Session(TRAIN, dev)
-
-        play(session, edits)
-
-        assert_equals_a_fit(session)
-
-
-def test_only_appended_rows_are_viewed_until_they_are_a_sixteenth_more(monkeypatch):
-    monkeypatch.setattr(features, "ALL_UP_TO", 64)
-    session = epoxy.Session(TRAIN, DEV)
-    viewed, fill = [], features.View._fill
-    monkeypatch.setattr(
-        features.View,
-        "_fill",
-        lambda self, found, vectors: viewed.append(len(vectors)) or fill(self, found, vectors),
-    )
-
-    play(session, [("append", 3, 1)])
-    assert viewed == [3]
-    play(session, [("undo", None, None)])
-    assert viewed == [3]
-    play(session, [("append", 3, 2), ("append", 5, 3)])
-    assert viewed == [3, 3, 128, 21, 60]  # train, its landmarks and dev, from 128 rows on
-
-
-@given(st.integers(0, 1 << 40))
-def test_of_many_rows_at_least_fifteen_of_sixteen_make_the_view(n_train):
-    made = features.n_viewed(n_train)
-
-    assert 15 * n_train <= 16 * made <= 16 * n_train
-    assert features.n_viewed(made) == made
-    if n_train <= features.ALL_UP_TO:
-        assert made == n_train
 
 
 def any_edit(session: epoxy.Session, rng: np.random.Generator) -> None:
@@ -190,16 +106,15 @@ def any_edit(session: epoxy.Session, rng: np.random.Generator) -> None:
     play(session, [(str(what), a, value)])
 
 
-def test_three_hundred_edits_do_not_drift():
+def test_a_hundred_edits_do_not_drift():
     session, rng = epoxy.Session(TRAIN, BARE), np.random.default_rng(0)
 
-    for at in range(1, 301):
+    for at in range(1, 101):
         any_edit(session, rng)
-        if at % 100 == 0:
+        if at % 50 == 0:
             for name in session.sources:
                 session.switch(name, True)
             assert_equals_a_fit(session)
-            assert_follows_the_formulas(session)
 
 
 def test_three_classes_and_many_labels_can_be_edited_too():
@@ -214,23 +129,6 @@ def test_three_classes_and_many_labels_can_be_edited_too():
     assert session.probabilities.shape == (120, 3)
     assert session.outcome.model.fitted_.rule.divisors is not None
     assert_equals_a_fit(session)
-
-
-def test_one_more_label_makes_no_table_of_labelled_rows_against_each_other():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 2600)
-    votes = np.where(rng.random((2600, 4)) < 0.6, y[:, None], -1)
-    split = Split(epoxy.Votes(votes, classes=["a", "b"]), rng.normal(size=(2600, 128)), y)
-    train, dev = split.rows(np.arange(200)), split.rows(np.arange(200, 2600))
-    session = epoxy.Session(Split(train.votes, train.vectors), dev, graph=False)
-    session.label(0, "a")
-
-    tracemalloc.start()
-    session.label(1, "b")
-    used = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-
-    assert used < 4 * 2400**2
 
 
 def test_undo_and_redo_come_back_to_the_same_probabilities():
@@ -277,7 +175,6 @@ def test_an_edited_column_is_lent_anew_on_every_split():
         session.set_votes("s0", column, dev=np.full(60, -1))
 
         assert_equals_a_fit(session)
-        assert_follows_the_formulas(session)
 
 
 def test_a_source_that_comes_to_vote_everywhere_stops_lending():
@@ -285,7 +182,6 @@ def test_a_source_that_comes_to_vote_everywhere_stops_lending():
 
     session.set_votes("s0", TRAIN.y, dev=np.full(60, -1))
 
-    assert_follows_the_formulas(session)
     loans = session.state.workspace.source("s0").loans[1]
     assert np.isinf(loans.distance).all()
 
@@ -299,7 +195,6 @@ def test_labelled_rows_without_direction_can_be_edited_too():
     session.label(2, "c1")
 
     assert_equals_a_fit(session)
-    assert_follows_the_formulas(session)
 
 
 def test_hand_labels_of_a_fallible_labeller_are_believed_less():
@@ -327,7 +222,7 @@ def test_every_explanation_adds_up_to_the_session_s_own_probabilities(n_labels):
             assert list(said.probabilities.values()) == proba[row].tolist()
             total = said.start + sum(voice.weight for voice in said.voices)
             assert total == pytest.approx(said.log_odds, abs=1e-8)
-            assert said.start + sum(said.experts.values()) == pytest.approx(said.log_odds)
+            assert said.start + sum(said.parts.values()) == pytest.approx(said.log_odds)
 
 
 @pytest.mark.parametrize("radius", ["auto", {"s0": None, "s1": 0.05}, None])
@@ -338,7 +233,7 @@ def test_a_model_lends_the_votes_that_the_session_shows(radius):
     for at, split in enumerate((TRAIN, BARE)):
         lent = model.extend(split)
         np.testing.assert_array_equal(lent.matrix, session.outcome.votes(at).matrix)
-        assert lent.cast.sum() == split.votes.cast.sum() or radius is not None
+        assert (lent.cast.sum() == split.votes.cast.sum()) == (radius is None)
         assert (lent.matrix == split.votes.matrix)[split.votes.cast].all()
 
 
@@ -382,21 +277,6 @@ def test_a_report_says_that_labelled_rows_look_chosen():
         session.label(int(row), "1")
 
     assert "look chosen" in str(session.report("train"))
-    assert not Oracle(session.split(), session.hand_labelled()).drawn.any()
-
-
-def test_a_radius_guesses_no_class_balance_anew(monkeypatch):
-    from epoxy.fusion import unlabelled
-
-    calls, guess = [], unlabelled.guessed
-    monkeypatch.setattr(unlabelled, "guessed", lambda *given: calls.append(1) or guess(*given))
-    session = epoxy.Session(TRAIN, DEV)
-
-    session.set_radius("s1", 0.1)
-    session.set_radius("s2", None)
-    assert len(calls) == 1
-    session.set_votes("s1", np.where(np.arange(TRAIN.n_rows) % 2, -1, TRAIN.y))
-    assert len(calls) == 2
 
 
 def crowd(n_sources: int, seed: int = 0) -> epoxy.Session:
@@ -441,11 +321,12 @@ def test_a_vote_weighs_what_its_silence_would_cost() -> None:
     voted = np.flatnonzero(train.votes.matrix[:, at] >= 0)
     rows = session.engine.seen(session.outcome)[0]
     spoken = fusion.fitted_.columns.tolist().index(at)
-    loans = rows.take(np.arange(len(rows)))
-    loans.votes[spoken], loans.distance[spoken] = -1, np.inf
+    silent = rows.own.copy()
+    silent[spoken] = -1
+    silenced = replace(rows, own=silent)
     odds = [
         np.log(each[voted, 1] / each[voted, 0])
-        for each in (session.probabilities, fusion.fitted_.probabilities(loans))
+        for each in (session.probabilities, fusion.fitted_.probabilities(silenced))
     ]
     sign = np.where(train.votes.matrix[voted, at] == 1, 1, -1)
 

@@ -555,23 +555,6 @@ def test_sums_of_triples_are_those_of_centred_detectors(n_sources):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("n_sources", [5, 20])
-def test_third_moments_of_votes_as_numbers_are_sums_over_rows_of_every_three(n_sources):
-    from epoxy.fusion.skewness import Signed, sums_of_triples
-
-    votes = crowded(n_sources, voters=True)
-    rng = np.random.default_rng(3)
-    centre, weight = rng.normal(size=(2, 1, n_sources))
-    x = (np.select([votes.matrix == 1, votes.matrix < 0], [1.0, 0.0], -1.0) - centre) * weight
-    three = sum(
-        x[:, a] * x[:, b] * x[:, c] for a, b, c in itertools.combinations(range(n_sources), 3)
-    )
-
-    found = sums_of_triples(votes, Signed((1,), centre, weight))
-
-    np.testing.assert_allclose(found, [[three.sum(), (three**2).sum()]], rtol=1e-9)
-
-
 def test_what_was_solved_for_other_dependencies_is_not_taken_again():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 600)

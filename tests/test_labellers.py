@@ -14,14 +14,10 @@ import pytest
 
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.errors import ParameterError
-from epoxy.fusion import teaching
-from epoxy.fusion.calibration import SCALES
 from epoxy.fusion.decision import HALF, n_heard
-from epoxy.fusion.fallible import confused, evenly, ridges
+from epoxy.fusion.labellers import confused, evenly, ridges
 from epoxy.session import Label, Several
 from epoxy.session.labels import UNTOLD
-from epoxy.shards import label
-from shard_projects import agree
 
 N = 400
 TOLD = ridges(np.full(2, 0.5), np.full(2, 0.5))
@@ -300,16 +296,16 @@ def test_a_column_or_a_split_that_misspells_random_is_told_in_the_report() -> No
     assert session.scores.why.startswith(f"chosen='Random' of {len(y)} hand labels is another")
 
 
-def test_neighbours_are_not_judged_by_the_labels_they_repeat() -> None:
+def test_what_labels_correct_is_not_judged_by_them() -> None:
     train, y = data()
     session = Session(train, model=Fusion())
     for row in range(30):
         session.label(row, ["ham", "spam"][y[row]])
 
-    (experts,) = [each for each in session.report("train").tables if each.title == "Experts"]
+    (parts,) = [each for each in session.report("train").tables if each.title == "Parts"]
 
-    right = {row["expert"]: row["right"] for row in experts.rows}
-    assert right.pop("neighbours") is None
+    right = {row["part"]: row["right"] for row in parts.rows}
+    assert right.pop("labels") is None
     assert None not in right.values()
 
 
@@ -440,54 +436,6 @@ def test_answers_that_lean_one_way_do_not_drag_a_trusted_model_along() -> None:
     assert (guess[truth == 1] == 1).mean() > 0.9
 
 
-def judges_of(who: dict[str | None, np.ndarray], monkeypatch, train: Split) -> int:
-    """How many labels the scales rest on."""
-    seen, fitted = [], teaching.fit_scales
-    monkeypatch.setattr(
-        teaching, "fit_scales", lambda *given: seen.append(len(given[1])) or fitted(*given)
-    )
-    session = Session(train, model=Fusion(), graph=False)
-    labels = [
-        Label("train", str(row), ["ham", "spam"][said[row]], name)
-        for name, said in who.items()
-        for row in np.flatnonzero(said >= 0)
-    ]
-    session.apply(Several(tuple(labels), "labels"))
-    assert seen
-    return seen[-1]
-
-
-@pytest.mark.parametrize("n_trusted", [0, 3, 20])
-def test_trusted_labels_say_how_sure_the_model_may_be(n_trusted, monkeypatch) -> None:
-    """A label that may be wrong is believed by what the model says, and agrees with it too well."""
-    train, y = data()
-    said = labelled(y, slice(0, 40), 0.1, 1)
-    who = {"ann": said, None: labelled(y, slice(100, 100 + n_trusted), 0.0, 2)}
-
-    assert judges_of(who, monkeypatch, train) == n_trusted
-
-
-@pytest.mark.parametrize(("n_trusted", "judges"), [(19, 59), (20, 20)])
-def test_without_vectors_other_labels_say_it_too_while_few_are_trusted(
-    n_trusted, judges, monkeypatch
-) -> None:
-    train, y = data()
-    said = labelled(y, slice(0, 40), 0.1, 1)
-    who = {"ann": said, None: labelled(y, slice(100, 100 + n_trusted), 0.0, 2)}
-
-    assert judges_of(who, monkeypatch, Split(train.votes)) == judges
-
-
-def test_answers_alone_leave_the_scales_as_they_are() -> None:
-    _, y = data()
-
-    session = session_of({"ann": labelled(y, slice(0, 60), 0.1, 1)}, reliability={"ann": 0.9})
-
-    fitted = session.model().fitted_
-    assert fitted.corrected is not None
-    np.testing.assert_array_equal(fitted.scales, SCALES)
-
-
 def project_of(folder: Path) -> Path:
     """Messages of which some are labelled by a person, some by "ann" and "bot", who are told to err."""
     words = ["win cash", "cash now", "see you", "dinner later", "hello there"]
@@ -542,18 +490,3 @@ def test_a_column_of_the_rows_names_who_labelled_them(tmp_path) -> None:
     assert session.explain(erring).truth == "spam"
     session.undo()
     assert session.explain(erring).said == why.said
-
-
-@pytest.mark.parametrize("scoring", ["accuracy"])
-def test_labellers_named_in_the_rows_are_the_same_in_shards(scoring, tmp_path) -> None:
-    home = project_of(tmp_path / "project")
-    told = (home / "epoxy.toml").read_text()
-    told = told.replace(
-        "[vectors]", f'positive = "spam"\n[model]\nscoring = "{scoring}"\n[vectors]'
-    )
-    (home / "epoxy.toml").write_text(told)
-
-    memory = pq.read_table(Session.open(home, graph=False).export(tmp_path / "labels.parquet"))
-    shards = pq.read_table(label(home, rows_per_shard=30).path)
-
-    agree(memory, shards, within=1e-6)

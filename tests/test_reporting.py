@@ -8,7 +8,7 @@ import pytest
 
 import epoxy
 from epoxy.datasets import SyntheticSource, synthetic
-from epoxy.diagnostics import Column, Finding, Report, Table, expert_table, reliability_table
+from epoxy.diagnostics import Column, Finding, Report, Table, part_table, reliability_table
 from epoxy.diagnostics.doctor import diagnose, diagnose_case
 from epoxy.engines import Details, held_out_reliability, report_of
 from epoxy.engines.reporting import case_of
@@ -229,15 +229,16 @@ def test_tables_beside_the_sources_are_printed_rendered_and_turned_into_a_dict()
     json.dumps(plain)
 
 
-def test_an_expert_is_shown_with_its_weight_where_it_speaks_and_what_it_gets_right_alone():
+def test_a_part_is_shown_with_its_weight_where_it_speaks_and_what_it_gets_right_alone():
     evidence = np.zeros((2, 4, 2))
     evidence[0, :2] = [[1.0, -1.0], [-2.0, 2.0]]
     y = np.array([0, 0, 1, -1])
 
-    table = expert_table({"votes": 0.5, "<none>": 1.0}, evidence, prior=np.array([0.5, 0.5]), y=y)
+    said = dict(zip(("votes", "<none>"), (0.5 * evidence[0], evidence[1])))
+    table = part_table({"votes": 0.5, "<none>": 1.0}, said, prior=np.array([0.5, 0.5]), y=y)
 
     votes, silent = table.rows
-    assert (votes["expert"], votes["weight"], votes["speaks"]) == ("votes", 0.5, 0.5)
+    assert (votes["part"], votes["weight"], votes["speaks"]) == ("votes", 0.5, 0.5)
     assert votes["loudness"] == pytest.approx(0.5 * (2 + 4) / 2)
     assert (votes["right"]["value"], votes["right"]["n"]) == (0.5, 2)
     assert (silent["loudness"], silent["speaks"], silent["right"]) == (0.0, 0.0, None)

@@ -372,9 +372,9 @@ def test_an_explanation_names_what_the_sequence_adds():
     why = session.explain(5)
 
     assert why.log_odds == pytest.approx(why.start + sum(voice.weight for voice in why.voices))
-    assert why.log_odds == pytest.approx(why.start + sum(why.experts.values()))
+    assert why.log_odds == pytest.approx(why.start + sum(why.parts.values()))
     voices = [voice for voice in why.voices if voice.source == "sequence"]
-    assert sum(voice.weight for voice in voices) == pytest.approx(why.experts["sequence"])
+    assert sum(voice.weight for voice in voices) == pytest.approx(why.parts["sequence"])
     name = CLASSES[train.y[3]]
     assert sorted(voice.detail for voice in voices) == [
         f"5 rows before it in its sequence, of which row 3 is hand-labelled {name!r}",
@@ -382,7 +382,7 @@ def test_an_explanation_names_what_the_sequence_adds():
     ]
     assert [v.source for v in session.explain(60).voices].count("sequence") == 1
     again = session.model().explain(session.split(), 5)
-    assert again.experts["sequence"] == pytest.approx(why.experts["sequence"])
+    assert again.parts["sequence"] == pytest.approx(why.parts["sequence"])
     assert again.log_odds == pytest.approx(why.log_odds)
 
 
@@ -502,7 +502,7 @@ def test_a_project_of_sequences_says_that_labels_use_the_order(tmp_path, capsys)
     session = epoxy.Session.open(folder, graph=False)
     alone = session.split().without_sequences()
     row_by_row = epoxy.Fusion().fit(alone, alone.rows(np.arange(300, 360))).predict_proba(alone)
-    assert (guess == y)[:300].mean() > (row_by_row.argmax(axis=1) == y)[:300].mean() + 0.05
+    assert (guess == y)[:300].mean() > (row_by_row.argmax(axis=1) == y)[:300].mean() + 0.03
 
 
 READ = """

@@ -186,7 +186,7 @@ def test_why_is_the_explanation_of_the_session(call, session):
     assert found["log_odds"] == pytest.approx(told.log_odds)
     total = found["start"] + sum(each["weight"] for each in found["voices"])
     assert total == pytest.approx(found["log_odds"])
-    assert sum(each["weight"] for each in found["experts"]) == pytest.approx(found["log_odds"])
+    assert sum(each["weight"] for each in found["parts"]) == pytest.approx(found["log_odds"])
     assert [each["inUse"] for each in found["answers"]] == [False, False, True]
 
 
@@ -437,7 +437,7 @@ def test_tuning_says_how_it_goes(tab, session):
 
     head, _ = tab.until("job", lambda head: head["state"] != "running")
     assert (head["job"], head["state"]) == (job, "done")
-    assert "nothing is left to choose" in head["message"]
+    assert "every radius stays as it is" in head["message"]
 
 
 def test_an_export_is_the_file_that_label_writes(call, session):

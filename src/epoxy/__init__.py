@@ -58,7 +58,7 @@ _MODULES = (
     "label_models",
     "neighbors",
     "sequences",
-    "shards",
+    "blocks",
     "studio",
     "theory",
     "weighting",
@@ -69,6 +69,7 @@ __all__ = sorted([*_HOME, *_MODULES])
 if TYPE_CHECKING:
     from . import asking as asking
     from . import bench as bench
+    from . import blocks as blocks
     from . import cluster as cluster
     from . import datasets as datasets
     from . import diagnostics as diagnostics
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from . import label_models as label_models
     from . import neighbors as neighbors
     from . import sequences as sequences
-    from . import shards as shards
     from . import studio as studio
     from . import theory as theory
     from . import weighting as weighting

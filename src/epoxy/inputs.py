@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import mapped
 from .errors import AlignmentError, LabelError, ParameterError, VectorError, VoteError
 
 MOST_CLASSES = 32_767
@@ -155,7 +156,10 @@ def _named(who: str) -> str:
 
 def finite_vectors(vectors: Any) -> np.ndarray:
     """The same in an array that nobody else can change."""
-    stored = as_float32(vectors, copy=True)
+    if isinstance(vectors, np.ndarray) and mapped.is_file(vectors) and vectors.dtype == np.float32:
+        stored = as_float32(vectors).view()  # nobody else writes there
+    else:
+        stored = as_float32(vectors, copy=True)
     stored.flags.writeable = False
     return stored
 

@@ -43,8 +43,10 @@ class Loans:
     @classmethod
     def nobody(cls, own: np.ndarray) -> Loans:
         """Of a source that has nothing to lend, or of rows without vectors."""
-        none = np.full(len(own), NOBODY, dtype=np.int32)
-        return cls(own, none, np.full(len(own), np.inf, np.float32), own)
+        none, never = (
+            np.broadcast_to(each, len(own)) for each in (np.int32(NOBODY), np.float32(np.inf))
+        )
+        return cls(own, none, never, own)
 
     def extend(self, radius: float) -> np.ndarray:
         """The votes with each abstention filled whose lender lies within `radius` (NaN: none).

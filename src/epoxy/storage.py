@@ -172,8 +172,13 @@ def pack(file: Any, arrays: Mapping[str, Any], files: Mapping[str, bytes] | None
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def unpack(file: BinaryIO, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """The named arrays, or everything; raises one of `DAMAGE` where it is not as it was written."""
+def unpack(
+    file: BinaryIO, names: Sequence[str] | None = None, empty: Callable[..., Any] = np.empty
+) -> dict[str, Any]:
+    """The named arrays, or everything; raises one of `DAMAGE` where it is not as it was written.
+
+    `empty` makes the arrays that are filled.
+    """
     size = file.seek(0, os.SEEK_END)
     found: dict[str, Any] = {}
     with zipfile.ZipFile(file) as archive:
@@ -182,13 +187,32 @@ def unpack(file: BinaryIO, names: Sequence[str] | None = None) -> dict[str, Any]
         for name in archive.namelist() if names is None else [f"{each}.npy" for each in names]:
             with archive.open(name) as member:
                 if name.endswith(".npy"):
-                    array = np.lib.format.read_array(member, allow_pickle=False)
-                    found[name.removesuffix(".npy")] = array
+                    found[name.removesuffix(".npy")] = _read_array(member, empty)
                 else:
                     found[name] = member.read()
                 if member.read(1):  # to the very end, where its checksum is compared
                     raise ValueError("an array that is not as long as it says")
     return found
+
+
+def _read_array(member: Any, empty: Callable[..., Any]) -> Any:
+    """The array of a .npy file as it comes."""
+    version = np.lib.format.read_magic(member)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    shape, fortran, kind = readers[version](member)
+    if kind.hasobject:
+        raise ValueError("an array of objects")
+    found = empty(shape[::-1] if fortran else shape, kind)
+    into = memoryview(found.reshape(-1).view(np.uint8)) if found.size else memoryview(b"")
+    while len(into):
+        count = member.readinto(into[: 1 << 20])
+        if not count:
+            raise EOFError("an array that ends too early")
+        into = into[count:]
+    return found.T if fortran else found
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -202,11 +226,13 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         ) from error
 
 
-def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Any] | None:
+def read_arrays(
+    path: Path, names: Sequence[str] | None = None, empty: Callable[..., Any] = np.empty
+) -> dict[str, Any] | None:
     """The arrays that were kept, or None where the file is missing or damaged: they are made again."""
     try:
         with open_regular(path) as file:
-            return unpack(file, names)
+            return unpack(file, names, empty)
     except FileNotFoundError:
         return None
     except DAMAGE as damage:

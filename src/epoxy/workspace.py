@@ -218,9 +218,10 @@ class Workspace:
         dev: Split | None,
         near: Neighbourhood,
         settings: Sequence[Setting] | None = None,
+        new: Split | None = None,
     ) -> Workspace:
         """Take up splits as they are, with one radius setting per source (None: all `AUTO`)."""
-        splits = (train,) if dev is None else (train, dev)
+        splits = tuple(each for each in (train, dev, new) if each is not None)
         check_alike(*splits)
         names = train.votes.sources
         radii = [AUTO] * len(names) if settings is None else as_settings(list(settings), names)

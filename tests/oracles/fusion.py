@@ -1,851 +1,711 @@
 """Fusion in plain numpy and float64: the whole model, one formula after the other.
 
-Nothing is kept between two fits, nothing is blocked or compiled, neighbours are found by comparing all
-pairs, and each convex round is solved by dense Newton steps. Only features of vectors are taken from
-`epoxy.fusion`, and only what the triplet model learns from votes from elsewhere in the package.
+Nothing is kept between two fits, nothing is blocked or compiled, features are made anew, neighbours are
+found by comparing all pairs, what a source's absence changes is computed without the source, and the
+convex problem is solved by dense Newton steps. Constants are those of the model; of the rest of the
+package only the triplet model is used, and of sequences what votes say of how labels follow each other.
 """
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from contextlib import suppress
-from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
+from scipy import optimize
 
 from epoxy import Split, Triplet, Votes
 from epoxy.errors import NotIdentifiable
-from epoxy.fusion.features import View
-from epoxy.label_models.moments import moments
-from epoxy.label_models.readings import read
-from epoxy.label_models.solvers import SOLVERS
-from epoxy.label_models.triplet import solve_units
+from epoxy.fusion import constants as c
+from epoxy.fusion.sequence import LEARNED, Steps
 
-WEIGHT = {"majority": 0.51, "reach": 0.425, "agreement": 0.35}
-WEIGHT |= {"pupil": 0.34, "regions": 0.6, "echo": 0.65, "neighbours": 0.15}
-RIDGE = dict.fromkeys(WEIGHT, 12.0) | {"neighbours": 6.0}
-LIFTS = (0.8, 0.4, 0.1, 0.0)
+MOST_ASKED, FEWEST, FEWEST_LABELS, FEWEST_GROUPS = 1000, 3, 10, 5
+PEOPLE, ROUNDS, INSIDE, APART = 60.0, 50, (0.02, 0.99), 8.0
 
 
 class Oracle:
-    """Fits when it is made; `radii` holds a distance per source, inf for its own rule, NaN for none."""
+    """Fits when it is made; `radii` holds a distance per source, "auto", or None for none.
+
+    `noise` is how often hand labels are wrong, `doubted` the same for each label, 0 for a trusted one.
+    """
 
     def __init__(
         self,
         train: Split,
         hand: Split | None = None,
         *,
-        scoring: str = "accuracy",
-        positive: int = 1,
-        metric: str = "cosine",
         radii: Any = None,
+        metric: str = "cosine",
         class_balance: Any = None,
         noise: float = 0.0,
+        doubted: Any = None,
         seed: int = 0,
     ) -> None:
-        self.metric, self.n_classes = metric, len(train.classes)
-        n_labels = 0 if hand is None else int(hand.labelled.sum())
-        slips = min(0.05, max(0.01, 1 / max(1, n_labels)))
-        most = 0.95 * (self.n_classes - 1) / self.n_classes
-        self.rho, self.told = min(max(slips, noise), most), min(noise, most)
-        matrix = train.votes.matrix
-        self.columns = distinct(matrix, train.votes.sources)
-        every = np.full(matrix.shape[1], np.inf) if radii is None else np.asarray(radii, float)
-        self.radii = every[self.columns]
-        self.votes, self.vectors = matrix[:, self.columns].astype(int), train.vectors
-        names = [train.votes.sources[at] for at in self.columns]
-        given = None if class_balance is None else np.asarray(class_balance, float)
-        known = (given, 0.0, given) if given is not None else None
-
-        def by_sources(kept: np.ndarray) -> tuple[Any, float, Any]:
-            some = [name for name, one in zip(names, kept) if one]
-            return known or balance(self.votes[:, kept], some, train.classes)
-
-        self.by_sources = by_sources
-        self.prior, self.trust, self.agreed = by_sources(np.ones(len(names), dtype=bool))
-        self.vote_mean = one_hot(self.votes, self.n_classes).mean(axis=0)
-        self.view = self.corrected = self.held = self.cut = self.divisors = None
-        self.loud: Any = 1.1
-        self.heard, self.support = np.ones(len(self.columns), dtype=bool), None
+        self.train, self.metric, self.classes = train, metric, train.classes
+        self.n_classes, self.told = len(train.classes), class_balance
+        matrix, names = train.votes.matrix.astype(int), train.votes.sources
+        self.columns = distinct(matrix, names)
+        self.votes = matrix[:, self.columns]
+        self.names = [names[at] for at in self.columns]
+        n_sources = len(self.columns)
+        asked = ["auto"] * matrix.shape[1] if radii is None else list(radii)
+        self.rule = np.array([asked[at] == "auto" for at in self.columns], dtype=bool)
+        self.radii = np.array(
+            [np.nan if asked[at] in ("auto", None) else asked[at] for at in self.columns], float
+        )
+        self.heard, self.support = np.ones(n_sources, dtype=bool), None
+        self.features, self.directed = None, np.zeros(len(matrix), dtype=bool)
+        self.line = self.around = 0.0
         if train.vectors is not None:
-            self._learn_from_vectors(seed)
-        if not self.heard.all():
-            everybody = (self.votes, self.prior, self.trust, self.agreed, self.radii)
-            self.prior, self.trust, self.agreed = by_sources(self.heard)
-            self.votes = np.where(self.heard, self.votes, -1)
-            self.radii = np.where(self.heard, self.radii, np.nan)
-            self.view = None
-            self._learn_from_vectors(seed)
-            if self.view is None:  # without them vectors tell nothing: then all are heard
-                self.heard[:] = True
-                self.votes, self.prior, self.trust, self.agreed, self.radii = everybody
-                self._learn_from_vectors(seed, judge=False)
-        if self.view is None:
-            self.vectors = None  # vectors that tell nothing lend nothing
-        self.triplet = None
-        if self.view is None:
-            with warnings.catch_warnings(), suppress(NotIdentifiable):
-                warnings.simplefilter("ignore")
-                given = Votes(self.votes, names, train.classes)
-                self.triplet = Triplet(class_balance=self.prior).fit(given)
-        quiet = (1.0, 1.0) if self.triplet is None else (0.73, 1.0)
-        self.first = self.scales = quiet if self.view is None else (0.9, 1.35)
-        far = self.loans(self.votes, self.vectors)[1]
-        far = far[(self.votes < 0) & np.isfinite(far) & self.heard]
-        self.edges = np.quantile(far, [0.25, 0.5, 0.75]) if len(far) else np.zeros(3)
+            self.vectors = train.vectors.astype(float)
+            self.view = View(self.vectors, seed, metric == "cosine")
+            self.features = self.view.of(self.vectors)
+            self.directed = self.nodes_of(self.vectors)
+            self.nodes, self.node = self._nodes()
+            self.lists = self.near(self.vectors)
+            if n_sources:
+                self._judge()
+        self.prior, self.kept, self.low, self.high = self.balance(self.heard)
+        counts = self.counts(self.votes[:, self.heard])
+        if self.features is not None:
+            self._learn(counts)
+        speaks = bool((counts > 0).any())
+        self.blind = self.features is None or (speaks and max(self.line, self.around) < c.TELLS)
+        self.tables = None
+        if self.blind:
+            self.line = self.around = 0.0
+            if speaks:
+                with warnings.catch_warnings(), suppress(NotIdentifiable):
+                    warnings.simplefilter("ignore")
+                    made = Triplet(class_balance=self.prior).fit(self._votes(self.heard))
+                    self.tables = made.log_likelihood_
+        if self.features is None:
+            self.radii[:] = np.nan
+        else:
+            self.loans = self.borrowed(self.votes, self.vectors)
+            if self.support is not None and not self.blind:
+                for at in np.flatnonzero(self.rule & self.heard):
+                    self.radii[at] = self._radius(int(at))
+        self.radii[~self.heard] = np.nan
+        mine = self.look(train)
+        self.vote_mean = self.spread(mine).mean(axis=0)
         self.lean = np.zeros(self.n_classes)
-        if self.trust:
-            self.lean = self.trust * self._lean(train)
-        labelled = None if hand is None else hand.rows(hand.labelled)
-        if labelled is not None and labelled.n_rows:
-            self._learn_from_labels(labelled)
-            self._choose_rule(train, labelled, scoring, positive)
-        elif scoring == "f1":
-            none = np.empty(0), np.empty(0, bool)
-            self._cut(self.parts(train), self.proba(train), positive, *none)
+        if self.kept:
+            self._lean(mine)
+        self.corrected: dict[str, Any] | None = None
+        self.held = np.empty((0, self.n_classes))
+        if hand is not None and hand.labelled.any():
+            rows = hand.labelled
+            self.doubted = np.zeros(int(rows.sum())) if doubted is None else np.asarray(doubted)
+            self._learn_from_labels(hand.rows(rows), noise)
+        self.chain = None
+        if train.votes.sequences is not None:
+            self._learn_order()
 
-    # experts without labels
-
-    def loans(self, votes: np.ndarray, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Vote and distance of the nearest train row each source votes on, for each row."""
-        lent = np.full(votes.shape, -1)
-        far = np.full(votes.shape, np.inf)
-        if vectors is None or self.vectors is None:
-            return lent, far
-        table = distances(self.metric, vectors, self.vectors).astype(np.float32)
-        for source in range(votes.shape[1]):
-            backs = self.votes[:, source] >= 0
-            if backs.all() or not np.isfinite(table[:, backs]).any():
-                continue
-            nearest = np.where(backs, table, np.inf).argmin(axis=1)  # the first of equals
-            far[:, source] = np.where(backs, table, np.inf).min(axis=1)
-            lent[:, source] = self.votes[nearest, source]
-        return lent, far
-
-    def _learn_from_vectors(self, seed: int, judge: bool = True) -> None:
-        view, made = View.over(self.vectors, seed, apart=self.metric == "cosine")
-        x = made.matrix.astype(np.float64)
-        inverse = np.linalg.inv(x.T @ x + 5.0 * np.eye(x.shape[1]))
-        target = softmax(np.log(self.prior) + self.counts(self.votes))
-        self.base = target.mean(axis=0)
-        weights = inverse @ (x.T @ (target - self.base))
-        if (self.votes >= 0).any() and not foretells(x, inverse, weights, target - self.base):
-            if judge and self.heard.all():
-                self._judge_without_a_broad_one(view, x, inverse)
-            return
-        self.view, self.features, self.pupil = view, x, weights
-        self.landmarks = landmarks(view, self.vectors)
-        belongs = membership(x, self.landmarks) if len(self.landmarks) else None
-        if judge and self.heard.all():
-            self.heard, self.support = self._judged(x, inverse, belongs, self.heard)
-        pooled = np.log(self.prior) + WEIGHT["majority"] * self.majority(self.votes)
-        pooled += WEIGHT["pupil"] * evidence(x @ weights + self.base, self.base)
-        taught = softmax(pooled)
-        self.echo_base = taught.mean(axis=0)
-        self.echo = inverse @ (x.T @ (taught - self.echo_base))
-        if belongs is not None:
-            total = belongs.T @ taught + 2 * self.echo_base
-            self.thought = total / (belongs.sum(axis=0) + 2)[:, None]
-
-    def _judge_without_a_broad_one(self, view: View, x: np.ndarray, inverse: np.ndarray) -> None:
-        """Where one of the four broadest sources hides that vectors foretell what the others vote."""
-        cast = (self.votes >= 0).sum(axis=0).tolist()
-        for out in sorted(range(len(cast)), key=lambda at: -cast[at])[: 4 if len(cast) > 2 else 0]:
-            others = np.array([at != out for at in range(len(cast))])
-            prior = self.by_sources(others)[0]
-            target = softmax(np.log(prior) + self.counts(self.votes[:, others]))
-            target = target - target.mean(axis=0)
-            if foretells(x, inverse, inverse @ (x.T @ target), target):
-                marks = landmarks(view, self.vectors)
-                belongs = membership(x, marks) if len(marks) else None
-                self.heard, self.support = self._judged(x, inverse, belongs, others)
-                return
-
-    def _judged(self, x: np.ndarray, inverse: np.ndarray, belongs: Any, first: np.ndarray) -> Any:
-        """Whom others speak for through rows like theirs, each source left out and all fitted anew."""
-
-        def readings(votes: np.ndarray, prior: Any) -> tuple[np.ndarray, list[np.ndarray]]:
-            target = softmax(np.log(prior) + self.counts(votes))
-            base = target.mean(axis=0)
-            found = [x @ (inverse @ (x.T @ (target - base))) + base]
-            if belongs is not None:
-                total = belongs.T @ (target - base)
-                found.append(belongs @ (total / (belongs.sum(axis=0) + 2)[:, None]) + base)
-            return base, found
-
-        votes = self.votes
-        cast = [votes[:, at] >= 0 for at in range(votes.shape[1])]
-        kept = first
-        for _ in range(4):
-            found, prior = [], self.by_sources(kept)[0]
-            spread = [each.std(axis=0) for each in readings(votes[:, kept], prior)[1]]
-            for at, mine in enumerate(cast):
-                others = np.arange(votes.shape[1]) != at
-                base, ways = readings(votes[:, kept & others], prior)
-                said, best = votes[mine, at], (0.0, 0.0)
-                if mine.any():
-                    labels, times = np.unique(said, return_counts=True)
-                    share, both = times / times.sum(), []
-                    for way, deviation in zip(ways, spread):
-                        mean = [way[mine][said == label, label].mean() for label in labels]
-                        mean, whole = (np.clip(each, 0.02, 0.98) for each in (mean, base[labels]))
-                        gain = np.log(mean / (1 - mean)) - np.log(whole / (1 - whole))
-                        error = deviation[labels] / np.sqrt(times) / (mean * (1 - mean))
-                        both.append((share @ gain, np.sqrt(((share * error) ** 2).sum())))
-                    best = max(both, key=lambda each: each[0] / max(each[1], 1e-12))
-                found.append(best)
-            support, error = np.array(found).T
-            usual = support[[each.sum() >= 10 for each in cast]]
-            before, kept = kept, np.ones(len(kept), dtype=bool)
-            if len(usual) >= 3 and np.quantile(usual, 0.75) > 0:
-                q, e = np.quantile(usual, 0.75), np.maximum(error, 1e-12)
-                nothing = stats.norm.logpdf(np.maximum(support, 0), 0, e)
-                other = stats.norm.logpdf(np.minimum(support, q), q, np.sqrt(q**2 / 4 + e**2))
-                kept = ~((nothing > other + np.log(50)) & [each.any() for each in cast])
-                for label in range(self.n_classes):
-                    who = [at for at in range(len(kept)) if (votes[:, at] == label).any()]
-                    if who and not kept[who].any():
-                        several = [len(set(votes[cast[at], at])) for at in range(len(kept))]
-                        kept[min(who, key=lambda at: (several[at], -support[at]))] = True
-            if (kept == before).all():
-                break
-        return kept, support
+    # votes
 
     def counts(self, votes: np.ndarray) -> np.ndarray:
         return np.stack([(votes == k).sum(axis=1) for k in range(self.n_classes)], 1).astype(float)
 
-    def majority(self, votes: np.ndarray) -> np.ndarray:
-        counts = self.counts(votes)
-        shares = (counts + self.prior) / (counts.sum(axis=1, keepdims=True) + 1)
-        return loud(np.log(shares) - np.log(self.prior))
+    def _votes(self, heard: np.ndarray) -> Votes:
+        names = [name for name, one in zip(self.names, heard) if one]
+        return Votes(self.votes[:, heard], names, self.classes)
 
-    def reach(self, votes: np.ndarray, lent: np.ndarray, far: np.ndarray) -> np.ndarray:
-        raw = self.counts(votes)
-        borrows = (votes < 0) & np.isfinite(far) & (far <= self.radii)
-        grade = (far[:, :, None] > self.edges).sum(axis=2)
-        for at, lift in enumerate(LIFTS):
-            raw += lift * np.sqrt(self.counts(np.where(borrows & (grade == at), lent, -1)))
-        return loud(raw)
+    def balance(self, heard: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray, np.ndarray]:
+        """π, whether rows together are called so, and the least and the most of each share."""
+        k = self.n_classes
+        if self.told is not None:
+            told = np.asarray(self.told, float)
+            return told, True, told, told
+        counts, equal = self.counts(self.votes[:, heard]), np.full(k, 1 / k)
+        cast = counts.sum(axis=1)
+        if not cast.any():
+            return equal, False, np.zeros(k), np.ones(k)
+        share = (counts[cast > 0] / cast[cast > 0, None]).mean(axis=0)
+        least = c.LEAST_SHARE / k
+        columns = self.votes[:, heard].T
+        several = sum((v >= 0).sum() for v in columns if len(set(v[v >= 0].tolist())) > 1)
+        if several > (columns >= 0).sum() / 2:
+            found = np.maximum(share, least) ** c.VOTER_POWER
+            low, high = np.minimum(equal, share), np.maximum(equal, share)
+            return found / found.sum(), True, low, high
+        witnesses = [equal, share]
+        with warnings.catch_warnings(), suppress(NotIdentifiable):
+            warnings.simplefilter("ignore")
+            witnesses.append(Triplet(class_balance="learn").fit(self._votes(heard)).class_balance_)
+        pooled = np.prod([np.maximum(each, least) for each in witnesses], axis=0)
+        pooled = pooled ** (1 / len(witnesses))
+        low, high = np.min(witnesses, axis=0), np.max(witnesses, axis=0)
+        return pooled / pooled.sum(), False, low, high
 
-    def parts(self, split: Split) -> dict[str, Any]:
-        """Evidence of the experts without labels, features and φ, of any rows."""
-        cast = split.votes.matrix[:, self.columns].astype(int)
-        votes = np.where(self.heard, cast, -1)
-        said = {
-            "majority": self.majority(votes),
-            "reach": self.reach(votes, *self.loans(votes, split.vectors)),
-        }
-        if self.triplet is not None:
-            tables = self.triplet.log_likelihood_
-            each = [[tables[s, 1 + v] for s, v in enumerate(row)] for row in votes]
-            said["agreement"] = loud(np.array(each).sum(axis=1))
-        phi = 0.5 * (one_hot(cast, self.n_classes) - self.vote_mean)
-        x = None
-        if self.view is not None:
-            x = np.zeros((len(votes), self.features.shape[1]))
-            names = ("pupil", "regions", "echo") if len(self.landmarks) else ("pupil", "echo")
-            said |= {name: np.zeros((len(votes), self.n_classes)) for name in names}
-            if split.vectors is not None:
-                x = self.view.of(split.vectors).astype(np.float64)
-                said["pupil"] = evidence(x @ self.pupil + self.base, self.base)
-                said["echo"] = evidence(x @ self.echo + self.echo_base, self.echo_base)
-            if split.vectors is not None and len(self.landmarks):
-                belongs = membership(x, self.landmarks)
-                silent = (1 - belongs.sum(axis=1, keepdims=True)) * self.echo_base
-                said["regions"] = evidence(belongs @ self.thought + silent, self.echo_base)
-        return {"votes": votes, "said": said, "x": x, "voted": phi}
+    def taught(self, counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        return (counts + c.VOICES * prior) / (counts.sum(axis=1, keepdims=True) + c.VOICES)
 
-    def phi(self, parts: dict[str, Any]) -> np.ndarray:
-        """What labels teach: features as loud as they are, and votes."""
-        if parts["x"] is None:
-            return parts["voted"]
-        return np.hstack([self.loud * parts["x"], parts["voted"]])
+    # who is near whom
 
-    def ways(self) -> list[Any]:
-        """How loud features may be: 1.1; or, of few dimensions, columns as they are."""
-        if self.view is None or not len(self.view.phase) or not self.view.axes.any():
-            return [1.1]
-        s = np.sqrt((self.view.axes**2).sum(axis=0))
-        real = s > 0.03 * s.max()
-        flat = np.where(real, 1 / np.where(real, s, 1), 0)
-        flat *= np.sqrt((s[real] ** 6).sum() / (s[real] ** 4).sum())
-        none = np.zeros(len(self.view.phase))
-        return [1.1, *(np.r_[loud * flat, none] for loud in (2, 8, 32))]
+    def nodes_of(self, vectors: np.ndarray) -> np.ndarray:
+        """Rows that have a direction."""
+        return (vectors != 0).any(axis=1) | (self.metric != "cosine")
 
-    def _lean(self, train: Split) -> np.ndarray:
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first row of each distinct vector, and the node of each row."""
+        first: dict[bytes, int] = {}
+        node = np.full(len(self.vectors), -1)
+        for at in np.flatnonzero(self.directed):
+            node[at] = first.setdefault(self.vectors[at].tobytes(), len(first))
+        firsts = [int(np.flatnonzero(node == each)[0]) for each in range(len(first))]
+        return np.array(firsts, dtype=int), node
+
+    def distances(self, vectors: np.ndarray) -> np.ndarray:
+        """To every train row, inf where one of both has no direction; equal vectors are at 0."""
+        a, b = vectors.astype(float), self.vectors
+        if self.metric == "cosine":
+            a, b = unit(a), unit(b)
+            found = np.maximum(((a[:, None] - b) ** 2).sum(axis=2) / 2, 0)
+        else:
+            found = np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
+        found[~self.nodes_of(vectors)] = np.inf
+        found[:, ~self.directed] = np.inf
+        return found
+
+    def near(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each row its nearest nodes with other vectors, and the cosines of features; −1 for none."""
+        x, mine = unit(self.view.of(vectors)), unit(self.features[self.nodes])
+        listed = np.full((len(vectors), c.NEAREST), -1)
+        weight = np.zeros(listed.shape)
+        if len(self.nodes):
+            far = self.distances(vectors)[:, self.nodes]
+            for row, each in enumerate(far):
+                order = np.argsort(each, kind="stable")
+                order = [at for at in order if np.isfinite(each[at]) and each[at] > 0][: c.NEAREST]
+                listed[row, : len(order)] = order
+                weight[row, : len(order)] = np.maximum(mine[order] @ x[row], 0)
+        return listed, weight
+
+    def thought(self, taught: np.ndarray, voted: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Mean T of each node over its rows that have votes, whether it has some, and the mean of all."""
+        seen = voted & (self.node >= 0)
+        lies = (self.node == np.arange(len(self.nodes))[:, None]) & seen
+        has = lies.any(axis=1)
+        mean = lies @ taught / np.maximum(lies.sum(axis=1, keepdims=True), 1)
+        base = (
+            taught[seen].mean(axis=0) if seen.any() else np.full(self.n_classes, 1 / self.n_classes)
+        )
+        return mean, has, base
+
+    def shares(self, lists: tuple[np.ndarray, np.ndarray], thought: tuple[Any, ...]) -> np.ndarray:
+        """What is thought around rows; the base where nobody is."""
+        (listed, weight), (mean, has, base) = lists, thought
+        heavy = weight * np.append(has, False)[listed]
+        total = np.einsum("nj,njk->nk", heavy, np.vstack([mean, base])[listed])
+        total += c.VOICES * base
+        return total / (heavy.sum(axis=1, keepdims=True) + c.VOICES)
+
+    def borrowed(self, votes: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Vote and distance of the nearest train row each source votes on, for each row."""
+        lent, far = np.full(votes.shape, -1), np.full(votes.shape, np.inf)
+        table = self.distances(vectors)
+        for source, own in enumerate(self.votes.T):
+            backs = own >= 0
+            if backs.all() or not backs.any() or not len(table):
+                continue
+            reach = np.where(backs, table, np.inf)
+            far[:, source] = reach.min(axis=1)
+            lent[:, source] = own[reach.argmin(axis=1)]  # the first of equals
+        return lent, far
+
+    # who is heard, and who lends how far
+
+    def supports(
+        self, heard: np.ndarray, prior: np.ndarray, source: int, rows: Any, said: np.ndarray
+    ) -> Any:
+        """Of classes `said` on some rows by the other sources that are heard; and the mean T."""
+        others = heard & (np.arange(len(heard)) != source)
+        counts = self.counts(self.votes[:, others])
+        voted = counts.sum(axis=1) > 0
+        thought = self.thought(self.taught(counts, prior), voted)
+        around = self.shares(tuple(each[rows] for each in self.lists), thought)
+        at = np.arange(len(rows))
+        own = counts[rows]
+        found = (own[at, said] + c.VOICES * around[at, said]) / (own.sum(axis=1) + c.VOICES)
+        return found - thought[2][said], thought[2]
+
+    def supported(self, heard: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(heard))
+        for source, own in enumerate(self.votes.T):
+            mine = np.flatnonzero(own >= 0)
+            if not len(mine):
+                continue
+            each, base = self.supports(heard, self.first_prior, source, mine, own[mine])
+            for label in set(own[mine].tolist()):
+                some = own[mine] == label
+                gain = logit(each[some].mean() + base[label]) - logit(base[label])
+                found[source] += some.mean() * gain
+        return found
+
+    def _judge(self) -> None:
+        """Whom the others are better supported without."""
+        self.first_prior = self.balance(self.heard)[0]
+        number = (self.votes >= 0).sum(axis=0)
+        named = [
+            int(np.argmax([(own == k).sum() for k in range(self.n_classes)]))
+            for own in self.votes.T
+        ]
+        refused: set[int] = set()
+        now = self.supported(self.heard)
+        for _ in range(c.ASKED):
+            maybe = []
+            for at, own in enumerate(self.votes.T):
+                rest = self.votes[:, self.heard & (np.arange(len(number)) != at)]
+                alone = set(own[own >= 0].tolist()) - set(rest[rest >= 0].tolist())
+                if self.heard[at] and now[at] < 0 and number[at] >= c.CHANCE and not alone:
+                    maybe.append(at)
+            maybe = [at for at in maybe if at not in refused]
+            if not maybe:
+                break
+            worst = min(maybe, key=lambda at: now[at] * number[at])
+            others = self.heard & (np.arange(len(number)) != worst)
+            then = self.supported(others)
+            gains: dict[int, list[float]] = {}
+            for at in np.flatnonzero(others):
+                gains.setdefault(named[at], []).append(then[at] - now[at])
+            if np.mean([np.mean(each) for each in gains.values()]) > c.BETTER:
+                self.heard, now = others, then
+            else:
+                refused.add(worst)
+        self.support = now
+
+    def _radius(self, source: int) -> float:
+        """How far a source lends by rule, nearest first; NaN where it lends nothing."""
+        own, (vote, far) = self.votes[:, source], (each[:, source] for each in self.loans)
+        mine = np.flatnonzero(own >= 0)
+        silent = [at for at in np.flatnonzero(own < 0) if np.isfinite(far[at]) and far[at] > 0]
+        most = round(c.BUDGET * len(mine))
+        if len(silent) < FEWEST or most < FEWEST:
+            return np.nan
+        order = sorted(silent, key=lambda at: far[at])[:most]
+        rows = np.concatenate([mine, order]).astype(int)
+        said = np.concatenate([own[mine], vote[order]])
+        found = self.supports(self.heard, self.prior, source, rows, said)[0]
+        level, best = found[: len(mine)].mean(), np.nan
+        for count in range(FEWEST, len(order) + 1):
+            mean = found[len(mine) : len(mine) + count].mean()
+            if level > 0 and mean >= max(c.SUPPORTED * level, c.FLOOR):
+                best = far[order[count - 1]]
+        return best
+
+    # the model without labels
+
+    def _learn(self, counts: np.ndarray) -> None:
+        """The line and the rows around, and how far both foretell votes of rows left out."""
+        teach, voted, x = self.taught(counts, self.prior), counts.sum(axis=1) > 0, self.features
+        self.base = teach.mean(axis=0)
+        inverse = np.linalg.inv(x.T @ x + c.RIDGE * np.eye(x.shape[1]))
+        self.weights = inverse @ (x.T @ (teach - self.base))
+        hat = np.diagonal(x @ inverse @ x.T) + 1 / len(x)
+        real = teach - self.base
+        self.line = slope(real, real - (real - x @ self.weights) / (1 - hat)[:, None])
+        self.thoughts = self.thought(teach, voted)
+        seen = voted & (self.node >= 0)
+        around = self.shares(self.lists, self.thoughts)[seen]
+        self.around = slope(teach[seen] - self.thoughts[2], around - self.thoughts[2])
+
+    def look(self, split: Split) -> dict[str, Any]:
+        """Rows as the model sees them: votes own and lent, features, and what the parts say."""
+        own = split.votes.matrix.astype(int)[:, self.columns]
+        rows: dict[str, Any] = {"own": own, "lent": np.full(own.shape, -1), "x": None}
+        rows["any"] = (own[:, self.heard] >= 0).any(axis=1)
+        said = {}
+        if self.features is not None:
+            vectors = split.vectors.astype(float)
+            lent, far = self.borrowed(own, vectors)
+            within = (far <= self.radii) & np.isfinite(far) & (own < 0) & ~(self.rule & (far == 0))
+            rows["lent"], rows["x"] = np.where(within, lent, -1), self.view.of(vectors)
+            line = rows["x"] @ self.weights + self.base
+            said["vectors"] = self.line * evidence(line, self.base)
+            around = evidence(self.shares(self.near(vectors), self.thoughts), self.thoughts[2])
+            around[~self.nodes_of(vectors)] = 0
+            said["neighbours"] = c.AROUND * self.around * around
+        counts = self.counts(own[:, self.heard])
+        counts += c.LENT * self.counts(rows["lent"][:, self.heard])
+        v = np.log((counts + c.VOICES * self.prior) / self.prior)
+        if self.tables is not None:
+            v = np.zeros((len(own), self.n_classes))
+            for table, mine, more in zip(
+                self.tables, own[:, self.heard].T, rows["lent"][:, self.heard].T
+            ):
+                v += table[mine + 1] + c.LENT * (table[more + 1] - table[0])
+        rows["said"] = {"votes": v - v.mean(axis=1, keepdims=True)} | said
+        return rows
+
+    def scale(self, rows: dict[str, Any]) -> Any:
+        if self.features is None or self.tables is not None:
+            return 1.0
+        return np.where(rows["any"], c.SCALES[1], c.SCALES[0])[:, None]
+
+    def before(self, rows: dict[str, Any]) -> np.ndarray:
+        """Logits without labels, not yet scaled."""
+        return self.start(rows) + sum(rows["said"].values())
+
+    def start(self, rows: dict[str, Any]) -> np.ndarray:
+        known = rows["any"]
+        if "vectors" in rows["said"]:
+            known = known | rows["said"]["vectors"].any(axis=1)
+        return np.log(self.prior) + known[:, None] * self.lean
+
+    def _lean(self, rows: dict[str, Any]) -> None:
         """What makes the mean posterior of rows of which something is known the class balance."""
-        parts = self.parts(train)
-        known = np.any(kinds(parts), axis=0)
+        self.lean = np.ones(self.n_classes)
+        known = (self.start(rows) != np.log(self.prior)).all(axis=1)
+        self.lean = np.zeros(self.n_classes)
         if not known.any():
-            return self.lean
-        logits = self.before(parts)[known]
-        scale = self.scaled(np.ones_like(logits), parts, self.first, known)
+            return
+        logits, s = (
+            self.before(rows)[known],
+            np.broadcast_to(self.scale(rows), (len(known), 1))[known],
+        )
 
         def excess(free: np.ndarray) -> np.ndarray:
             lean = np.append(free, -free.sum())
-            return (softmax(scale * (logits + lean)).mean(axis=0) - self.prior)[:-1]
+            return (softmax(s * (logits + lean)).mean(axis=0) - self.prior)[:-1]
 
         found = optimize.root(excess, np.zeros(self.n_classes - 1), tol=1e-13).x
-        return np.append(found, -found.sum())
-
-    def before(self, parts: dict[str, Any]) -> np.ndarray:
-        """Logits of the model without labels, at scale 1."""
-        said = sum(WEIGHT[name] * each for name, each in parts["said"].items())
-        return np.log(self.prior) + said + self.leaning(parts)
-
-    def leaning(self, parts: dict[str, Any]) -> np.ndarray:
-        return np.any(kinds(parts), axis=0)[:, None] * self.lean
-
-    def scaled(
-        self, logits: np.ndarray, parts: dict[str, Any], scales: Any, some: Any = slice(None)
-    ) -> np.ndarray:
-        """Logits as loud as rows with votes, and rows known by their vector alone, are to be."""
-        with_votes, without = (each[some, None] for each in kinds(parts))
-        return logits * np.where(with_votes, scales[0], np.where(without, scales[1], 1.0))
+        self.lean = np.append(found, -found.sum())
 
     # hand labels
 
-    def _learn_from_labels(self, hand: Split) -> None:
-        parts = self.parts(hand)
-        self.y, m = hand.y, hand.n_rows
-        offset, said = self.before(parts), dict(parts["said"])
-        groups = np.arange(m)
-        self.asked = None
-        if parts["x"] is not None:
-            mine, theirs = (likeness(each, parts["x"]) for each in (parts["x"], self.features))
-            groups = grouped(mine, theirs, hand.vectors)
-            if m >= 5:
-                self.asked = least_hashes(hand.vectors)
-                self.labelled_x = parts["x"][self.asked]
-                own = groups[:, None] == groups[self.asked]
-                said["neighbours"] = self.neighbours(parts["x"], own)
-                offset = offset + WEIGHT["neighbours"] * said["neighbours"]
-        weight = len(np.unique(groups)) / m
-        ways = self.ways()
-        for _ in ("with neighbours", "without, where their weight would be negative"):
-            experts = np.stack(list(said.values()))
-            ridges = np.array([RIDGE[name] for name in said])
-            tried = []
-            for at, loud in enumerate(ways):
-                self.loud = loud
-                phi = self.phi(parts)
-                left, size, right = np.linalg.svd(phi, full_matrices=False)
-                root = left * size
-                logits = offset
-                for _ in range(2):
-                    q = believed(softmax(logits), self.y, self.rho)
-                    off, bias, learned = newton(offset, experts, root, q, weight, ridges)
-                    logits = offset + np.tensordot(off, experts, 1) + bias + root @ learned
-                size_of_all = ridges @ off**2 + 3 * bias @ bias + (learned**2).sum()
-                real = probable(logits, self.y, self.rho, experts, phi, weight, ridges)
-                value = real - size_of_all / 2 + 2 * (at == 0)
-                tried.append((value, loud, off, bias, right.T @ learned, logits, q, phi))
-            _, self.loud, off, bias, theta, logits, q, phi = max(tried, key=lambda each: each[0])
-            if "neighbours" not in said or WEIGHT["neighbours"] + off[-1] >= 0:
-                break
-            del said["neighbours"]
-            self.asked, offset, ways = None, self.before(parts), [self.loud]
-        self.corrected = (dict(zip(said, off)), bias, theta)
-        held = left_out(logits, q, experts, phi, groups, weight, ridges)
-        q = believed(softmax(held), self.y, self.told)
-        many = 120 if "pupil" in said else 40
-        self.scales = tuple(
-            best_scale(held[rows], q[rows], start, many) if rows.any() else start
-            for rows, start in zip(kinds(parts), self.scales)
-        )
-        self.held = softmax(self.scaled(held, parts, self.scales))
+    def spread(self, rows: dict[str, Any]) -> np.ndarray:
+        each = [(rows["own"] == k) + c.LENT * (rows["lent"] == k) for k in range(self.n_classes)]
+        return np.hstack(each)
 
-    def neighbours(self, x: np.ndarray, forbidden: Any = False) -> np.ndarray:
-        """Evidence of the five likest labelled rows."""
-        like = np.where(forbidden, -np.inf, likeness(x, self.labelled_x))
-        near = np.argsort(-like, axis=1, kind="stable")[:, :5]
-        s = np.take_along_axis(like, near, axis=1)
-        c = np.clip(s, 0, 1)
-        weight = np.where(np.isfinite(s), c**2 / (1.02 - c), 0.0)
-        voices = np.eye(self.n_classes)[self.y[self.asked]][near]
-        shares = np.einsum("nk,nkc->nc", weight, voices) + 2 * self.prior
-        return evidence(shares / (weight.sum(axis=1, keepdims=True) + 2), self.prior)
+    def kernel(self, one: Any, two: Any, sighted: bool) -> np.ndarray:
+        """Of ψ: features and votes, as loud as they are."""
+        votes = [c.LOUD_VOTES * (self.spread(each) - self.vote_mean) for each in (one, two)]
+        found = votes[0] @ votes[1].T
+        if sighted:
+            found = found + c.LOUD_FEATURES**2 * one["x"] @ two["x"].T
+        return found
+
+    def likest(self, x: np.ndarray, forbidden: Any = False) -> np.ndarray:
+        """What the labels of the likest labelled rows say."""
+        like = unit(x) @ unit(self.hand["x"][self.asked]).T
+        like = np.where(forbidden, 0, like)
+        shares = np.tile(c.VOICES * self.prior, (len(x), 1))
+        for row, each in enumerate(like):
+            for at in np.argsort(-each, kind="stable")[: c.LIKEST]:
+                s = min(each[at], 1.0)
+                if s > 0:
+                    shares[row, self.y[self.asked[at]]] += s**2 / (1 + c.TWIN - s)
+        return evidence(shares / shares.sum(axis=1, keepdims=True), self.prior)
+
+    def _learn_from_labels(self, hand: Split, noise: float) -> None:
+        self.hand, self.y, m = self.look(hand), hand.y, hand.n_rows
+        self.asked = asked_of(m)
+        most = 0.95 * (self.n_classes - 1) / self.n_classes
+        least = min(max(1 / m, c.SLIPS[0]), c.SLIPS[1])
+        wrong = np.clip(np.maximum(self.doubted, noise), least, max(most, least))
+        films = np.arange(m)
+        if hand.votes.sequences is not None:
+            films = np.unique(hand.votes.sequences, return_inverse=True)[1]
+        ways = [(False, films)]
+        if self.features is not None:
+            twins = np.unique([each.tobytes() for each in hand.vectors], return_inverse=True)[1]
+            sighted = (True, joined(twins, films))
+            tells = not self.blind or not self.heard.any()
+            ways = [sighted] if tells else [ways[0], sighted]
+            ways = ways[:1] if m < FEWEST_LABELS else ways
+        tried = [self._correct(*way, wrong) for way in ways]
+        scale = self.scale(self.hand)
+        best, held = tried[0], [softmax(scale * each["held"]) for each in tried]
+        self.held = held[0]
+        if len(tried) > 1:
+            words = [None] * m if hand.chosen is None else hand.chosen.tolist()
+            drawn = np.array([word in (None, "random") for word in words])
+            drawn = drawn if drawn.any() else ~drawn
+            said = [np.log(each[np.arange(m), self.y])[drawn] for each in held]
+            gain = said[1] - said[0]
+            if gain.mean() > 3 * gain.std() / np.sqrt(len(gain)):
+                best, self.held = tried[1], held[1]
+        self.corrected = best
+
+    def _correct(self, sighted: bool, groups: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
+        m, k, said = len(self.y), self.n_classes, self.hand["said"]
+        sides = [(said["votes"], c.RIDGE_PARTS)]
+        if "vectors" in said:
+            sides.append((said["vectors"] + said["neighbours"], c.RIDGE_PARTS))
+        offset, asks = self.before(self.hand), sighted and m >= c.LIKEST
+        kernel = self.kernel(self.hand, self.hand, sighted) + 1 / c.RIDGE_BIAS
+        with_likest, more = offset, []
+        if asks:
+            like = self.likest(self.hand["x"], groups[:, None] == groups[self.asked])
+            with_likest, more = offset + c.LIKEST_WEIGHT * like, [(like, c.RIDGE_LIKEST)]
+        own = np.arange(k) == self.y[:, None]
+        likelihood = np.where(own, 1 - wrong[:, None], wrong[:, None] / (k - 1))
+        first, doubt = with_likest.copy(), self.doubted > 0
+        if doubt.any():
+            ridge = self._known_balance()
+            logits = offset[doubt]
+            if not doubt.all():
+                some, q = ~doubt, normed(softmax(offset[~doubt]) * likelihood[~doubt])
+                parts = [(each[some], ridge_) for each, ridge_ in sides]
+                taught = solve(offset[some], parts, kernel[np.ix_(some, some)], q, groups[some])
+                logits = logits + kernel[np.ix_(doubt, some)] @ taught["dual"]
+                for (each, _), moved in zip(sides, taught["moved"]):
+                    logits = logits + moved * each[doubt]
+                held = softmax(taught["held"])
+                ridge = ridge + (held * (1 - held)).sum(axis=0)
+            likelihood[doubt], bias = confused(logits, self.y[doubt], wrong[doubt], ridge)
+            first[doubt] = logits + bias
+        q = normed(softmax(first) * likelihood)
+        found = solve(with_likest, sides + more, kernel, q, groups)
+        if asks and c.LIKEST_WEIGHT + found["moved"][-1] < 0:
+            found, asks = solve(offset, sides, kernel, q, groups), False
+        return found | {"sighted": sighted, "asks": asks}
+
+    def _known_balance(self) -> np.ndarray:
+        low, high = (logit(each, *INSIDE) for each in (self.low, self.high))
+        deviation = np.maximum((high - low) / APART, 1e-6)
+        return self.n_classes / (self.n_classes - 1) / deviation**2
 
     # answers
 
+    def alone(self, split: Split) -> np.ndarray:
+        """Class probabilities of rows on their own; (n_rows, n_classes)."""
+        rows, taught = self.look(split), self.corrected
+        logits = self.before(rows)
+        if taught is not None:
+            kernel = self.kernel(rows, self.hand, taught["sighted"]) + 1 / c.RIDGE_BIAS
+            logits = logits + kernel @ taught["dual"] + taught["moved"][0] * rows["said"]["votes"]
+            if "vectors" in rows["said"]:
+                said = rows["said"]["vectors"] + rows["said"]["neighbours"]
+                logits = logits + taught["moved"][1] * said
+            if taught["asks"]:
+                heavy = c.LIKEST_WEIGHT + taught["moved"][-1]
+                logits = logits + heavy * self.likest(rows["x"])
+        return softmax(self.scale(rows) * logits)
+
     def proba(self, split: Split) -> np.ndarray:
-        """Class probabilities; (n_rows, n_classes)."""
-        parts = self.parts(split)
-        said = parts["said"]
-        if self.corrected is None:
-            return softmax(self.scaled(self.before(parts), parts, self.scales))
-        off, bias, theta = self.corrected
-        if self.asked is not None:
-            silent = np.zeros((split.n_rows, self.n_classes))
-            said["neighbours"] = silent if split.vectors is None else self.neighbours(parts["x"])
-        logits = np.log(self.prior) + bias + self.phi(parts) @ theta + self.leaning(parts)
-        logits = logits + sum((WEIGHT[n] + off[n]) * each for n, each in said.items())
-        return softmax(self.scaled(logits, parts, self.scales))
+        """Class probabilities, by the order of rows where they have one; (n_rows, n_classes)."""
+        found = self.alone(split)
+        if self.chain is None or split.votes.sequences is None:
+            return found
+        return self.in_order(found, split.votes.sequences, *self.chain)
 
-    def _choose_rule(self, train: Split, hand: Split, scoring: str, positive: int) -> None:
-        rows, mine = self.parts(train), self.parts(hand)
-        words = [None] * hand.n_rows if hand.chosen is None else hand.chosen.tolist()
-        unknown = np.array([word is None for word in words])
-        drawn = np.array([word == "random" for word in words])
-        margins = [ahead(self.scaled(self.before(each), each, self.first)) for each in (mine, rows)]
-        if unknown.any() and not looks_chosen(
-            margins[0][unknown], margins[1], mine["votes"][unknown], rows["votes"],
-            None if mine["x"] is None else mine["x"][unknown], rows["x"],
-        ):  # fmt: skip
-            drawn |= unknown
-        self.drawn = drawn
-        proba = self.proba(train)
-        if scoring == "f1_macro" and drawn.any():
-            self.divisors = proba.mean(axis=0) ** (0.5 * drawn.sum() / (drawn.sum() + 10))
-        if scoring == "f1":
-            shown, right = self.held[drawn, positive], self.y[drawn] == positive
-            self._cut(rows, proba, positive, shown, right, len(self.y))
+    # the order of rows; nobody of train is labelled here
 
-    def _cut(
-        self,
-        rows: dict[str, Any],
-        proba: np.ndarray,
-        positive: int,
-        shown: Any,
-        right: Any,
-        taught: int = 0,
-    ) -> None:
-        two = self.n_classes == 2 and self.agreed is not None and self.triplet is None
-        agreed = self.agreed[positive] if two else None
-        given = (positive, agreed, shown, right, taught)
-        self.cut = f1_cut(proba, softmax(self.before(rows)), *given)
+    def _learn_order(self) -> None:
+        rows = self.look(self.train)
+        own = Votes(rows["own"], self.names, self.classes, sequences=self.train.votes.sequences)
+        bare = softmax(self.scale(rows) * self.before(rows))
+        self.steps = Steps.learn(own, bare)
+        proba = self.alone(self.train)
+        share = (proba.sum(axis=0) + 1 / self.n_classes) / (len(proba) + 1)
+        pairs = LEARNED * self.steps.pairs / LEARNED
+        for _ in range(1000):
+            pairs = pairs * (share / pairs.sum(axis=1))[:, None]
+            pairs = pairs * (share / pairs.sum(axis=0))
+        self.chain = share, pairs, self.steps.trust
 
-    def labels(self, proba: np.ndarray, positive: int = 1) -> np.ndarray:
-        """Class indices by the rule."""
-        if self.divisors is not None:
-            return (proba / self.divisors).argmax(axis=1)
-        if self.cut is None:
-            return proba.argmax(axis=1)
-        others = np.where(np.arange(self.n_classes) == positive, -np.inf, proba)
-        return np.where(proba[:, positive] >= self.cut, positive, others.argmax(axis=1))
+    def in_order(
+        self, proba: np.ndarray, names: Any, share: np.ndarray, pairs: np.ndarray, trust: float
+    ) -> np.ndarray:
+        """Each row by all labellings of its sequence, forwards and backwards."""
+        found, move = np.empty_like(proba), pairs / share[:, None]
+        said = (proba / share) ** trust
+        for name in dict.fromkeys(names.tolist()):
+            rows = np.flatnonzero(names == name)
+            before, after = np.tile(share, (len(rows), 1)), np.ones((len(rows), self.n_classes))
+            for at in range(1, len(rows)):
+                before[at] = normed((before[at - 1] * said[rows[at - 1]])[None])[0] @ move
+                back = len(rows) - 1 - at
+                after[back] = normed((move @ (after[back + 1] * said[rows[back + 1]]))[None])[0]
+            found[rows] = normed(proba[rows] / share * before * after)
+        return found
+
+
+class View:
+    """How vectors become features: scaled, turned into axes, stretched, of length one; waves; centred."""
+
+    def __init__(self, vectors: np.ndarray, seed: int, apart: bool) -> None:
+        self.apart, dimension = apart, vectors.shape[1]
+        self.centre = vectors.mean(axis=0)
+        off = vectors - self.centre
+        deviation = np.sqrt((off**2).mean(axis=0))
+        moves = deviation > np.maximum(1e-6 * np.abs(self.centre), 1e-9 * deviation.max())
+        moves &= deviation > 1e-30
+        self.scale = np.zeros(dimension)
+        self.scale[moves] = 1 / deviation[moves]
+        if self._in_principal_axes(off[:, moves], deviation[moves]):
+            self.scale[moves] = 1 / np.sqrt((deviation[moves] ** 2).mean())
+        standard = off * self.scale
+        _, size, axes = np.linalg.svd(standard, full_matrices=True)
+        variance = np.zeros(dimension)
+        variance[: len(size)] = size**2 / len(vectors)
+        kept = slice(0, min(c.AXES, dimension))
+        self.axes = axes.T[:, kept] * (variance[kept] / max(variance[0], 1e-30)) ** c.BEND
+        draw = np.random.default_rng(seed)
+        n_waves = c.WAVES if dimension < c.FEW_DIMENSIONS else 0
+        spread = max(2 * (standard**2).sum(axis=1).mean(), 1e-12)
+        size = np.sqrt(2 * c.BANDWIDTH / spread)
+        self.frequencies = draw.normal(size=(dimension, n_waves)) * size
+        self.phase = draw.uniform(0, 2 * np.pi, n_waves)
+        self.middle = 0.0
+        self.middle = self._raw(vectors).mean(axis=0)
+
+    def of(self, vectors: np.ndarray) -> np.ndarray:
+        found = self._raw(vectors.astype(float)) - self.middle
+        if self.apart:
+            found[~(vectors != 0).any(axis=1)] = 0
+        return found
+
+    def _raw(self, vectors: np.ndarray) -> np.ndarray:
+        standard = (vectors - self.centre) * self.scale
+        found = unit(standard @ self.axes)
+        if not len(self.phase):
+            return found
+        waves = np.cos(standard @ self.frequencies + self.phase) * np.sqrt(2 / len(self.phase))
+        return np.hstack([found, waves])
+
+    def _in_principal_axes(self, off: np.ndarray, deviation: np.ndarray) -> bool:
+        n = len(deviation)
+        if n < 8:
+            return False
+        falls = np.corrcoef(np.arange(n), np.argsort(np.argsort(deviation)))[0, 1] <= -0.85
+        return bool(falls and n / (np.corrcoef(off.T) ** 2).sum() > 0.8)
 
 
 # small formulas
 
 
+def unit(rows: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 0, length, 1)
+
+
 def softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    return normed(np.exp(logits - logits.max(axis=1, keepdims=True)))
 
 
-def one_hot(votes: np.ndarray, n_classes: int) -> np.ndarray:
-    return np.hstack([votes == k for k in range(n_classes)]).astype(float)
+def normed(rows: np.ndarray) -> np.ndarray:
+    return rows / rows.sum(axis=1, keepdims=True)
 
 
-def loud(scores: np.ndarray) -> np.ndarray:
-    """Mean zero in each row, at most four nats."""
-    scores = np.clip(scores - scores.mean(axis=1, keepdims=True), -4, 4)
-    return scores - scores.mean(axis=1, keepdims=True)
+def logit(share: Any, low: float = c.FAINT, high: float | None = None) -> Any:
+    inside = np.clip(share, low, 1 - low if high is None else high)
+    return np.log(inside / (1 - inside))
 
 
 def evidence(shares: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """What class shares say beyond the shares `base`: the gain in logit."""
-
-    def logit(p: np.ndarray) -> np.ndarray:
-        p = np.clip(p, 0.02, 0.98)
-        return np.log(p / (1 - p))
-
-    return loud(logit(shares) - logit(base))
+    """What class shares say beyond the shares `base`, of mean zero."""
+    found = logit(shares) - logit(base)
+    return found - found.mean(axis=1, keepdims=True)
 
 
-def landmarks(view: View, vectors: np.ndarray) -> np.ndarray:
-    """Features, at length one, of vectors evenly apart in the order of those that differ."""
-    some = vectors[np.linspace(0, len(vectors) - 1, min(len(vectors), 3000)).astype(int)]
-    differ = np.array(sorted(set(map(tuple, some.tolist()))), dtype=vectors.dtype)
-    count = min(256, len(vectors) // 6, len(differ))
-    if not count:
-        return np.zeros((0, 1))
-    x = view.of(differ[np.linspace(0, len(differ) - 1, count).astype(int)]).astype(np.float64)
-    x = x[(x != 0).any(axis=1)]
-    return x / np.linalg.norm(x, axis=1, keepdims=True) if len(x) > 8 else x[:0]
+def slope(real: np.ndarray, foretold: np.ndarray) -> float:
+    return float(np.clip((real * foretold).sum() / max((foretold**2).sum(), 1e-12), 0, 1))
 
 
-def membership(x: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """How far rows belong to each landmark: by how much liker they are to it than to the ninth likest."""
-    like = x @ marks.T
-    ninth = np.sort(like, axis=1)[:, [-9]]
-    gap = np.maximum(like - ninth, 0.0)
-    total = gap.sum(axis=1, keepdims=True)
-    return np.divide(gap, total, out=np.zeros_like(gap), where=total > 0)
-
-
-def ahead(logits: np.ndarray) -> np.ndarray:
-    top = np.sort(softmax(logits), axis=1)
-    return top[:, -1] - top[:, -2]
-
-
-def distances(metric: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """All pairs in float64, summed in 32 running sums folded in halves; inf without a direction."""
-    x, z = left.astype(np.float64)[:, None], right.astype(np.float64)[None]
-
-    def total(terms: np.ndarray) -> np.ndarray:
-        missing = -terms.shape[-1] % 32
-        terms = np.pad(terms, [(0, 0)] * (terms.ndim - 1) + [(0, missing)])
-        sums = np.zeros((*terms.shape[:-1], 32))
-        for at in range(0, terms.shape[-1], 32):
-            sums = sums + terms[..., at : at + 32]
-        while sums.shape[-1] > 1:
-            half = sums.shape[-1] // 2
-            sums = sums[..., :half] + sums[..., half:]
-        return sums[..., 0]
-
-    if metric == "euclidean":
-        return np.sqrt(total((x - z) ** 2))
-    lengths = np.sqrt(total(x * x) * total(z * z))
-    cosine = total(x * z) / np.where(lengths > 0, lengths, 1.0)
-    return np.where(lengths > 0, np.maximum(0.0, 1 - cosine), np.inf)
-
-
-def likeness(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosines of features, rounded so that twins are equal."""
-
-    def unit(x: np.ndarray) -> np.ndarray:
-        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-
-    return np.round(unit(left) @ unit(right).T, 10)
-
-
-# sources, class balance, gate
-
-
-def distinct(votes: np.ndarray, names: Any) -> np.ndarray:
-    """Sources that share less than 75 % of their (row, vote) pairs with each one kept before.
-
-    Those with fewer than ten pairs go where two kept before share all of them.
-    """
-    pairs = [{(row, vote) for row, vote in enumerate(v.tolist()) if vote >= 0} for v in votes.T]
-    kept: list[int] = []
-    for at in sorted(range(len(pairs)), key=lambda at: (-len(pairs[at]), names[at])):
-        alike = [len(pairs[at] & pairs[k]) / max(1, len(pairs[at] | pairs[k])) for k in kept]
-        equals = sum(each == 1.0 for each in alike)
-        few = len(pairs[at]) < 10
-        if not pairs[at] or (equals < 2 if few else all(each < 0.75 for each in alike)):
+def distinct(matrix: np.ndarray, names: Any) -> np.ndarray:
+    """Sources that repeat no source with more votes; of equals the first by name."""
+    number, kept = (matrix >= 0).sum(axis=0), list[int]()
+    for at in sorted(range(len(names)), key=lambda at: (-number[at], names[at])):
+        alike = 0
+        for other in kept:
+            same = ((matrix[:, at] == matrix[:, other]) & (matrix[:, at] >= 0)).sum()
+            share = same / max(1, number[at] + number[other] - same)
+            alike += share >= (c.COPY if number[at] >= c.CHANCE else 1.0)
+        if not number[at] or alike <= (0 if number[at] >= c.CHANCE else 1):
             kept.append(at)
-    return np.sort(np.array(kept, dtype=int))
+    return np.array(sorted(kept), dtype=int)
 
 
-def balance(votes: np.ndarray, names: Any, classes: Any) -> tuple[np.ndarray, float, Any]:
-    """Shares, how far third moments tell them, and what how sources agree says of them.
-
-    Voters: the shares nearest to equal that their errors allow, corrected by third moments. Others:
-    three witnesses, their logarithms averaged.
-    """
-    n_classes = len(classes)
-    equal = np.full(n_classes, 1 / n_classes)
-    counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1)
-    spoken = counts.sum(axis=1) > 0
-    if not spoken.any():
-        return equal, 0.0, None
-    shares = counts[spoken] / counts[spoken].sum(axis=1, keepdims=True)
-    cast = shares.mean(axis=0)
-    errors = errors_of_voters(votes, names, classes)
-    if errors is not None:
-        apart = np.abs(cast - equal).sum() / 2
-        guess = equal if apart <= errors else cast + errors / apart * (equal - cast)
-        found = np.array([third_moments(votes, k, n_classes) for k in range(n_classes)])
-        told = share(found[:, 0]) / share(found[:, 0]).sum()
-        precision = np.stack([1 / found[:, 1] ** 2, np.full(n_classes, 1 / 0.5**2)])
-        both = np.average(np.stack([skew(told), skew(guess)]), axis=0, weights=precision)
-        pi = share(both) / share(both).sum()
-        return pi, float(pi @ (precision[0] / precision.sum(axis=0))), pi
-    witnesses, learned = [equal, cast], None
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        fitted = Triplet(class_balance="learn").fit(Votes(votes, names, classes))
-        learned = fitted.class_balance_
-        witnesses.append(learned)
-    together = np.prod(np.maximum(witnesses, 0.2 / n_classes), axis=0) ** (1 / len(witnesses))
-    return together / together.sum(), 0.0, learned
+def asked_of(count: int) -> np.ndarray:
+    """Labelled rows that are asked: those of one split, the least hashes of many."""
+    least = sorted(range(count), key=lambda row: ((row * 2654435761 + 97) % 2**32, row))
+    return np.sort(np.array(least[:MOST_ASKED], dtype=int))
 
 
-def share(skewness: Any) -> Any:
-    return (1 - skewness / np.hypot(2, skewness)) / 2
+def joined(twins: np.ndarray, films: np.ndarray) -> np.ndarray:
+    """Groups of twins, joined until no film is in two of them, unless hardly any are left."""
+    found = twins.copy()
+    for _ in range(len(found)):
+        for one, two in zip(films, found):
+            for other in np.unique(found[films == one]):
+                found[found == other] = min(two, found[films == one].min())
+    if len(np.unique(films)) == len(films):
+        return twins
+    return found if len(np.unique(found)) >= FEWEST_GROUPS else twins
 
 
-def skew(shares: np.ndarray) -> np.ndarray:
-    shares = np.clip(shares, 1e-4, 1 - 1e-4)
-    return (1 - 2 * shares) / np.sqrt(shares * (1 - shares))
+def solve(
+    offset: np.ndarray, sides: Any, kernel: np.ndarray, q: np.ndarray, groups: np.ndarray
+) -> dict[str, Any]:
+    """The least of weight · cross entropy + ridges by dense Newton steps, and every group left out."""
+    (m, k), weight = offset.shape, len(np.unique(groups)) / len(groups)
+    every = np.kron(kernel, np.eye(k))
+    for said, ridge in sides:
+        every += np.outer(said.ravel(), said.ravel()) / ridge
 
+    def value(dual: np.ndarray) -> float:
+        moved = every @ dual
+        logits = offset + moved.reshape(m, k)
+        top = logits.max(axis=1)
+        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        return float(weight * (total.sum() - (q * logits).sum()) + dual @ moved / 2)
 
-def third_moments(votes: np.ndarray, named: int, n_classes: int) -> tuple[float, float]:
-    """Skewness of a class and its standard error, triple by triple."""
-    x = np.where(votes == named, 1.0, np.where(votes < 0, 0.0, -1 / (n_classes - 1)))
-    spread = x.std(axis=0)
-    z = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    b = one_factor(np.array([[(one * other).mean() for other in z.T] for one in z.T]))
-    triples = [list(each) for each in combinations(range(z.shape[1]), 3)]
-    rows = sum(b[t].prod() * z[:, t].prod(axis=1) for t in triples)
-    whole = sum(b[t].prod() ** 2 for t in triples)
-    if whole <= 1e-9:
-        return 0.0, np.inf
-    return rows.mean() / whole, rows.std() / np.sqrt(len(rows)) / whole
-
-
-def one_factor(met: np.ndarray) -> np.ndarray:
-    """b with b_i b_j nearest to what sources i ≠ j have in common, halfway from equal loadings each time.
-
-    Where sources contradict each other there are several such b, and the rounds decide which it is.
-    """
-    each = range(len(met))
-    common = [abs(met[i, j]) for i, j in combinations(each, 2)]
-    b = [float(np.sqrt(max(np.mean(common), 1e-6))) if common else 1.0 for _ in each]
-    for _ in range(100_000):
-        best = []
-        for i in each:
-            others = [j for j in each if j != i]
-            whole = max(sum(b[j] ** 2 for j in others), 1e-9)
-            best.append(min(1.0, max(-1.0, sum(met[i, j] * b[j] for j in others) / whole)))
-        moved = [(now + then) / 2 for now, then in zip(b, best)]
-        apart = max((abs(now - then) for now, then in zip(b, moved)), default=0.0)
-        b = moved
-        if apart < 1e-10:
-            break
-    return np.array(b)
-
-
-def errors_of_voters(votes: np.ndarray, names: Any, classes: Any) -> float | None:
-    """How often sources that name every class err, where three or more of them cast most votes."""
-    named = np.stack([(votes == k).sum(axis=0) for k in range(len(classes))], axis=1)
-    total = named.sum(axis=1)
-    voters = (total > 0) & (named.min(axis=1) >= 0.1 * total / len(classes))
-    if voters.sum() < 3 or total[voters].sum() < total.sum() / 2:
-        return None
-    with warnings.catch_warnings(), suppress(NotIdentifiable):
-        warnings.simplefilter("ignore")
-        readings = read(
-            moments(Votes(votes, names, classes)), np.full(len(classes), 1 / len(classes))
-        )
-        theta = np.nan_to_num(solve_units(readings, SOLVERS["median"])[0])
-        right = {int(s): t for s, t in zip(readings.source, theta)}
-        wrong = [(1 - 1 / len(classes)) * (1 - right[s]) for s in np.flatnonzero(voters)]
-        return float(np.average(wrong, weights=total[voters]))
-    return None
-
-
-def foretells(x: np.ndarray, inverse: np.ndarray, weights: np.ndarray, t: np.ndarray) -> bool:
-    """Whether leave-one-out predictions of the votes are worth anything."""
-    leverage = np.einsum("ij,jk,ik->i", x, inverse, x, optimize=True) + 1 / len(x)
-    out = t - (t - x @ weights) / np.maximum(1 - leverage, 1e-9)[:, None]
-    both, own, whole = (t * out).sum(), (out * out).sum(), (t * t).sum()
-    if own <= 0 or whole <= 0:
-        return False
-    return both / own > 0.25 and both / np.sqrt(own * whole) * np.sqrt(len(x)) > 4
-
-
-# the correction
-
-
-def least_hashes(vectors: np.ndarray) -> np.ndarray:
-    key = [hashlib.blake2b(each.tobytes(), digest_size=8).digest() for each in vectors]
-    return np.sort(sorted(range(len(key)), key=lambda at: (key[at], at))[:1000])
-
-
-def grouped(like: np.ndarray, to_train: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Groups left out together, as many as make a held-out row as lonely as a train row is."""
-    m = len(like)
-    enough = np.median(to_train.max(axis=1)) + 0.02
-    alone = np.where(np.eye(m, dtype=bool), -np.inf, like)
-    if m < 10 or np.median(alone.max(axis=1)) <= enough:
-        return np.arange(m)
-    keys = [each.tobytes() for each in vectors]  # rows with equal vectors stay together
-    first = [at for at in range(m) if keys.index(keys[at]) == at]
-    number = np.array([first.index(keys.index(key)) for key in keys])
-    if len(first) < 2:
-        return number
-    near = like[np.ix_(first, first)]
-    apart = np.where(np.eye(len(first), dtype=bool), 0.0, np.clip(1 - near, 0, 2))
-    tree = linkage(squareform(apart, checks=False), "average")
-
-    def too_easy(count: int) -> bool:
-        groups = fcluster(tree, count, "maxclust")
-        other = np.where(groups[:, None] == groups, -np.inf, near)
-        return bool(np.median(other.max(axis=1)[number]) > enough)
-
-    low, high = min(10, len(first)), len(first)
-    while low < high:
-        count = (low + high + 1) // 2
-        low, high = (low, count - 1) if too_easy(count) else (count, high)
-    return fcluster(tree, low, "maxclust")[number]
-
-
-def believed(p: np.ndarray, y: np.ndarray, rho: float) -> np.ndarray:
-    """Classes of the labelled rows by Bayes' rule, for labels that are wrong at rate rho."""
-    said = np.eye(p.shape[1])[y]
-    q = p * np.where(said == 1, 1 - rho, rho / (p.shape[1] - 1))
-    return q / q.sum(axis=1, keepdims=True)
-
-
-def kinds(parts: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with votes, and rows without of which the vector says something."""
-    with_votes = (parts["votes"] >= 0).any(axis=1)
-    nothing = np.zeros((len(with_votes), 1))
-    return with_votes, ~with_votes & (parts["said"].get("pupil", nothing) != 0).any(axis=1)
-
-
-def best_scale(logits: np.ndarray, q: np.ndarray, start: float, many: int) -> float:
-    """The scale at which held-out logits foretell q best, `many` rows more having found `start`."""
-    p = softmax(logits)
-    bend = (p * (logits - (p * logits).sum(axis=1, keepdims=True)) ** 2).sum(axis=1).mean()
-
-    def loss(scale: float) -> float:
-        found = -(q * np.log(np.maximum(softmax(scale * logits), 1e-300))).sum()
-        return float(found + many / 2 * bend * (scale - start) ** 2)
-
-    found = optimize.minimize_scalar(
-        loss, bounds=(0.25, 4), method="bounded", options={"xatol": 1e-9}
-    )
-    return float(found.x) if bend > 1e-12 else start
-
-
-def newton(
-    offset: np.ndarray, experts: np.ndarray, root: np.ndarray, q: np.ndarray, weight: float,
-    ridges: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The convex problem with soft targets q, by full Newton steps with a dense Hessian."""
-    m, k = offset.shape
-    e, r = len(experts), root.shape[1]
-    design = np.zeros((m, k, e + k + r * k))  # of logits by parameters
-    design[:, :, :e] = experts.transpose(1, 2, 0)
-    for label in range(k):
-        design[:, label, e + label] = 1
-        design[:, label, e + k + label :: k] = root
-    flat = design.reshape(m * k, -1)
-    ridge = np.r_[ridges, np.full(k, 3.0), np.ones(r * k)]
-    point = np.zeros(len(ridge))
-
-    def loss(at: np.ndarray) -> float:
-        logits = offset + (flat @ at).reshape(m, k)
-        top = logits.max(axis=1, keepdims=True)
-        total = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
-        return float(weight * (total.sum() - (q * logits).sum()) + 0.5 * ridge @ (at * at))
-
+    dual = np.zeros(m * k)
     for _ in range(100):
-        p = softmax(offset + (flat @ point).reshape(m, k))
-        slope = weight * flat.T @ (p - q).ravel() + ridge * point
-        if np.abs(slope).max() < 1e-12:
-            break
-        bend = np.einsum("ik,kl->ikl", p, np.eye(k)) - p[:, :, None] * p[:, None]
-        curved = np.einsum("ikl,ilp->ikp", bend, design).reshape(m * k, -1)
-        step = np.linalg.solve(weight * flat.T @ curved + np.diag(ridge), -slope)
-        length, now = 1.0, loss(point)
-        while loss(point + length * step) > now + 1e-9 and length > 1e-6:
+        moved = every @ dual
+        p = softmax(offset + moved.reshape(m, k))
+        bent = np.zeros((m * k, m * k))
+        for at in range(m):
+            part = slice(at * k, at * k + k)
+            bent[part, part] = weight * (np.diag(p[at]) - np.outer(p[at], p[at]))
+        right = bent @ moved + weight * (q - p).ravel()
+        step = np.linalg.solve(np.eye(m * k) + bent @ every, right) - dual
+        length, start = 1.0, value(dual)
+        while value(dual + length * step) > start + 1e-12 * abs(start) and length > 1e-6:
             length /= 2
-        point = point + length * step
-    return point[:e], point[e : e + k], point[e + k :].reshape(r, k)
-
-
-def probable(
-    logits: np.ndarray, y: np.ndarray, rho: float, experts: np.ndarray, phi: np.ndarray,
-    weight: float, ridges: np.ndarray,
-) -> float:  # fmt: skip
-    """How probable labels are, and less by the room that what is learned has, as large for each class."""
+        dual = dual + length * step
+        if np.abs(step).max() < 1e-13:
+            break
+    logits = offset + (every @ dual).reshape(m, k)
+    dual = dual.reshape(m, k)
+    moved = [float((said * dual).sum()) / ridge for said, ridge in sides]
     p = softmax(logits)
-    m, k = p.shape
-    own = p[np.arange(m), y]
-    fits = weight * np.log((1 - rho) * own + rho / (k - 1) * (1 - own)).sum()
-    kernel = phi @ phi.T + 1 / 3
-    for said, ridge in zip(experts, ridges):
-        kernel += said @ said.T / ((k - 1) * ridge)
-    w = weight * (1 - (p * p).sum(axis=1)) / (k - 1)
-    return float(fits - (k - 1) / 2 * np.linalg.slogdet(np.eye(m) + w[:, None] * kernel)[1])
-
-
-def left_out(
-    logits: np.ndarray, q: np.ndarray, experts: np.ndarray, phi: np.ndarray, groups: np.ndarray,
-    weight: float, ridges: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """Each group's logits without its labels: one Newton step with the same curvature for all classes."""
-    p = softmax(logits)
-    m, k = p.shape
-    w = np.maximum(weight * (1 - (p * p).sum(axis=1)) / np.sqrt(k - 1), 1e-12)
-    kernel = phi @ phi.T + 1 / 3
-    for said, ridge in zip(experts, ridges):
-        kernel += said @ said.T / ((k - 1) * ridge)
-    spread = kernel @ np.linalg.inv(np.eye(m) + w[:, None] * kernel)  # (A⁻¹ + W)⁻¹
-    found = logits.copy()
+    bend = np.maximum(weight * (1 - (p * p).sum(axis=1)) / np.sqrt(k - 1), 1e-12)
+    whole = kernel + sum(said @ said.T / ((k - 1) * ridge) for said, ridge in sides)
+    spread = whole @ np.linalg.inv(np.eye(m) + bend[:, None] * whole)  # (A⁻¹ + W)⁻¹
+    held = logits.copy()
     for group in np.unique(groups):
         g = np.flatnonzero(groups == group)
         own = spread[np.ix_(g, g)]
-        found[g] += np.linalg.solve(np.eye(len(g)) - own * w[g], own @ (weight * (p - q)[g]))
-    return found
+        held[g] += np.linalg.solve(np.eye(len(g)) - own * bend[g], own @ (weight * (p - q)[g]))
+    return {"dual": dual, "moved": moved, "held": held}
 
 
-# decisions
-
-
-def looks_chosen(
-    margin: np.ndarray, margins: np.ndarray, votes: np.ndarray, train_votes: np.ndarray, x: Any,
-    train_x: Any,
-) -> bool:  # fmt: skip
-    """Whether labelled rows differ from train rows in sureness, votes, conflicts, or place."""
-    n = len(margin)
-    if n < 10:
-        return False
-    cast = [(each >= 0).sum(axis=1) for each in (votes, train_votes)]
-    if min(stats.ks_2samp(margin, margins).pvalue, stats.ks_2samp(*cast).pvalue) < 1e-6:
-        return True
-    split = [
-        np.array([len(set(row[row >= 0].tolist())) > 1 for row in each])
-        for each in (votes, train_votes)
-    ]
-    table = np.array([[each.sum(), (~each).sum()] for each in split])
-    if (table.sum(axis=0) > 0).all() and stats.chi2_contingency(table, correction=False)[1] < 1e-6:
-        return True
-    if x is None:
-        return False
-    mean, covariance = x.mean(axis=0), train_x.T @ train_x / len(train_x)
-    whole = np.trace(covariance)
-    high = whole / n + 5 * np.sqrt(2 * (covariance**2).sum()) / n
-    return bool((mean @ mean - x.var(axis=0).sum() / n) / whole > 0.03 and mean @ mean > high)
-
-
-def f1_cut(
-    proba: np.ndarray, before: np.ndarray, positive: int, agreed: float | None, shown: np.ndarray,
-    right: np.ndarray, taught: int,
-) -> float | None:  # fmt: skip
-    """The probability from which rows are called positive; None for the most probable class."""
-    own, n = proba[:, positive], len(proba)
-
-    def odds(share: float) -> float:
-        inside = min(max(share, 0.5 / n), 1 - 0.5 / n)
-        return inside / (1 - inside)
-
-    share = float((before.argmax(axis=1) == positive).mean())
-    if agreed is not None and agreed < share:
-        both = np.sqrt(odds(share) * odds(agreed))
-        share = both / (1 + both)
-    if len(right):
-        places = np.unique(np.r_[own, shown])
-        places = (np.r_[0.0, places[:-1]] + places) / 2
-        known = right.sum() / (right.sum() + 100)
-        curve = [
-            (1 - known) * f1(own[own >= t].sum(), (own >= t).sum(), own.sum())
-            + known * f1(right[shown >= t].sum(), (shown >= t).sum(), right.sum())
-            for t in places
-        ]
-        cut = places[int(np.argmax(curve))]
-        heard = min(taught, 4 * len(right))
-        trust = heard / (heard + 20)
-        both = odds(share) ** (1 - trust) * odds((own >= cut).mean()) ** trust
-        share = both / (1 + both)
-    called = round(share * n)
-    if called == 0:
-        return None
-    ends = np.unique([(own >= value).sum() for value in own])  # rows in a tie are called together
-    called = int(ends[np.argmin([abs(np.log(end / called)) for end in ends])])
-    falling = np.append(np.sort(own)[::-1], 0.0)
-    return float((falling[called - 1] + falling[called]) / 2)
-
-
-def f1(both: float, said: float, real: float) -> float:
-    return 2 * both / max(said + real, 1e-12)
+def confused(
+    logits: np.ndarray, y: np.ndarray, wrong: np.ndarray, ridge: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pr(label | class) with a rate for each class by expectation maximisation, and the bias of logits."""
+    k, bias = logits.shape[1], np.zeros(logits.shape[1])
+    own = np.arange(k) == y[:, None]
+    found = np.where(own, 1 - wrong[:, None], wrong[:, None] / (k - 1))
+    for _ in range(ROUNDS):
+        said = softmax(logits + bias)
+        q = normed(said * found)
+        total, right, called = q.sum(axis=0), np.zeros((len(y), k)), np.zeros((k, k))
+        for true in range(k):
+            told = q[:, true] @ (1 - wrong) / total[true]
+            counts = np.array([q[y == label, true].sum() for label in range(k)])
+            rate = (counts[true] + PEOPLE * told) / (total[true] + PEOPLE)
+            off = logit(1 - wrong, *INSIDE) + logit(rate, *INSIDE) - logit(told, *INSIDE)
+            right[:, true] = np.clip(1 / (1 + np.exp(-off)), *INSIDE)
+            others = np.arange(k) != true
+            mistakes = (counts + PEOPLE * (1 - told) / (k - 1)) * others
+            called[true] = mistakes / max(mistakes.sum(), 1e-12)
+        found = np.where(own, right, (1 - right) * called[:, y].T)
+        curve = np.diag(said.sum(axis=0) + ridge) - said.T @ said
+        bias = bias + np.linalg.solve(curve, total - said.sum(axis=0) - ridge * bias)
+    return found, bias

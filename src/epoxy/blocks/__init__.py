@@ -1,8 +1,7 @@
-"""One path for memory, disk and cluster: arrays in blocks of rows, and any map over them."""
+"""Labels of a project within so much memory, or on other machines: the way of every session, with a limit."""
 
 from __future__ import annotations
 
 from .label import label
-from .table import Blocks
 
-__all__ = ["Blocks", "label"]
+__all__ = ["label"]

@@ -1,4 +1,4 @@
-"""How many rows fit: memory is set beforehand, and blocks are cut so that it is kept."""
+"""How many rows fit: memory is set beforehand, and so many rows are worked on at a time that it is kept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from ..errors import ParameterError
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MEMORY = "4GB"
-FIXED = 450 * 10**6
-"""Bytes that the process holds before any row is read: interpreter, libraries, compiled code, tiles."""
+FIXED = 400 * 10**6
+"""Bytes that the process holds before any row is read: interpreter, libraries, compiled code."""
+EACH = 64_000
+"""Bytes that a row may take while it is worked on: as text and as a vector, here and where functions run."""
 FEWEST, MOST = 1024, 1 << 16
-"""Rows of a block, at least and at most: more would make a killed run lose more work."""
+"""Rows that are worked on at a time, at least and at most."""
 
 
 def bytes_of(text: str | int | float) -> int:
@@ -26,23 +28,13 @@ def bytes_of(text: str | int | float) -> int:
     return size
 
 
-def row_bytes(text: float, dimension: int, n_sources: int, n_classes: int) -> float:
-    """Bytes that one row takes while its block is worked on, at most.
-
-    Its columns, here and in the process that votes; the vectors of two blocks, as they are and at length
-    one; features and what is made of them; votes and who lends, twice; some tables of classes.
-    """
-    return 4 * text + 4 * 6 * dimension + 2 * 14 * n_sources + 10 * 8 * n_classes + 64
-
-
-def rows_within(budget: int, each: float, what: str) -> int:
-    """Rows of a block within a budget of bytes; refuses one that is too small to work with."""
-    rows = int((budget - FIXED) / each)
+def rows_within(memory: int) -> int:
+    """Rows that are worked on at a time; refuses memory that is too little to work with."""
+    rows = (memory - FIXED) // EACH
     if rows < FEWEST:
-        needed = FIXED + each * FEWEST
+        needed = FIXED + EACH * FEWEST
         raise ParameterError(
-            f"{budget / 1e6:,.0f} MB are too little for {what}: {FIXED / 1e6:,.0f} MB are needed before "
-            f"a row is read, and {each / 1e3:,.1f} kB for each of {FEWEST} rows; "
-            f"give --memory {max(1, -(-needed // 10**6)):.0f}MB or more"
+            f"{memory / 1e6:,.0f} MB are too little: {FIXED / 1e6:,.0f} MB are needed before a row is read, "
+            f"and {EACH / 1e3:,.0f} kB for each of {FEWEST} rows; give {-(-needed // 10**6)}MB or more"
         )
     return min(rows, MOST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from ..errors import ParameterError, VoteError
-from .options import AllowErrors, Home, Json, Model, app, folder_of, listed, open_project
+from .options import AllowErrors, Home, Json, Model, app, listed, open_project
 from .screen import complain, say, table, write_json
 
 if TYPE_CHECKING:
     from ..cluster import Dask
+    from ..diagnostics.report import Finding
     from ..project.settings import Project
     from ..session import Session
-    from ..session.export import Labelled
-    from ..shards import Runner
 
 
 @app.command()
@@ -129,17 +128,17 @@ def label(
     allow_errors: AllowErrors = False,
     memory: Annotated[
         str | None,
-        Option(metavar="SIZE", help="label in shards within so much memory, such as 4GB"),
+        Option(metavar="SIZE", help="label within so much memory, such as 4GB"),
     ] = None,
     cluster: Annotated[
         Literal["local"] | None,
-        Option(help="label in shards in several processes of this machine; --memory is of each"),
+        Option(help="label in several processes of this machine; --memory is of each"),
     ] = None,
     scheduler: Annotated[
         str | None,
         Option(
             metavar="ADDRESS",
-            help="label in shards on the Dask cluster at tcp://… or tls://…; --memory is of each worker",
+            help="label on the Dask cluster at tcp://… or tls://…; --memory is of each worker",
         ),
     ] = None,
     workers: Annotated[
@@ -163,75 +162,51 @@ def label(
     row changes. Where a function failed and has no vote at all, the labels are written without it and
     the exit code is 2, unless --allow-errors.
 
-    --memory labels in shards that fit into it, for rows in Parquet that do not: the labels are the
-    same, and a killed run goes on. --new FILE labels the rows of FILE by the project's model;
-    the project's own may be CSV or JSON lines, unless --memory or a cluster is asked for too.
+    --memory keeps what does not fit into it on the disk: the labels are the same. What takes long (votes,
+    vectors, neighbours) is kept, and a killed run goes on from it. --new FILE labels the rows of FILE by
+    the project's model.
     """
+    from ..blocks.label import opened
+    from ..diagnostics.outcomes import unlike
+    from ..progress import bar
+    from ..project.project import PATIENCE
+    from .inspection import functions_table
+
     if workers is not None and cluster is None:
         raise ParameterError("--workers is the number of processes of --cluster local; add it")
     if cluster is not None and scheduler is not None:
         raise ParameterError("--cluster and --scheduler are two places to work at; give one")
-    past_memory = {"memory": memory, "new": new, "vectors": vectors, "to": to}
-    start, functions, how = time.perf_counter(), None, ""
-    if cluster is not None or scheduler is not None:
-        with _runner(scheduler, workers, memory) as runner:
-            found = _in_shards(folder, model, past_memory, runner)
-    elif any(each is not None for each in (memory, new, vectors)):
-        found = _in_shards(folder, model, past_memory)
-    else:
-        found, functions, how = _in_memory(folder, model, to)
-    seconds = time.perf_counter() - start
-    how = how or f"over {found.shards} shard{'s' * (found.shards > 1)}"
-    say(f"labelled {found.rows:,} rows with {found.model} in {seconds:.1f} s {how}: {found.path}")
-    for line in found.lines():
-        say(line)
-    if functions is not None:
-        say("", functions)
+    options: dict[str, Any] = {"memory": memory, "new": new, "vectors": vectors, "to": to}
+    start = time.perf_counter()
+    with ExitStack() as until:
+        if cluster is not None or scheduler is not None:
+            options["run"] = until.enter_context(_runner(scheduler, workers, memory))
+        report = lambda what: bar(what, line=PATIENCE)  # noqa: E731
+        made = opened(folder, model=model, progress=report, **options)
+        session, write = until.enter_context(made)
+        if session.problem:  # functions that failed are often why
+            say_notes(session)
+        began = time.perf_counter()
+        found = write()
+        seconds = time.perf_counter() - start
+        took = f"{began - start:.1f} s to vote, embed and fit, {time.perf_counter() - began:.1f} s to write"
+        say(
+            f"labelled {found.rows:,} rows with {found.model} in {seconds:.1f} s ({took}): {found.path}"
+        )
+        for line in found.lines():
+            say(line)
+        if session.sources:
+            say("", functions_table(session, most=12))
+        found_out: Iterator[Finding] = iter(())
+        if "run" not in options and memory is None:  # it reads all vectors
+            train = session.split()
+            labelled = session.hand_labelled() or train
+            found_out = unlike(train, labelled, session.engine.metric)
+        for each in islice(found_out, 1):
+            say(f"! vectors seem not to fit: {each.text}")
+            say(f"  {each.command.replace('DIR', str(folder))}", style="cyan", whole=True)
     write_json(found.to_dict() | {"seconds": seconds}, json)
     _check_failed(found.failed, allow_errors)
-
-
-def _in_memory(folder: Path, model: str | None, to: Path | None) -> tuple[Labelled, Any, str]:
-    """Label in memory: what was written, a table of the functions, and what took how long."""
-    from ..diagnostics.outcomes import unlike
-    from ..session.export import Labelled
-    from .inspection import functions_table
-
-    start = time.perf_counter()
-    session = open_project(folder, model)
-    opened = time.perf_counter()
-    if session.problem:  # functions that failed are often why
-        say_notes(session)
-    path = session.export(
-        folder_of(session).project.labels / "labels.parquet" if to is None else to
-    )
-    took = opened - start, time.perf_counter() - opened
-    functions = functions_table(session, most=12) if session.sources else None
-    train, metric = session.split(), session.engine.metric
-    for each in islice(unlike(train, session.hand_labelled() or train, metric), 1):
-        say(f"! vectors seem not to fit: {each.text}")
-        say(f"  {each.command.replace('DIR', str(folder))}", style="cyan", whole=True)
-    how = "({:.1f} s to vote, embed and fit, {:.1f} s to write)".format(*took)
-    return Labelled.of(session, path), functions, how
-
-
-def _in_shards(
-    folder: Path, model: str | None, given: dict[str, Any], runner: Runner | None = None
-) -> Labelled:
-    """Label a project past memory, or other rows by its model; `runner` works on the shards."""
-    from ..progress import bar
-    from ..project.project import PATIENCE
-    from ..project.settings import Project
-    from ..shards.labelling import label as label_project
-
-    made = None if model is None else Project.read(folder).make_model(model)
-    return label_project(
-        folder,
-        model=made,
-        runner=runner,
-        progress=lambda what: bar(what, line=PATIENCE),
-        **given,
-    )
 
 
 @contextmanager

@@ -97,10 +97,11 @@ def tune(
 ) -> None:
     """Choose on the labelled rows what the model leaves open, and say what that is worth.
 
-    Fusion (the default) weighs its parts whenever it is fitted and leaves nothing open. With --model
-    epoxy: how far each function may speak, one radius for all first, then one function at a time
-    where the gain is beyond chance; prints what was tried and what the winning score is really
-    worth, and keeps the radii for that model alone. Ctrl-C keeps the best so far.
+    Fusion (the default): a radius for each function where hand labels held out are surely foretold
+    better by it than by the model's own rule. With --model epoxy: how far each function may speak, one
+    radius for all first, then one function at a time where the gain is beyond chance; prints what was
+    tried and what the winning score is really worth, and keeps the radii for that model alone. Ctrl-C
+    keeps the best so far.
     """
     from ..progress import bar
 
@@ -111,7 +112,7 @@ def tune(
         if value:
             kind = type(session.model_template).__name__
             raise ParameterError(
-                f"--{name} is about tuning radii, which {kind} does not need; add --model epoxy"
+                f"--{name} is about tuning the paper's pipeline, not {kind}; add --model epoxy"
             )
     found = session.tune(
         scoring,

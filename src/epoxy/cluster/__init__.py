@@ -1,7 +1,7 @@
-"""Past one machine: the same stages on the workers of a Dask cluster, with the same answer.
+"""Past one machine: the workers of a Dask cluster vote, embed and find neighbours, with the same answer.
 
-`Dask(client)` is a `Runner`, as `epoxy.shards.label` asks for one: all it does is to say where a shard
-is worked on. Scheduling, transport, retries, encryption and the dashboard are Dask's own.
+`Dask(client)` is a map, as `epoxy.blocks.label` takes one. Scheduling, transport, retries, encryption and the
+dashboard are Dask's own.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""Before work is sent: that all workers have what the driver has, and see the same files."""
+"""Before work is sent: that all workers have what the driver has, and see its files."""
 
 from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from distributed import Client
 
 from ..errors import ClusterError, StoreError
-from ..shards import Kept, Shard
-from ..shards.shard import cannot_write
 
 PACKAGE = "epoxy-ws"
 
@@ -46,64 +42,26 @@ def check_versions(client: Client) -> None:
             )
 
 
-def check_files(
-    client: Client, shards: Sequence[Shard], constants: Sequence[Any], checked: set[str]
-) -> None:
-    """Every worker sees the rows as they are here, and can write where stages keep their arrays."""
-    files = {piece.file for shard in shards for piece in shard.pieces} - checked
-    homes = {str(each.folder.parent) for each in constants if isinstance(each, Kept)} - checked
-    if not files and not homes:
-        return
-    sizes = {each: Path(each).stat().st_size for each in sorted(files)}
-    marks = {home: _mark(Path(home)) for home in sorted(homes)}
-    try:
-        texts = {str(each): each.name for each in marks.values()}
-        found = client.run(look, sizes, texts, on_error="return")
-    finally:
-        for mark in marks.values():
-            mark.unlink(missing_ok=True)
+def check_files(client: Client, folder: Path) -> None:
+    """Every worker sees the folder where arrays lie."""
+    mark = folder / f"seen-{uuid.uuid4().hex}"
+    mark.write_text(mark.name, "utf-8")
+    found = client.run(sees, str(mark), on_error="return")
+    mark.unlink()
     for worker, problem in sorted(found.items()):
-        if isinstance(problem, OSError):  # it ended meanwhile, or will say what it does not find
-            continue
-        if isinstance(problem, BaseException):
-            raise problem
-        if problem is not None:
+        if isinstance(problem, str):
             raise StoreError(
-                f"worker {worker} {problem}; put the project folder and its rows on a file system "
-                "that all workers share and may write to, under the same path"
+                f"worker {worker} does not see {folder} ({problem}); put the project folder on a file "
+                "system that all workers share, under the same path"
             )
-    checked |= files | homes
+        if isinstance(problem, BaseException) and not isinstance(problem, OSError):
+            raise problem  # one that has ended meanwhile is no matter
 
 
-def _mark(home: Path) -> Path:
-    """A file that only who shares this folder can see."""
-    mark = home / f"seen-{uuid.uuid4().hex}"
+def sees(name: str) -> str | None:
+    """On a worker: why a file is not as the driver sees it; None where it is."""
+    mark = Path(name)
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        mark.write_text(mark.name, "utf-8")
+        return None if mark.read_text("utf-8") == mark.name else "another folder is there"
     except OSError as error:
-        raise cannot_write(mark, error) from error
-    return mark
-
-
-def look(sizes: dict[str, int], marks: dict[str, str]) -> str | None:
-    """On a worker: what is not as the driver sees it; None where all is."""
-    for name, size in sizes.items():
-        try:
-            mine = Path(name).stat().st_size
-        except OSError as error:
-            return f"does not see {name} ({error.strerror})"
-        if mine != size:
-            return f"sees {name} with {mine} bytes, and the driver with {size}"
-    for name, text in marks.items():
-        mark = Path(name)
-        try:
-            if mark.read_text("utf-8") != text:
-                return f"sees another folder at {mark.parent}"
-            own = mark.with_name(f"{mark.name}-{uuid.uuid4().hex}")
-            own.write_bytes(b"")
-            own.unlink()
-        except OSError as error:
-            seen = "cannot write to" if mark.exists() else "does not see"
-            return f"{seen} {mark.parent} ({error.strerror})"
-    return None
+        return error.strerror or str(error)

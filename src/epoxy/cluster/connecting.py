@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import dask
 from distributed import Client, LocalCluster
 
+from ..blocks.budget import bytes_of
 from ..errors import ClusterError, ParameterError
-from ..shards.budget import bytes_of
 from .runner import LEAVES, Dask
 
 PATIENCE = 300.0

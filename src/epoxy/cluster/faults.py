@@ -11,19 +11,19 @@ from distributed.comm import CommClosedError
 
 from ..errors import ClusterError, EpoxyError
 
-_AGAIN = "run again: what is finished is not done again"
+_AGAIN = "run again: what is kept is not done again"
 
 
 @contextmanager
-def told(client: Client, stage: str) -> Iterator[None]:
-    """Say it of a stage where the cluster fails; an error of the work itself passes."""
+def told(client: Client) -> Iterator[None]:
+    """Say where the cluster fails; an error of the work itself passes."""
     try:
         yield
     except EpoxyError:
         raise
     except KilledWorker as error:
         raise ClusterError(
-            f"a shard of {stage} ended every worker that was given it ({error.allowed_failures + 1}, the "
+            f"some rows ended every worker that was given them ({error.allowed_failures + 1}, the "
             f"last was {error.last_worker.address}); see its log, and if it had too little memory, give "
             "a smaller --memory"
         ) from error
@@ -35,23 +35,23 @@ def told(client: Client, stage: str) -> Iterator[None]:
     except CancelledError as error:
         reason = getattr(error, "reason", "scheduler-connection-lost")
         if reason == "scheduler-connection-lost" or client.status != "running":
-            raise lost(client, stage) from error
+            raise lost(client) from error
         raise ClusterError(
-            f"the scheduler at {client.scheduler.address} cancelled {stage} ({reason}); "
+            f"the scheduler at {client.scheduler.address} cancelled the work ({reason}); "
             f"see its log, and {_AGAIN}"
         ) from error
     except (CommClosedError, ConnectionError, TimeoutError) as error:
-        raise lost(client, stage) from error
+        raise lost(client) from error
     except RuntimeError as error:
         if client.status == "running":
             raise
-        raise lost(client, stage) from error
+        raise lost(client) from error
 
 
-def lost(client: Client, stage: str) -> ClusterError:
+def lost(client: Client) -> ClusterError:
     """The scheduler has gone, or does not speak to us any more."""
     scheduler = client.scheduler.address if client.scheduler is not None else "the address given"
     return ClusterError(
-        f"the scheduler at {scheduler} was lost during {stage}, and no labels were written; "
+        f"the scheduler at {scheduler} was lost, and no labels were written; "
         f"start it and its workers, and {_AGAIN}"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..scoring import calibration_error, scores
 from .doctor import diagnose, diagnose_case
 from .examination import Case
-from .experts import confusion_table, expert_table, reliability_table
 from .explanation import Explanation, Voice, explain_row, vote_shares
+from .parts import confusion_table, part_table, reliability_table
 from .per_source import SOURCE_COLUMNS, interval, right_on, source_rows
 from .report import Column, Finding, Report, Table
 from .unheard import not_heard
@@ -24,10 +24,10 @@ __all__ = [
     "confusion_table",
     "diagnose",
     "diagnose_case",
-    "expert_table",
     "explain_row",
     "interval",
     "not_heard",
+    "part_table",
     "reliability_table",
     "right_on",
     "scores",

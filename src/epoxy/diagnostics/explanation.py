@@ -88,7 +88,7 @@ class Explanation:
             f"row {self.row}: {self.label}{truth}",
             f"  probabilities: {shares}",
             f"  majority vote: {crowd if any(self.majority.values()) else 'nobody votes'}",
-            *(f"  {each}" for each in self.said),
+            *(f"  {each}" for each in (*self.said, *self.notes)),
             f"  {self.start:+.2f}  {f'{self.starts}, ' if self.additive else ''}before any source speaks",
         ]
         others = [v for v in self.voices if v.vote is None and abs(v.weight) < 0.005]

@@ -1,8 +1,8 @@
-"""The default model: experts that need no hand label, weighed and corrected by those there are."""
+"""The default model: votes, vectors, neighbours, and what hand labels correct."""
 
 from __future__ import annotations
 
-from .fitted import EXPERTS, Fitted
+from .fitted import PARTS, Fitted
 from .model import Fusion
 
-__all__ = ["EXPERTS", "Fitted", "Fusion"]
+__all__ = ["PARTS", "Fitted", "Fusion"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -75,46 +74,6 @@ def balanced_rule(mean: np.ndarray) -> Rule:
     return Rule(divisors=mean**BALANCE)
 
 
-class Ranking(Protocol):
-    """Probabilities of one class on all train rows, as far as a rule asks for them."""
-
-    n_rows: int
-    called: float  # the share most probable in it, without what labels taught
-
-    def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
-        """Where F1 is best; see `f1_threshold`."""
-
-    def from_on(self, cut: float) -> float:
-        """The share of rows at least so probable."""
-
-    def falling(self, rank: int) -> float:
-        """The probability of that rank, the highest first; 0 behind the last."""
-
-
-class RankedRows:
-    """Probabilities of one class that are all in memory."""
-
-    def __init__(self, proba: np.ndarray, before: np.ndarray, positive: int) -> None:
-        self.own = proba[:, positive]
-        self.n_rows = len(proba)
-        self.called = n_called(before, positive) / max(1, len(before))
-        self._order: np.ndarray | None = None
-
-    def threshold(self, shown: np.ndarray, right: np.ndarray) -> float:
-        """Where F1 is best."""
-        return f1_threshold(self.own, shown, right)
-
-    def from_on(self, cut: float) -> float:
-        """The share of rows at least so probable."""
-        return float((self.own >= cut).mean())
-
-    def falling(self, rank: int) -> float:
-        """The probability of that rank."""
-        if self._order is None:
-            self._order = np.append(np.sort(self.own)[::-1], 0.0)
-        return float(self._order[rank])
-
-
 def n_heard(noise: np.ndarray, drawn: np.ndarray) -> float:
     """How many labels say how many rows are positive; `noise` is how often each is wrong, 0 if trusted.
 
@@ -132,7 +91,8 @@ def n_heard(noise: np.ndarray, drawn: np.ndarray) -> float:
 
 
 def f1_rule(
-    rows: Ranking,
+    own: np.ndarray,
+    before: np.ndarray,
     positive: int,
     agreed: float | None,
     shown: np.ndarray,
@@ -146,32 +106,26 @@ def f1_rule(
     in log-odds, is the share called without labels. Labels teach the model how many rows are positive, so
     in proportion to their number (`many`, see `n_heard`) the share becomes that beyond the threshold which
     is best by the probabilities of train rows, and by held-out ones of trusted labels drawn at random
-    (`shown`, and whether each is `right`).
+    (`shown`, and whether each is `right`). `own` are probabilities of the class on train rows, and `before`
+    of all classes by the model without labels.
     """
-    if not rows.n_rows:
+    n_rows = len(own)
+    if not n_rows:
         return Rule()
-    share = rows.called
+    share = float((before.argmax(axis=1) == positive).mean())
     if agreed is not None and agreed < share:
-        share = _between(share, agreed, 0.5, rows.n_rows)
+        share = _between(share, agreed, 0.5, n_rows)
     if many:
-        beyond = rows.from_on(rows.threshold(shown, right))
-        trust = float(many / (many + HALF))
-        share = _between(share, beyond, trust, rows.n_rows)
-    called = _without_splitting_ties(rows, round(share * rows.n_rows))
+        beyond = float((own >= f1_threshold(own, shown, right)).mean())
+        share = _between(share, beyond, float(many / (many + HALF)), n_rows)
+    falling = np.append(np.sort(own)[::-1], 0.0)
+    called = round(share * n_rows)
+    if called:  # equally probable rows together, by whichever end is fewer times away
+        above, through = ((own > falling[called - 1]).sum(), (own >= falling[called - 1]).sum())
+        called = int(above if above * through > called * called else through)
     if not called:
         return Rule()
-    both = np.array([rows.falling(called - 1), rows.falling(called)])
-    return Rule(positive, float(both.mean()))  # halfway to the next row
-
-
-def _without_splitting_ties(rows: Ranking, called: int) -> int:
-    """How many rows to call: equally probable ones together, by whichever end is fewer times away."""
-    if not called:
-        return 0
-    last = rows.falling(called - 1)
-    above = round(rows.n_rows * rows.from_on(float(np.nextafter(last, np.inf))))
-    through = round(rows.n_rows * rows.from_on(last))
-    return above if above * through > called * called else through
+    return Rule(positive, float(falling[called - 1 : called + 1].mean()))  # halfway to the next row
 
 
 def _between(first: float, second: float, weight: float, n_rows: int) -> float:
@@ -179,11 +133,6 @@ def _between(first: float, second: float, weight: float, n_rows: int) -> float:
     inside = np.clip([first, second], 0.5 / n_rows, 1 - 0.5 / n_rows)
     odds = np.log(inside / (1 - inside))
     return float(1 / (1 + np.exp(-((1 - weight) * odds[0] + weight * odds[1]))))
-
-
-def n_called(proba: np.ndarray, positive: int) -> int:
-    """How many rows are most probably of a class."""
-    return int((proba.argmax(axis=1) == positive).sum())
 
 
 def f1_threshold(promised: np.ndarray, shown: np.ndarray, right: np.ndarray) -> float:

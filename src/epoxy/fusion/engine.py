@@ -1,16 +1,14 @@
-"""Fusion in a session: what depends on vectors alone, on labelled rows alone, on one column alone, is kept.
+"""Fusion in a session: what depends on vectors alone is kept, everything else is learned anew at every edit.
 
-The walk of one edit: the column's loans (given by the workspace) → pair counts → which sources are
-copies → class balance → what votes make of each row → `pupil` (one solve) → what pupil and majority
-agree on → `echo` (one solve) and `regions` (one sum) → the correction on the labelled rows → every
-probability. The features of the train rows are read three times, and nothing is searched. A hand label
-starts at the correction.
+So a session after edits equals a fresh fit by construction: both call `unlabelled.learn`, and where rows are
+labelled `corrected.taught_by`. Of hand labels only the likest labelled rows are kept, since they depend on no
+vote and no label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -22,47 +20,38 @@ from ..extension import AUTO, Setting, as_settings
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
+from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from . import decision
-from . import evidence as ev
-from .choice import Crowd, looks_chosen, margin
+from .around import Vectors
+from .chosen import Crowd, looks_chosen, margin
+from .constants import LENT
+from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
-from .lesson import Said
-from .teaching import Seen, Teaching, surely_better
-from .unlabelled import Unlabelled
+from .unlabelled import Said, learn
 
 if TYPE_CHECKING:
     from .model import Fusion
 
-FEWEST_TO_ASK = 10
-"""Hand labels from which they may find vectors telling that votes do not."""
-
-
-@dataclass(frozen=True, eq=False)
-class Corrections:
-    """What hand labels make of the model without labels."""
-
-    rows: list[Rows]  # without features where they tell nothing
-    said: Said
-    base: Fitted  # without labels
-    fitted: Fitted
-    held: np.ndarray  # probabilities of labelled rows, held out
+MOST_SILENCED = 500
+"""Rows on which a source is silenced to see what its votes weigh."""
 
 
 class FusionEngine:
     """The default model, kept in step with a workspace."""
 
     name, apart = "fusion", True
-    lends = ev.LENDS
+    lends = f"a lent vote counts {LENT:g} of an own one"
 
-    def __init__(self, model: Fusion) -> None:
+    def __init__(self, model: Fusion, vectors: Vectors | None = None) -> None:
         self.parameters = model
         self.metric = model.metric
-        self._base = Unlabelled(model)
-        self._seen: Seen | None = None  # vectors, or what is seen of them elsewhere
-        self._teaching = Teaching(None)
-        self._voted: Any = None  # sources and splits, and the model without labels over them
-        self._last: tuple[Any, list[Rows], list[dict[str, np.ndarray]], Any] = (None, [], [], None)
+        self.vectors = vectors
+        self._taught: Taught | None = None
+        self._voted: tuple[Any, Any] | None = (
+            None  # sources and splits, and the model without labels
+        )
+        self._last: tuple[Any, list[Rows], list[Said], Any] = (None, [], [], None)
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radii of the constructor; sources it does not name lend by the model's own rule."""
@@ -77,104 +66,80 @@ class FusionEngine:
 
     def update(self, workspace: Workspace) -> Outcome:
         """Everything that follows from the votes, the vectors and the hand labels."""
-        if not workspace.active:
-            problem = "no source is switched on; add a labeling function"
+        see = workspace.near.graphs is not None and len(workspace.splits[TRAIN].votes.matrix) > 0
+        if not workspace.active and not (see and workspace.labels.count):
             nobody = tuple(workspace.columns(at, []) for at in range(len(workspace.splits)))
+            more = " and label some rows" if see else ""
+            problem = f"no source is switched on; add a labeling function{', or' + more[4:] if see else ''}"
             return Outcome.none(workspace, np.empty(0), nobody, problem)
         with single_threaded_blas():  # small products must not wait for a second thread
             return self._updated(workspace)
 
     def _updated(self, workspace: Workspace) -> Outcome:
+        self._take_up_vectors(workspace)
         given = (workspace.sources, workspace.splits)
         if self._voted is None or not all(map(is_, self._voted[0], given)):
             self._voted = None  # an update that fails leaves nothing behind
-            self._voted = (given, self._base.update(workspace))
-            self.see(self._base.vectors)
-        return self._finish(workspace, self.corrected(workspace, *self._voted[1]))
-
-    def corrected(
-        self, workspace: Workspace, base: Fitted, rows: list[Rows], spoken: Said
-    ) -> Corrections:
-        """The model without labels as the hand labels correct it."""
-        if base.pupil is None:
-            return self._without_vectors(workspace, base, rows)
-        said = [dict(each) for each in spoken]
-        return Corrections(rows, said, base, *self._taught(workspace, base, rows, said))
-
-    def _without_vectors(self, workspace: Workspace, base: Fitted, rows: list[Rows]) -> Corrections:
-        """Votes alone: there are no vectors, or they foretell no vote, and then nothing is lent by them.
-
-        Hand labels may still find vectors telling that votes at chance do not: they are asked both ways,
-        and what foretells labels held out better is taken.
-        """
-        said = [base.of_votes(each) for each in rows]
-        blind = [replace(each, features=None) for each in rows]
-        taught = self._taught(workspace, base, blind, said)
-        if self._seen is None or workspace.labels.count < FEWEST_TO_ASK:
-            return Corrections(blind, said, base, *taught)
-        sighted = replace(base, view=self._seen.view)
-        other = self._taught(workspace, sighted, rows, said)
-        if surely_better(workspace, other[1], taught[1]):
-            return Corrections(rows, said, sighted, *other)
-        return Corrections(blind, said, base, *taught)
-
-    def _taught(
-        self,
-        workspace: Workspace,
-        base: Fitted,
-        rows: list[Rows],
-        said: list[dict[str, np.ndarray]],
-    ) -> tuple[Fitted, np.ndarray]:
-        """The model as hand labels correct it, and their held-out probabilities."""
-        if not workspace.labels.count:
-            return base, np.empty((0, len(base.prior)))
-        return self._teaching.correct(workspace, base, rows, said, self.parameters.noise)
-
-    def see(self, vectors: Seen | None) -> None:
-        """Teach over these vectors from now on."""
-        self._seen = vectors
-        if self._teaching.vectors is not vectors:
-            self._teaching = self._teaching.over(vectors)
-
-    def _finish(self, workspace: Workspace, made: Corrections) -> Outcome:
-        rows, said, base, fitted, held = made.rows, made.said, made.base, made.fitted, made.held
-        if fitted.hears_neighbours:
-            rows = self._teaching.with_neighbours(rows)
-        logits = []
-        for part, spoken in zip(rows, said):
-            second, learned = fitted.second(part)
-            spoken |= second
-            if fitted.hears_neighbours:
-                assert part.nearby is not None
-                spoken["neighbours"] = fitted.of_neighbours(part.nearby)
-            logits.append(fitted.summed(part, spoken, learned))
-        proba = tuple(map(softmax, logits))
+            self._voted = (given, learn(self.parameters, workspace, self.vectors))
+        base, rows, said = self._voted[1]
+        fitted, held, parts = base, np.empty((0, len(base.prior))), said
+        if workspace.labels.count:
+            if self.vectors is not None:
+                self._taught = Taught.of(workspace, self.vectors, self._taught)
+            known = None if self.vectors is None else self._taught
+            noise = self.parameters.noise
+            fitted, held = taught_by(base, workspace, rows, said, known, noise)
+            rows = [self._with_likest(fitted, at, each) for at, each in enumerate(rows)]
+            parts = [fitted.parts(*each) for each in zip(rows, said)]
+        proba = tuple(softmax(fitted.summed(*each)) for each in zip(rows, parts))
         self._last = (workspace, rows, said, base)
         rule = self._rule(workspace, proba, held)
-        radii = self._lending(workspace, base)
-        return self.concluded(workspace, replace(fitted, rule=rule), radii, proba, held)
+        return self._concluded(workspace, fitted, rule, rows, proba, held)
 
-    def concluded(
+    def _take_up_vectors(self, workspace: Workspace) -> None:
+        given = [split.vectors for split in workspace.splits]
+        if workspace.near.graphs is None or any(each is None for each in given):
+            self.vectors = None
+            return
+        known = self.vectors
+        same = known is not None and len(known.given) == len(given)
+        if known is None or not same or not all(map(is_, known.given, given)):
+            apart, seed = self.metric == "cosine", self.parameters.seed
+            self.vectors = Vectors.of(workspace.near, given, seed, apart=apart)
+            self._voted = None
+
+    def _with_likest(self, fitted: Fitted, at: int, rows: Rows) -> Rows:
+        taught = fitted.corrected
+        if taught is None or not taught.asks or self._taught is None:
+            return rows
+        return replace(rows, likest=self._taught.likest[at])
+
+    def _concluded(
         self,
         workspace: Workspace,
         fitted: Fitted,
-        radii: np.ndarray,
+        rule: decision.Rule,
+        rows: list[Rows],
         proba: tuple[np.ndarray, ...],
         held: np.ndarray,
     ) -> Outcome:
         """What follows from a fitted model and its probabilities."""
-        rule = fitted.rule
-        extended = tuple(
-            workspace.columns(
-                at, [each.loans[at].extend(far) for each, far in zip(workspace.active, radii)]
-            )
-            for at in range(len(workspace.splits))
-        )
+        fitted = replace(fitted, rule=rule)
+        radii = np.full(len(workspace.active), np.nan)
+        radii[fitted.columns] = fitted.radii
+        extended = []
+        for at, each in enumerate(rows):
+            columns = [source.loans[at].own for source in workspace.active]
+            for number, lent in zip(fitted.columns, each.lent):
+                own = columns[number]
+                borrows = lent != ABSTAIN
+                columns[number] = np.where(borrows, lent, own) if borrows.any() else own
+            extended.append(workspace.columns(at, columns))
         return Outcome(
             workspace,
-            lambda: self.parameters.with_parts(fitted, workspace),
+            lambda: self.parameters.with_parts(fitted, workspace, vectors=self.vectors),
             radii,
-            extended,
+            tuple(extended),
             proba,
             tuple(map(rule, proba)),
             held,
@@ -182,74 +147,40 @@ class FusionEngine:
             unheard=fitted.unheard(workspace.names),
         )
 
-    def _lending(self, workspace: Workspace, fitted: Fitted) -> np.ndarray:
-        """How far each active source lends anything; copies lend nothing."""
-        radii = np.full(len(workspace.active), np.nan)
-        if workspace.near.spaces is not None:
-            radii[fitted.columns] = fitted.lending
-        return radii
-
     # decisions
 
     def _rule(
         self, workspace: Workspace, proba: tuple[np.ndarray, ...], held: np.ndarray
     ) -> decision.Rule:
-        if not self.needs_rule(workspace):
-            return decision.Rule()
-        drawn, mean = self.drawn_at_random(workspace)[0], proba[TRAIN].mean(axis=0)
-
-        def ranked(positive: int) -> decision.Ranking:
-            return decision.RankedRows(proba[TRAIN], softmax(self._before()[TRAIN]), positive)
-
-        return self.rule(workspace, self._last[3], drawn, held, mean, ranked)
-
-    def needs_rule(self, workspace: Workspace) -> bool:
-        """Whether anything else than the most probable class may be decided for."""
-        scoring = self.parameters.scoring
-        by_labels = scoring in decision.EVENED and bool(workspace.labels.count)
-        return scoring in (*decision.BALANCED, *decision.OF_POSITIVE) or by_labels
-
-    def positive(self, classes: tuple[str, ...]) -> int | None:
-        """The class whose score counts; None where that of none does."""
-        if self.parameters.scoring not in decision.OF_POSITIVE:
-            return None
-        return positive_index(self.parameters.positive, classes)
-
-    def rule(
-        self,
-        workspace: Workspace,
-        base: Fitted,
-        drawn: np.ndarray,
-        held: np.ndarray,
-        mean: np.ndarray,
-        ranked: Callable[[int], decision.Ranking],
-    ) -> decision.Rule:
-        """The rule of decision.
-
-        `base` is the model without labels, `drawn` are the labelled rows drawn at random, and `mean` is
-        of train rows.
-        """
-        if self.parameters.scoring in decision.BALANCED:
+        scoring, labels = self.parameters.scoring, workspace.labels
+        mean = proba[TRAIN].mean(axis=0)
+        if scoring in decision.BALANCED:
             return decision.balanced_rule(mean)
-        if self.parameters.scoring in decision.EVENED:
+        if scoring not in decision.OF_POSITIVE and not (
+            scoring in decision.EVENED and labels.count
+        ):
+            return decision.Rule()
+        drawn = self.drawn_at_random(workspace)[0]
+        if scoring in decision.EVENED:
             return decision.macro_rule(mean, int(drawn.sum()))
-        positive = self.positive(workspace.classes)
+        positive = positive_index(self.parameters.positive, workspace.classes)
         assert positive is not None  # checked with the parameters
-        labels = workspace.labels
         many = decision.n_heard(labels.noise, drawn)
         drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
-        right = labels.labels[drawn] == positive
-        shown = held[drawn, positive]
-        heard, agreed = base.balance.agreed, None
-        # where `agreement` speaks, it has said so already
-        if heard is not None and len(heard) == 2 and base.agreement is None:
-            agreed = float(heard[positive])
-        return decision.f1_rule(ranked(positive), positive, agreed, shown, right, many)
+        right, shown = labels.labels[drawn] == positive, held[drawn, positive]
+        base: Fitted = self._last[3]
+        told, agreed = base.balance.agreed, None
+        # where how sources agree speaks by itself, it has said so already
+        if told is not None and len(told) == 2 and base.likelihood is None:
+            agreed = float(told[positive])
+        before = softmax(self.before()[TRAIN])
+        own = proba[TRAIN][:, positive]
+        return decision.f1_rule(own, before, positive, agreed, shown, right, many)
 
-    def _before(self) -> list[np.ndarray]:
+    def before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
         _, rows, said, base = self._last
-        return [base.summed(part, each) for part, each in zip(rows, said)]
+        return [base.summed(*each) for each in zip(rows, said)]
 
     def drawn_at_random(self, workspace: Workspace) -> tuple[np.ndarray, str]:
         """Labelled rows taken as drawn at random, and why others are not, in words.
@@ -260,39 +191,70 @@ class FusionEngine:
         unknown = labels.representative & ~labels.told_random
         if not unknown.any():
             return labels.told_random, ""
-        margins = [margin(each) for each in self._before()]
-        votes = [each.votes.T for each in rows]
+        margins = [margin(each) for each in self.before()]
         mine = labels.gather(margins)[unknown]
-        crowd = Crowd.of(mine, margins[TRAIN], rows[TRAIN].votes)
+        crowd = Crowd(margins[TRAIN], rows[TRAIN].own)
         features = gram = None
-        if self._base.vectors is not None and rows[TRAIN].features is not None:
-            features = labels.gather(self._base.vectors.matrices)[unknown]
-            gram = self._base.vectors.gram
-        why = looks_chosen(mine, labels.gather(votes)[unknown].T, crowd, features, gram)
+        if self.vectors is not None and self._taught is not None:
+            features, gram = self._taught.features[unknown], self.vectors.gram
+        votes = labels.gather([each.own.T for each in rows])[unknown].T
+        why = looks_chosen(mine, votes, crowd, features, gram)
         return (labels.told_random if why else labels.told_random | unknown), why
 
     # reading
 
     def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
-        """Every expert's part in one row's probabilities, and who is behind it."""
+        """Every part of one row's probabilities, and who is behind it."""
         from .explanation import explain_row
 
-        return explain_row(outcome, self.seen(outcome)[at], at, row)
+        rows = self.seen(outcome)[at].take(np.array([row]))
+        return explain_row(
+            outcome.model,
+            outcome.workspace.split(at),
+            row,
+            rows,
+            outcome.proba[at][row],
+            int(outcome.decided[at][row]),
+        )
 
     def weight(self, outcome: Outcome, source: str) -> float | None:
-        """What an own vote of an active source adds to the log-odds of its class."""
-        from .weighing import weight_of_source
+        """What an own vote of an active source adds to the log-odds of its class on average.
 
-        return weight_of_source(outcome, self.seen(outcome)[TRAIN], source)
+        A vote counts in two parts, so the source is silenced on rows it votes on, with all that was learned
+        left as it is. None for one that never votes; a copy of another adds nothing.
+        """
+        fitted: Fitted = outcome.model.fitted_
+        place = np.flatnonzero(fitted.columns == outcome.workspace.names.index(source))
+        if not len(place):
+            return 0.0
+        rows, column = self.seen(outcome)[TRAIN], int(place[0])
+        voted = np.flatnonzero(rows.own[column] != ABSTAIN)
+        if not len(voted):
+            return None
+        some = rows.take(voted[:: -(-len(voted) // MOST_SILENCED)])
+        own, said = some.own.copy(), some.own[column].astype(np.intp)
+        own[column] = ABSTAIN
+        silent = replace(some, own=own)
+        both = [fitted.summed(each, fitted.parts(each)) for each in (some, silent)]
+        with_it, without = (_log_odds(each, said) for each in both)
+        return float((with_it - without).mean())
 
     def seen(self, outcome: Outcome) -> list[Rows]:
-        """The rows of every split of an outcome as the experts see them."""
+        """The rows of every split of an outcome as the model sees them."""
         if self._last[0] is not outcome.workspace:  # a preview came between
             self.update(outcome.workspace)
         return self._last[1]
 
     def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
-        """What each source and each expert does, and how good and calibrated the labels are."""
+        """What each source and each part does, and how good and calibrated the labels are."""
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
+
+
+def _log_odds(logits: np.ndarray, said: np.ndarray) -> np.ndarray:
+    """Of the classes said, against all others together; (n_rows,)."""
+    at = np.arange(len(said))
+    others = logits.copy()
+    others[at, said] = -np.inf
+    return np.asarray(logits[at, said] - np.logaddexp.reduce(others, axis=1))

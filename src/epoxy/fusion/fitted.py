@@ -1,9 +1,20 @@
-"""A fitted fusion: everything that is needed to answer for a row, as one value."""
+"""The fitted default model: what each part says of rows, and the sum of it.
+
+    logit(x) = s · (log π + lean + votes(x) + vectors(x) + neighbours(x) + labels(x))
+
+    votes       (1 + Δ₁) v(x)                       what functions say, own and lent; see `tally`
+    vectors     (1 + Δ₂) a · line(x)                ridge regression of T on features, over all train rows
+    neighbours  (1 + Δ₂) 0.7 b · around(x)          mean T of the train rows around it; see `around`
+    labels      b + θᵀψ(x) + (w + Δ₃) likest(x)     what hand labels correct; see `labels`
+
+a and b are slopes of T on what vectors foretell of rows left out, within 0 and 1: vectors that tell nothing
+are not heard. s is 0.9 on rows with votes and 1.35 on others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,354 +23,247 @@ from ..compiling import compiled
 from ..loans import Loans
 from ..numerics import softmax
 from ..votes import ABSTAIN
-from . import evidence as ev
-from .balance import Balance
-from .calibration import kinds_of
+from .around import Lists, Thought, against
+from .constants import AROUND, LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, SCALES
 from .decision import Rule
-from .features import View, for_one_pass, in_blocks
-from .labelled import Labelled, Nearby
-from .regions import Regions
+from .likest import Likest, asked_of, units_of
+from .tally import Balance, counted, evidence
+from .view import View, read
 
-EXPERTS = ("majority", "reach", "agreement", "pupil", "regions", "echo", "neighbours")
-WEIGHTS = {
-    "majority": 0.51,
-    "reach": 0.425,
-    "agreement": 0.35,
-    "pupil": 0.34,
-    "regions": 0.6,
-    "echo": 0.65,
-    "neighbours": 0.15,
-}
-"""How loud each expert is before a hand label says otherwise."""
-VOTE_SCALE = 0.5
-"""How loud votes are in the correction, whose ridge is 1; of features see `loudness`."""
-PRIOR_VOICES = 2.0
-SHARPNESS = 0.02
-FEW, FEWER = 3, 256
+PARTS = ("votes", "vectors", "neighbours", "labels")
+"""The parts of the model, in this order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows as the experts see them; sources first, so that one source is one stretch of memory."""
+    """Some rows as the model sees them; votes (n_sources, n_rows) of sources that are no copies."""
 
-    votes: np.ndarray  # (n_sources, n_rows); of sources that experts do not hear, none
-    lent: np.ndarray  # (n_sources, n_rows) what the nearest supporting row votes
-    distance: np.ndarray  # (n_sources, n_rows)
-    lender: np.ndarray  # (n_sources, n_rows) the train row that lends
-    features: np.ndarray | None = None  # (n_rows, n_features)
-    nearby: Nearby | None = None
-    regions: Regions | None = None  # where they lie; found anew where it is not known
-    unheard: np.ndarray | None = None  # (n_sources, n_rows) all votes, where some are not heard
+    own: np.ndarray
+    lent: np.ndarray  # within each source's radius, where it is silent
+    loans: tuple[Loans, ...] = ()  # of each source, who could lend
+    features: Any = None  # (n_rows, n_features); None without vectors
+    lists: Lists | None = None
+    likest: Likest | None = None
 
-    @classmethod
-    def of(
-        cls,
-        loans: Sequence[Loans],
-        heard: np.ndarray | None,
-        n_rows: int,
-        features: np.ndarray | None,
-        nearby: Nearby | None = None,
-    ) -> Rows:
-        """From the loans of each speaking source."""
-        empty = np.empty((0, n_rows))
-        own, vote, distance, lender = (
-            np.stack([getattr(each, name) for each in loans]) if loans else empty
-            for name in ("own", "vote", "distance", "lender")
-        )
-        return cls(own, vote, distance, lender, features, nearby).hearing(heard)
-
-    def hearing(self, heard: np.ndarray | None) -> Rows:
-        """The same where experts hear only some sources; (n_sources,) bool, None for all."""
-        if heard is None or heard.all():
-            return self
-        votes = self.cast.copy()
-        votes[~heard] = ABSTAIN
-        return replace(self, votes=votes, unheard=self.cast)
-
-    @property
-    def cast(self) -> np.ndarray:
-        """All votes, also of sources that experts do not hear: hand labels learn from them too."""
-        return self.votes if self.unheard is None else self.unheard
+    def __len__(self) -> int:
+        return int(self.own.shape[1])
 
     def take(self, rows: np.ndarray) -> Rows:
         """A selection of rows."""
-        near = self.nearby
-        if near is not None:
-            near = Nearby(near.labelled, near.number[rows], near.likeness[rows])
         return Rows(
-            self.votes[:, rows],
+            self.own[:, rows],
             self.lent[:, rows],
-            self.distance[:, rows],
-            self.lender[:, rows],
-            None if self.features is None else self.features[rows],
-            near,
-            None if self.regions is None else self.regions.take(rows),
-            None if self.unheard is None else self.unheard[:, rows],
+            tuple(each.rows(rows) for each in self.loans),
+            None if self.features is None else np.asarray(self.features[rows]),
+            None if self.lists is None else self.lists.take(rows),
+            None if self.likest is None else self.likest.take(rows),
         )
-
-    def __len__(self) -> int:
-        return int(self.votes.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Readout:
-    """A ridge regression over all train rows, taught by what others think of them."""
+class Sight:
+    """What votes taught about vectors."""
 
-    weights: np.ndarray  # (n_features, n_classes) float32
-    base: np.ndarray  # (n_classes,) what is answered where the features say nothing
-
-    def evidence(self, read: np.ndarray) -> np.ndarray:
-        """What rows are called whose features give `read`, against the average row."""
-        return ev.from_shares(read + self.base, self.base)
+    view: View
+    weights: np.ndarray  # (n_features, n_classes) float32, the line
+    base: np.ndarray  # (n_classes,) mean T of train rows
+    thought: Thought  # of the train nodes
+    line: float  # a
+    around: float  # b
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
     """What the hand labels taught."""
 
-    labelled: Labelled | None  # None without vectors
     y: np.ndarray  # (m,)
+    places: tuple[tuple[int, int], ...]  # (m) number of the split, and row in it
+    votes: np.ndarray  # (m, n_classes · n_sources) of ψ, not yet loud
+    features: np.ndarray | None  # (m, n_features) float32; None where vectors are not heard
     dual: np.ndarray  # (m, n_classes)
-    weights: np.ndarray  # (n_experts,) as corrected
+    moved: Mapping[str, float]  # Δ; "likest" only where they are asked
     bias: np.ndarray  # (n_classes,)
     of_features: np.ndarray | None  # (n_features, n_classes) float32
     of_votes: np.ndarray  # (n_classes · n_sources, n_classes)
-    neighbours: bool = False  # whether the likest labelled rows are asked
-    way: int = 0  # how loud features are in it; see `loudness`
+
+    @property
+    def asks(self) -> bool:
+        """Whether the likest labelled rows are asked."""
+        return "likest" in self.moved
+
+    def likest(self, features: Any) -> Likest:
+        """The likest labelled rows of rows with these features."""
+        assert self.features is not None
+        return Likest.of(features, units_of(self.features), asked_of(self.places))
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The experts, their weights, the correction and the rule of decision."""
+    """Everything that was learned."""
 
     balance: Balance
-    columns: np.ndarray  # sources that count; copies of others do not
-    radii: np.ndarray  # (n_columns,) how far each may lend: inf by its own rule, NaN not at all
-    edges: np.ndarray  # distances that grade loans
-    view: View | None  # None without vectors, or with vectors that tell nothing
-    agreement: np.ndarray | None  # (n_columns, 1 + n_classes, n_classes); None where vectors speak
-    pupil: Readout | None
-    echo: Readout | None
+    columns: np.ndarray  # sources that are no copies of others
+    heard: np.ndarray  # (n_columns,) bool
+    support: np.ndarray | None  # (n_columns,) what the others say of each; None without vectors
+    radii: np.ndarray  # (n_columns,) how far each lends; NaN: not at all
+    by_rule: np.ndarray  # (n_columns,) bool: the radius is the model's own choice
     vote_mean: np.ndarray  # (n_classes · n_columns,)
-    scales: np.ndarray  # (3,) how loud the whole is, by kind of row; see `calibration`
-    corrected: Corrected | None
-    rule: Rule
-    lean: np.ndarray | None = None  # (n_classes,) keeps the class balance; see `matching`
-    regions: Readout | None = None  # what landmarks think; None where train rows are few
-    support: np.ndarray | None = (
-        None  # (n_columns,) what vectors say for each source; see `support`
-    )
-    heard: np.ndarray | None = None  # (n_columns,) bool: whom the experts hear; None for all
+    sight: Sight | None  # None without vectors
+    likelihood: (
+        np.ndarray | None
+    )  # of each vote, (n_columns, 1 + K, K): speaks where vectors do not tell
+    lean: np.ndarray  # (n_classes,) on rows about which anything is known
+    corrected: Corrected | None = None
+    rule: Rule = field(default_factory=Rule)
 
     @property
     def prior(self) -> np.ndarray:
-        """π0, the class shares it starts from; (n_classes,)."""
+        """π; (n_classes,)."""
         return self.balance.shares
 
-    @property
-    def experts(self) -> tuple[str, ...]:
-        """The experts that speak."""
-        absent = {
-            "agreement": self.agreement is None,
-            "pupil": self.pupil is None,
-            "regions": self.regions is None,
-            "echo": self.pupil is None,
-            "neighbours": not self.hears_neighbours,
-        }
-        return tuple(name for name in EXPERTS if not absent.get(name))
-
     def unheard(self, names: Sequence[str]) -> dict[str, float]:
-        """Sources that no expert hears, because vectors contradict them, and the support of each.
-
-        `names` are those of all sources, copies among them.
-        """
-        if self.heard is None or self.support is None:
+        """Sources that are not heard, of all `names`, and the support of each."""
+        if self.support is None:
             return {}
         each = np.flatnonzero(~self.heard)
         return {names[self.columns[at]]: float(self.support[at]) for at in each}
 
-    @property
-    def hears_neighbours(self) -> bool:
-        """Whether enough rows are labelled, and have vectors, to ask the likest of them."""
-        return self.corrected is not None and self.corrected.neighbours
+    def weight(self, part: str) -> float:
+        """1 + Δ of a part."""
+        return 1.0 if self.corrected is None else 1 + self.corrected.moved.get(part, 0.0)
 
-    @property
-    def weights(self) -> np.ndarray:
-        """How loud each expert is; (n_experts,)."""
-        if self.corrected is not None:
-            return self.corrected.weights
-        return np.array([WEIGHTS[name] for name in self.experts])
+    # what depends on no hand label
 
-    @property
-    def lending(self) -> np.ndarray:
-        """How far each speaking source lends anything: its radius, and never beyond the third grade."""
-        return np.where(np.isnan(self.radii), np.nan, np.fmin(self.radii, self.edges[-1]))
+    def of_votes(self, rows: Rows) -> np.ndarray:
+        """v; (n_rows, n_classes)."""
+        if self.likelihood is not None:
+            found = np.zeros((len(rows), len(self.prior)))
+            both = zip(rows.own[self.heard], rows.lent[self.heard], self.likelihood, strict=True)
+            for own, lent, table in both:
+                found += table.take(own.astype(np.intp) + 1, axis=0)
+                some = np.flatnonzero(lent != ABSTAIN)
+                found[some] += LENT * (table[lent[some] + 1] - table[0])
+            return np.asarray(found - found.mean(axis=1, keepdims=True))
+        counts = counted(rows.own[self.heard], rows.lent[self.heard], len(self.prior))
+        return evidence(counts, self.prior)
 
-    @property
-    def start(self) -> np.ndarray:
-        """Logits before any expert speaks; (n_classes,)."""
-        bias = 0.0 if self.corrected is None else self.corrected.bias
-        return np.asarray(np.log(self.prior) + bias)
+    def of_line(self, features: Any) -> np.ndarray:
+        """a · line(x)."""
+        assert self.sight is not None
+        return self.sight.line * against(
+            read(features, self.sight.weights).astype(np.float64) + self.sight.base, self.sight.base
+        )
 
-    def evidence(self, rows: Rows) -> dict[str, np.ndarray]:
-        """What each expert says of the rows, before weighting; (n_rows, n_classes) each."""
-        return self.answer(rows)[0]
+    def of_around(self, lists: Lists) -> np.ndarray:
+        """0.7 b · around(x)."""
+        assert self.sight is not None
+        share = lists.mean(self.sight.thought) + self.sight.thought.base
+        return AROUND * self.sight.around * lists.by_row(against(share, self.sight.thought.base))
 
-    def answer(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """What each expert says, and what the hand labels add beyond weights and bias."""
-        found = self.of_votes(rows)
-        if rows.features is None:
-            nothing = np.zeros((len(rows), len(self.prior)))
-            silent = [name for name in self.experts if name not in found]
-            return found | dict.fromkeys(silent, nothing), self.correction(rows.cast)
-        if self.pupil is not None:
-            found["pupil"] = self.pupil.evidence(read(rows.features, self.pupil.weights)[0])
-        if self.regions is not None:
-            found["regions"] = self.of_regions(rows)
-        found |= (second := self.second(rows))[0]
-        if self.hears_neighbours:
-            assert rows.nearby is not None
-            found["neighbours"] = self.of_neighbours(rows.nearby)
-        return found, second[1]
-
-    def of_votes(self, rows: Rows) -> dict[str, np.ndarray]:
-        """What the experts say that need no vector."""
-        votes = rows.votes
-        found = {
-            "majority": ev.majority(ev.vote_counts(votes, len(self.prior)), self.prior),
-            "reach": self.of_loans(rows),
-        }
-        if self.agreement is not None:
-            found["agreement"] = ev.agreement(votes, self.agreement)
+    def before(self, rows: Rows) -> dict[str, np.ndarray]:
+        """What the parts say without labels, in log-odds of mean zero; (n_rows, n_classes) each."""
+        found = {"votes": self.of_votes(rows)}
+        if self.sight is not None and rows.features is not None and rows.lists is not None:
+            lists = _used(rows.lists)
+            found["vectors"] = self.of_line(rows.features)
+            found["neighbours"] = self.of_around(lists)
         return found
 
-    def of_loans(self, rows: Rows) -> np.ndarray:
-        """Evidence of votes, own and lent."""
-        lent = (rows.lent, rows.distance, self.radii, self.edges)
-        return ev.reach(rows.votes, *lent, len(self.prior))
+    # the sum
 
-    def second(self, rows: Rows) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """What `echo` says and what the hand labels add, in one reading of the features."""
-        taught = None if self.corrected is None else self.corrected.of_features
-        learned = self.correction(rows.cast)
-        tables = [] if self.echo is None else [self.echo.weights]
-        tables += [] if taught is None else [taught]
-        if rows.features is None or not tables:
-            return {}, learned
-        said = read(rows.features, *tables)
-        if taught is not None:
-            learned += said[-1]
-        return {} if self.echo is None else {"echo": self.echo.evidence(said[0])}, learned
+    def spread(self, rows: Rows) -> np.ndarray:
+        """Votes as entries of ψ: one-hot, class by class, a lent vote half, centred."""
+        each = [(rows.own == k).T + LENT * (rows.lent == k).T for k in range(len(self.prior))]
+        return np.asarray(np.hstack(each) - self.vote_mean)
 
-    def of_regions(self, rows: Rows) -> np.ndarray:
-        """Evidence of the landmarks around each row."""
-        assert self.regions is not None
-        at = rows.regions
-        if at is None:
-            assert self.view is not None
-            assert rows.features is not None
-            at = Regions.of(rows.features, self.view.landmarks)
-        return self.regions.evidence(at.read(self.regions.weights))
-
-    def of_neighbours(self, nearby: Nearby) -> np.ndarray:
-        """Evidence of the likest labelled rows, the liker the louder: a twin says nearly all."""
-        assert self.corrected is not None
-        shares, _ = neighbour_shares(nearby, self.corrected.y, self.prior)
-        return ev.from_shares(shares, self.prior)
-
-    def spread(self, votes: np.ndarray) -> np.ndarray:
-        """Votes (n_sources, n_rows) as the entries of φ: one-hot, class by class, centred and scaled."""
-        kinds = range(len(self.prior))
-        one_hot = np.hstack([label == votes.T for label in kinds])
-        return np.asarray(VOTE_SCALE * (one_hot - self.vote_mean))
-
-    def correction(self, votes: np.ndarray) -> np.ndarray:
-        """What the hand labels say of votes (n_sources, n_rows); (n_rows, n_classes)."""
-        taught = self.corrected
+    def of_labels(self, rows: Rows) -> np.ndarray:
+        """What hand labels correct; (n_rows, n_classes)."""
+        found, taught = np.zeros((len(rows), len(self.prior))), self.corrected
         if taught is None:
-            return np.zeros((votes.shape[1], len(self.prior)))
-        middle = VOTE_SCALE * (self.vote_mean @ taught.of_votes)
-        return np.asarray(votes_times(votes, taught.of_votes) - middle)
+            return found
+        found += taught.bias - LOUD_VOTES * (self.vote_mean @ taught.of_votes)
+        _add_votes(rows.own, LOUD_VOTES * taught.of_votes, found)
+        _add_votes(rows.lent, LENT * LOUD_VOTES * taught.of_votes, found)
+        if taught.of_features is not None and rows.features is not None:
+            found += read(rows.features, LOUD_FEATURES * taught.of_features)
+        if taught.asks and rows.likest is not None:
+            heavy = LIKEST_WEIGHT + taught.moved["likest"]
+            found += heavy * rows.likest.evidence(taught.y, self.prior)
+        return found
+
+    def parts(
+        self, rows: Rows, before: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """What each part adds to the log-odds before the sum is scaled; (n_rows, n_classes) each."""
+        said = dict(self.before(rows) if before is None else before)
+        for name, each in said.items():
+            weight = self.weight("votes" if name == "votes" else "vectors")
+            said[name] = each if weight == 1 else weight * each
+        if self.corrected is not None:
+            said["labels"] = self.of_labels(rows)
+        return said
+
+    def start(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+        """log π, and the lean where anything is known; (n_rows, n_classes)."""
+        return np.asarray(np.log(self.prior) + self.known(rows, said)[:, None] * self.lean)
 
     def known(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Rows of which votes or vectors say anything; (n_rows,) bool."""
-        return np.asarray(kinds_of(rows.votes, said.get("pupil")) > 0)
+        """Rows about which anything is known without labels; (n_rows,) bool."""
+        found = self.voted(rows)
+        if "vectors" in said:
+            found = found | said["vectors"].any(axis=1)
+        return np.asarray(found)
 
-    def scale(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
-        """How loud the whole is about each row, of which the experts say so much; (n_rows,)."""
-        return np.asarray(self.scales[kinds_of(rows.votes, said.get("pupil"))])
+    def voted(self, rows: Rows) -> np.ndarray:
+        """Rows on which a source that is heard votes; (n_rows,) bool."""
+        return np.asarray((rows.own[self.heard] != ABSTAIN).any(axis=0))
 
-    def summed(
-        self, rows: Rows, said: Mapping[str, np.ndarray], learned: np.ndarray | float = 0.0
-    ) -> np.ndarray:
-        """Logits: the start, the experts as loud as they are, what the hand labels add, all scaled."""
-        found = np.empty_like(said["majority"])
-        np.add(self.start, learned, out=found)
-        for weight, name in zip(self.weights, self.experts):
-            found += weight * said[name]
-        if self.lean is not None:
-            found += self.known(rows, said)[:, None] * self.lean
-        found *= self.scale(rows, said)[:, None]
+    def scale(self, rows: Rows) -> np.ndarray:
+        """s; (n_rows,). Without vectors nothing else says what votes say, and the sum is left as it is."""
+        if self.sight is None or self.likelihood is not None:
+            return np.ones(len(rows))
+        return np.asarray(np.where(self.voted(rows), SCALES[1], SCALES[0]))
+
+    def summed(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Logits from what the parts say; (n_rows, n_classes)."""
+        found = self.start(rows, said)
+        for each in said.values():
+            found += each
+        found *= self.scale(rows)[:, None]
         return found
-
-    def logits(self, rows: Rows) -> np.ndarray:
-        """The sum of it all; (n_rows, n_classes)."""
-        return self.summed(rows, *self.answer(rows))
 
     def probabilities(self, rows: Rows) -> np.ndarray:
         """Class probabilities; (n_rows, n_classes)."""
-        return softmax(self.logits(rows))
+        return softmax(self.summed(rows, self.parts(rows)))
+
+    def rows(
+        self,
+        own: np.ndarray,
+        loans: Sequence[Loans],
+        features: Any = None,
+        lists: Lists | None = None,
+        likest: Likest | None = None,
+    ) -> Rows:
+        """Rows with these votes, and with what is lent to them within each radius."""
+        lent = np.full_like(own, ABSTAIN)
+        for at, each in enumerate(loans):
+            if np.isnan(self.radii[at]):
+                continue
+            borrows = each.lent(self.radii[at])
+            if self.by_rule[at]:
+                borrows &= each.distance > 0  # there the source looked, and was silent
+            lent[at, borrows] = each.vote[borrows]
+        return Rows(own, lent, tuple(loans), features, lists, likest)
 
 
-def read(features: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
-    """features @ each of the weights, in one pass, with the same bits wherever it is asked.
-
-    With two classes what is said for one is said against the other, so one column is read, not two.
-    """
-    n_rows, n_classes = len(features), weights[0].shape[1]
-    first = 1 if n_classes == 2 else 0
-    columns = np.hstack([each[:, first:] for each in weights])
-    found = np.empty((n_rows, columns.shape[1]), dtype=np.float32)
-    parts = [np.ascontiguousarray(column) for column in columns.T]
-
-    def multiply(part: slice) -> None:
-        block = features[part]
-        if len(parts) > FEW:
-            np.matmul(block, columns, out=found[part])
-            return
-        for start in range(0, len(block), FEWER):  # stays in the cache for the second column
-            rows, out = block[start : start + FEWER], found[part][start : start + FEWER]
-            for at, column in enumerate(parts):  # single columns are faster than a narrow table
-                out[:, at] = rows @ column
-
-    in_blocks(n_rows, multiply, threads=for_one_pass(n_rows))
-    width = n_classes - first
-    several = [found[:, at : at + width] for at in range(0, columns.shape[1], width)]
-    return [np.hstack([-each, each]) for each in several] if first else several
-
-
-def neighbour_shares(
-    nearby: Nearby, y: np.ndarray, prior: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Class shares among the likest labelled rows, weighted by s² / (1.02 − s), and those weights.
-
-    The prior takes part with two voices: far neighbours say little, a twin, worth fifty, almost all.
-    """
-    like = np.clip(nearby.likeness, 0.0, 1.0)
-    weight = np.where(nearby.number >= 0, like**2 / (1 + SHARPNESS - like), 0.0)
-    shares = np.tile(PRIOR_VOICES * prior, (len(weight), 1))
-    label = y[np.maximum(nearby.number, 0)]
-    for kind in range(len(prior)):
-        shares[:, kind] += np.where(label == kind, weight, 0.0).sum(axis=1)
-    shares /= weight.sum(axis=1, keepdims=True) + PRIOR_VOICES
-    return shares, weight
-
-
-def votes_times(votes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """One-hot votes, scaled, times weights (n_classes · n_sources, n_classes)."""
-    found = np.zeros((votes.shape[1], weights.shape[1]))
-    _add_votes(votes, VOTE_SCALE * weights, found)
-    return found
+def _used(lists: Lists) -> Lists:
+    """Lists of the nodes that rows lie at, where rows are few."""
+    if len(lists.at) * 2 > len(lists.node):
+        return lists
+    nodes, at = np.unique(lists.at[lists.at >= 0], return_inverse=True)
+    number = np.full(len(lists.at), -1, np.int32)
+    number[lists.at >= 0] = at
+    return replace(lists, at=number, node=lists.node[nodes], weight=lists.weight[nodes])
 
 
 @compiled

@@ -1,49 +1,51 @@
-"""`Fusion`: votes, loans, vectors, hand labels and unlabelled rows in one posterior."""
+"""`Fusion`: votes, vectors, neighbours and hand labels in one sum of log-odds."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from .. import storage
-from ..diagnostics import Report
+from ..diagnostics import Explanation, Report
 from ..engines import Engine, Updatable
 from ..errors import NotFitted, ParameterError, UnknownName, VectorError
 from ..estimators import Estimator
 from ..extension import AUTO, Radius, as_setting
-from ..loans import Neighbourhood
+from ..loans import Loans, Neighbourhood
 from ..neighbors.space import metric_named
 from ..scoring import positive_index
 from ..sequences.layout import layout_of
 from ..shares import checked_shares
 from ..storage import State
-from ..votes import ABSTAIN, Split, Votes, check_alike
-from ..workspace import DEV, TRAIN, Workspace
+from ..votes import Split, Votes, check_alike
+from ..workspace import TRAIN, Workspace, column_of
+from .around import Lists, Vectors
 from .decision import DEGENERATE, OF_POSITIVE, SCORINGS
-from .explanation import FusionExplanation
-from .features import Features
 from .fitted import Fitted, Rows
-from .labelled import Nearby
 from .sequence import LabelChain, smoothed
 from .sequence_engine import SequenceEngine, with_sequence
 
 
 class Fusion(Estimator, Updatable):
-    """Experts that need no hand label, weighed and corrected by the hand labels there are.
+    """Four parts, added up: votes, a line through vectors, the rows around, and what hand labels correct.
 
-        logit(x) = log π0 + β + b + Σ_e w_e E_e(x) + θᵀφ(x)
+        logit(x) = s (log π + votes(x) + vectors(x) + neighbours(x) + labels(x))
 
-    β keeps the class balance where votes tell it. Five experts read votes, votes lent by near rows, and
-    vectors taught by both; without hand labels they and their typical weights are the whole model. Hand
-    labels move the weights, add a bias and a correction θ on vectors and votes, and (from five on) bring
-    an expert of their own, the likest labelled rows. All of that is drawn to the model without labels, so
-    that labels add to it and cannot replace it: a person who labels only what a tool shows is not
-    punished for it. Where the votes name sequences, the rest of its sequence adds to each row's logit
-    (see `sequence`).
+        votes       log(C + 2π) − log π    C: votes for each class; a vote lent within a radius counts half
+        vectors     a · line               ridge regression on vectors of what votes make of train rows
+        neighbours  0.7 b · around         the same, its mean over the 30 nearest train rows that have votes
+        labels      b₀ + θᵀψ + w · likest  what hand labels correct: a bias, vectors and votes, rows like it
+
+    a and b, within 0 and 1, say how far vectors foretell votes of rows left out. Hand labels are one convex
+    fit with the rest as an offset, drawn to it by ridges: they add to it and cannot replace it, so that a
+    person who labels only what a tool shows is not punished for it. A source that repeats another counts
+    once, and one that its surroundings contradict is not heard. Where votes name sequences, the rest of its
+    sequence adds to each row's logit (see `sequence`). Formulas and constants: `fitted`, `constants`.
 
     Parameters
     ----------
@@ -55,8 +57,8 @@ class Fusion(Estimator, Updatable):
     metric
         The distance by which rows are near: `"cosine"` or `"euclidean"`.
     radius
-        How far sources may lend: `"auto"` grades loans by distance, without a radius; a number binds
-        all sources, a {source: radius} mapping those it names; None lends nothing.
+        How far sources lend: `"auto"` as far as what they lend is supported by other sources and by the
+        rows around; a number for all sources, a {source: radius} mapping for some; None lends nothing.
     class_balance
         Shares of the classes, in order or by name; None estimates them from the votes.
     noise
@@ -75,13 +77,15 @@ class Fusion(Estimator, Updatable):
     """
 
     fitted_: Fitted
-    """The experts, their weights, the correction and the rule of decision."""
+    """What was learned, and the rule of decision."""
     train_: Split
     """Where loans come from."""
     hand_: Split | None
     """The hand-labelled rows."""
     held_out_: np.ndarray | None
     """Probabilities of the hand-labelled rows by models that did not learn from them."""
+    _near: Neighbourhood | None = None
+    _vectors: Vectors | None = None
     chain_: LabelChain | None = None
     """How labels follow each other; None where the rows of train are not in sequences."""
 
@@ -152,18 +156,24 @@ class Fusion(Estimator, Updatable):
         near = Neighbourhood.over(splits, self.metric, apart=True)
         workspace = Workspace.over(train, dev, near, engine.settings(train.votes.sources))
         outcome = engine.update(workspace)
-        self.with_parts(outcome.model.fitted_, workspace, self)
-        self.held_out_, self.chain_ = outcome.held_out, outcome.model.chain_
+        made = outcome.model
+        self.with_parts(made.fitted_, workspace, self, engine.vectors)
+        self.held_out_, self.chain_ = outcome.held_out, made.chain_
         return self
 
     def with_parts(
-        self, fitted: Fitted, workspace: Workspace, into: Fusion | None = None
+        self,
+        fitted: Fitted,
+        workspace: Workspace,
+        into: Fusion | None = None,
+        vectors: Vectors | None = None,
     ) -> Fusion:
         """A model fitted before, as a value of its own."""
         model = Fusion(**self.get_params(deep=False)) if into is None else into
         model.fitted_, model.train_ = fitted, workspace.split(TRAIN)
         model.hand_ = workspace.hand_labelled()
         model.held_out_ = None
+        model._near, model._vectors = workspace.near, vectors
         return model
 
     @property
@@ -173,9 +183,14 @@ class Fusion(Estimator, Updatable):
 
     @property
     def weights_(self) -> dict[str, float]:
-        """How loud each expert is."""
+        """How loud each part is; 1 where no hand label moved it."""
         self._train()
-        return dict(zip(self.fitted_.experts, self.fitted_.weights.tolist(), strict=True))
+        fitted = self.fitted_
+        read = fitted.weight("vectors")
+        told = {"votes": fitted.weight("votes")}
+        if fitted.sight is not None:
+            told |= {"vectors": read * fitted.sight.line, "neighbours": read * fitted.sight.around}
+        return told | ({} if fitted.corrected is None else {"labels": 1.0})
 
     @property
     def class_balance_(self) -> np.ndarray:
@@ -224,20 +239,18 @@ class Fusion(Estimator, Updatable):
     def extend(self, split: Split) -> Votes:
         """The votes on the rows of `split`, with those that near train rows lend where sources abstain."""
         rows = self.rows_of(split)
-        near = (rows.cast == ABSTAIN) & (rows.distance <= self.fitted_.lending[:, None])
-        matrix = split.votes.matrix.copy()
-        matrix[:, self.fitted_.columns] = np.where(near, rows.lent, rows.cast).T
-        return split.votes.with_matrix(matrix)
+        matrix = _as_split(split).votes.matrix.copy()
+        matrix[:, self.fitted_.columns] = np.where(rows.lent >= 0, rows.lent, rows.own).T
+        return _as_split(split).votes.with_matrix(matrix)
 
     def evidence(self, split: Split) -> dict[str, np.ndarray]:
-        """What each expert adds to the log-odds, before weighting; (n_rows, n_classes) each."""
-        rows = self.rows_of(split)
-        return self.fitted_.evidence(rows)
+        """What each part adds to the log-odds, before the sum is scaled; (n_rows, n_classes) each."""
+        return self.fitted_.parts(self.rows_of(split))
 
     def known(self, split: Split) -> np.ndarray:
-        """Rows about which some expert says something; the others have the prior; (n_rows,) bool."""
+        """Rows about which anything is known; the others have the class balance; (n_rows,) bool."""
         said = np.stack(list(self.evidence(split).values()))
-        return np.asarray((np.abs(said) > 1e-9).any(axis=(0, 2)))
+        return np.asarray((np.ptp(said, axis=2) > 1e-9).any(axis=0))
 
     def score(self, split: Split, y: Any = None) -> float:
         """Accuracy of `predict` on the rows of `split` whose true label is known."""
@@ -249,23 +262,23 @@ class Fusion(Estimator, Updatable):
         return float((guess[known] == truth[known]).mean())
 
     def report(self, split: Split, *, positive: str | None = None) -> Report:
-        """What each expert says, how good and how calibrated the probabilities are."""
+        """What each part says, how good and how calibrated the probabilities are."""
         from .report import model_report
 
         return model_report(self, _as_split(split), positive or self.positive)
 
-    def explain(self, split: Split, row: Any) -> FusionExplanation:
-        """Why one row has its label: votes, loans, hand labels and rows like it, and their weights."""
-        from .explanation import explain_one
+    def explain(self, split: Split, row: Any) -> Explanation:
+        """Why one row has its label: votes, own and lent, rows around it, and hand labels."""
+        from .explanation import explain_row
 
         split = _as_split(split)
         at = split.position_of(row)
         rows = self.rows_of(split)
-        proba = self.fitted_.probabilities(rows)
+        proba, one = self.fitted_.probabilities(rows), rows.take(np.array([at]))
         added = self.added_by_sequence(split, proba)
         if added is None:
-            return explain_one(self, split, at, rows, proba[at])
-        found = explain_one(self, split, at, rows, smoothed(proba, added)[at])
+            return explain_row(self, split, at, one, proba[at])
+        found = explain_row(self, split, at, one, smoothed(proba, added)[at])
         given = self.chain_.given if self.chain_ is not None and self._is_train(split) else None
         return with_sequence(found, added[:, at], split, at, given)
 
@@ -288,7 +301,7 @@ class Fusion(Estimator, Updatable):
         return from_state(cls, state)
 
     def rows_of(self, split: Split) -> Rows:
-        """A split as the experts see it: who lends to its rows is searched."""
+        """A split as the model sees it: who lends to its rows, and who is around them, is searched."""
         train, split = self._train(), _as_split(split)
         check_alike(train, split)
         if train.vectors is not None and split.vectors is None:
@@ -296,40 +309,51 @@ class Fusion(Estimator, Updatable):
                 "Fusion was fitted with vectors, and this split has none; embed its rows and pass "
                 "Split(votes, vectors), or fit without vectors"
             )
-        fitted = self.fitted_
+        fitted, at = self.fitted_, 1
+        own = np.ascontiguousarray(split.votes.matrix[:, fitted.columns].T)
+        vectors = self._seen()
+        if vectors is None:
+            return fitted.rows(own, [Loans.nobody(each) for each in own])
         same = split is train or (
             split.votes is train.votes
             and split.vectors is train.vectors
             and len(split) == len(train)
         )
-        vectors = None if train.vectors is None else split.vectors  # it learned from none
-        bare = Split.of_checked(split.votes, vectors, None, split.ids)
-        splits = (train,) if same else (train, bare)
-        near = Neighbourhood.over(splits, self.metric, apart=True)
-        sources = Workspace.over(train, None if same else bare, near).sources
-        loans = [sources[at].loans[TRAIN if same else DEV] for at in fitted.columns]
-        features = near_rows = None
-        if fitted.view is not None and split.vectors is not None:
-            features = fitted.view.of(split.vectors)
-            if fitted.hears_neighbours:
-                assert fitted.corrected is not None
-                assert fitted.corrected.labelled is not None
-                lengths = Features(features).lengths
-                near_rows = Nearby.of(features, lengths, fitted.corrected.labelled)
-        return Rows.of(loans, fitted.heard, split.n_rows, features, near_rows)
+        if same:
+            near, at, features, lists = vectors.near, TRAIN, vectors.features[0], vectors.lists[0]
+        else:
+            features = vectors.view.of(split.vectors)
+            near = vectors.near.asked_by(split, apart=True)
+            if near.graphs is None:  # none of these rows has a direction
+                return fitted.rows(own, [Loans.nobody(each) for each in own])
+            lists = Lists.of(near, 1, features, vectors.features[TRAIN])
+        splits = (train,) if same else (train, split)
+        columns = [[column_of(each, number) for each in splits] for number in fitted.columns]
+        alone = replace(near, graphs=None if near.graphs is None else near.graphs[: at + 1])
+        loans = [each[at] for each in alone.lend_all(columns)]
+        taught = fitted.corrected
+        likest = None if taught is None or not taught.asks else taught.likest(features)
+        return fitted.rows(own, loans, features, lists, likest)
 
-    def hand_position(self, number: int) -> int:
-        """Where a labelled row, numbered as the correction numbers them, stands in `hand_`."""
-        taught = self.fitted_.corrected
-        assert taught is not None
-        return number if taught.labelled is None else int(taught.labelled.rank[number])
+    def _seen(self) -> Vectors | None:
+        """Train rows as the model sees them; of a model that was loaded they are looked at once."""
+        sight, train = self.fitted_.sight, self.train_
+        if sight is None or train.vectors is None:
+            return None
+        if self._vectors is None:
+            near = Neighbourhood.over((train,), self.metric, apart=True)
+            features = sight.view.of(train.vectors)
+            lists = Lists.of(near, TRAIN, features, features)
+            self._vectors = Vectors(near, (train.vectors,), sight.view, (features,), (lists,))
+        return self._vectors
 
-    @property
-    def hand_votes(self) -> np.ndarray:
-        """Votes of the sources that count on the labelled rows, as the correction numbers them."""
-        assert self.hand_ is not None
-        order = [self.hand_position(number) for number in range(self.hand_.n_rows)]
-        return self.hand_.votes.matrix[order][:, self.fitted_.columns].T
+    def row_at(self, node: int) -> Any:
+        """The id of the first train row at a node of the graph."""
+        seen = self._seen()
+        assert seen is not None
+        assert seen.near.spaces is not None
+        place, row = seen.near.places[TRAIN], int(seen.near.spaces[TRAIN].first[node])
+        return self.train_.id_of(row if place is None else int(place[row]))
 
     def _train(self) -> Split:
         if not hasattr(self, "fitted_"):

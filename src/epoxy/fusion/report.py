@@ -1,4 +1,4 @@
-"""The report of a fused model: what each expert is worth, and whether probabilities mean what they say."""
+"""The report of the default model: what each part is worth, and whether probabilities mean what they say."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from ..diagnostics import (
     Finding,
     Report,
-    expert_table,
     interval,
     not_heard,
+    part_table,
     reliability_table,
     scores,
 )
@@ -20,9 +20,8 @@ from ..diagnostics.report import Table
 from ..diagnostics.unheard import defended_by
 from ..engines import Details, Outcome, held_out_reliability, report_of
 from ..votes import ABSTAIN, Split
-from .evidence import LENDS
 from .explanation import copies
-from .loudness import COLUMNS, LOUD
+from .unlabelled import tells
 
 if TYPE_CHECKING:
     from .engine import FusionEngine
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
 
 
 def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str | None) -> Report:
-    """What each source and expert does on a split of a session, and how good its labels are."""
-    rows = engine.seen(outcome)
-    model: Fusion = outcome.model
-    said = model.fitted_.evidence(rows[at])
+    """What each source and part does on a split of a session, and how good its labels are."""
+    rows, model = engine.seen(outcome), outcome.model
+    said = model.fitted_.parts(rows[at])
     notes = _notes(model, said)
     why = engine.drawn_at_random(outcome.workspace)[1]
     if why:
@@ -41,29 +39,27 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
             f"labelled rows whose choice is not known look chosen: {why}; "
             "they teach, and thresholds do not rest on them"
         )
-    experts = _experts(model, said, outcome.workspace.split(at))
     details = Details(
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
-        lines={"lent votes": LENDS},
+        lines={"lent votes": engine.lends},
         notes=tuple(notes),
-        tables=(_without_neighbours(experts), *held_out_reliability(outcome)),
+        tables=(_parts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
     )
     return report_of(outcome, at, positive, details)
 
 
 def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
-    """Headline numbers, the reliability curve, and one line per expert, of any split.
+    """Headline numbers, the reliability curve, and one line per part, of any split.
 
     Rows that taught the model are scored by models that did not learn from them.
     """
     rows = model.rows_of(split)
-    said, proba = model.fitted_.evidence(rows), model.predict_proba(split)
-    notes, experts = _notes(model, said), _experts(model, said, split)
+    said, proba = model.fitted_.parts(rows), model.predict_proba(split)
+    notes = _notes(model, said)
     taught, numbers = _taught(model, split)
     if len(taught):
-        experts = _without_neighbours(experts)
         if model.held_out_ is None:
             notes.append(
                 f"{len(taught)} of these rows taught the model, so the scores flatter it; give rows it has "
@@ -78,7 +74,7 @@ def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
         "class balance": dict(zip(split.classes, model.class_balance_.tolist(), strict=True)),
     }
     known = split.truth != ABSTAIN
-    tables = [experts]
+    tables = [_parts(model, said, split)]
     if known.any():
         guess = model.decide(proba)
         summary["scores"] = scores(proba, split.y, split.classes, positive=positive, decided=guess)
@@ -122,17 +118,11 @@ def _contents(split: Split, named: bool) -> list[tuple[bytes, bytes, str]]:
     return [(vote.tobytes(), vector.tobytes(), name) for vote, vector, name in rows]
 
 
-def _without_neighbours(experts: Table) -> Table:
-    """`neighbours` has seen the very labels it would be judged by."""
-    fair = (
-        {**row, "right": None} if row["expert"] == "neighbours" else row for row in experts.rows
-    )
-    return replace(experts, rows=tuple(fair))
-
-
-def _experts(model: Fusion, said: dict[str, np.ndarray], split: Split) -> Table:
-    evidence = np.stack([said[name] for name in model.fitted_.experts])
-    return expert_table(model.weights_, evidence, prior=model.class_balance_, y=split.y)
+def _parts(model: Fusion, said: dict[str, np.ndarray], split: Split) -> Table:
+    """One line per part; of labels it is not said how right they are, which they are judged by."""
+    table = part_table(model.weights_, said, prior=model.class_balance_, y=split.y)
+    fair = ({**row, "right": None} if row["part"] == "labels" else row for row in table.rows)
+    return replace(table, rows=tuple(fair))
 
 
 def _distances(outcome: Outcome, at: int) -> np.ndarray | None:
@@ -157,33 +147,26 @@ def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
     found = []
     train, hand = model.train_, model.hand_
     if hand is None:
-        found.append(
-            f"no hand labels: the experts have typical weights{_guessed(model)}; 50 labelled rows would "
-            "correct them"
-        )
+        found.append(f"no hand labels{_guessed(model)}; 50 labelled rows would correct it")
     else:
         missing = [name for at, name in enumerate(train.classes) if at not in set(hand.truth)]
         if missing:
             found.append(f"no row is labelled {missing}; label a few to find these classes")
     if train.vectors is None:
         found.append("no vectors: only the votes speak; embed the rows to use near and like rows")
-    elif model.fitted_.view is None:
+    elif not tells(model.fitted_):
         found.append(
             "vectors do not foretell the votes of rows left out, so nothing was learned from them; "
             "check that vectors and rows are aligned, or embed with another encoder"
-        )
-    taught = model.fitted_.corrected
-    if taught is not None and taught.way >= COLUMNS:
-        found.append(
-            "hand labels teach the columns of the vectors as they are, at length "
-            f"{LOUD[taught.way - COLUMNS]:g}: that makes these labels most probable"
         )
     repeated = copies(model)
     if repeated:
         told = [f"{name!r} of {of!r}" for name, of in list(repeated.items())[:5]]
         more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
-        found.append(f"sources silenced as copies: {', '.join(told)}{more}; they count once")
-    silent = ~(np.abs(np.stack(list(said.values()))) > 1e-9).any(axis=(0, 2))
+        found.append(f"sources that repeat others: {', '.join(told)}{more}; they count once")
+    silent = ~(np.ptp(np.stack(list(said.values())), axis=2) > 1e-9).any(axis=0)
     if silent.any() and model.chain_ is None:
-        found.append(f"nothing is known about {int(silent.sum())} rows; they have the prior")
+        found.append(
+            f"nothing is known about {int(silent.sum())} rows; they have the class balance"
+        )
     return found

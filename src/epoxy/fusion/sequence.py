@@ -23,7 +23,7 @@ from ..sequences.inference import ChainPrior, messages
 from ..sequences.layout import Layout, layout_of
 from ..sequences.movement import learn_pairs, staying_pairs
 from ..votes import ABSTAIN, Votes
-from .features import spaced
+from .view import spaced
 
 LEARNED = 30.0
 """Neighbouring hand labels that weigh as much as what the votes say of how labels follow each other."""

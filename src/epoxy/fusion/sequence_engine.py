@@ -21,8 +21,8 @@ from ..numerics import softmax
 from ..sequences.layout import Layout, layout_of
 from ..votes import ABSTAIN, RANDOM, Split, Votes
 from ..workspace import TRAIN, HandLabels, Source, Workspace
+from .around import Vectors
 from .engine import FusionEngine
-from .explanation import FusionExplanation
 from .fitted import Rows
 from .sequence import LabelChain, Steps, class_shares, counted_pairs, smoothed
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class SequenceEngine(FusionEngine):
     """The default model, which reads the order of rows where train has sequences."""
 
-    def __init__(self, model: Fusion) -> None:
-        super().__init__(model)
+    def __init__(self, model: Fusion, vectors: Vectors | None = None) -> None:
+        super().__init__(model, vectors)
         self._added: list[np.ndarray | None] = []
         self._steps: tuple[tuple[Source, ...], Split, Steps] | None = None
         self._in_sequence: list[np.ndarray] | None = None
@@ -46,11 +46,11 @@ class SequenceEngine(FusionEngine):
         self._added = [None] * len(workspace.splits)
         if outcome.problem or workspace.splits[TRAIN].votes.sequences is None:
             return outcome
-        return self._in_order(outcome, self._last[1], self._before())
+        return self._in_order(outcome, self._last[1], self.before())
 
-    def _before(self) -> list[np.ndarray]:
+    def before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught, smoothed where rows are in order."""
-        return super()._before() if self._in_sequence is None else self._in_sequence
+        return super().before() if self._in_sequence is None else self._in_sequence
 
     def _in_order(self, outcome: Outcome, rows: list[Rows], logits: list[np.ndarray]) -> Outcome:
         workspace, labels = outcome.workspace, outcome.workspace.labels
@@ -95,8 +95,10 @@ class SequenceEngine(FusionEngine):
         same = kept is not None and kept[1] is train and len(kept[0]) == len(active)
         if kept is not None and same and all(map(is_, kept[0], active)):
             return kept[2]
-        names = tuple(map(str, range(len(rows.votes))))
-        votes = Votes.of_checked(rows.votes.T, names, workspace.classes, train.votes.sequences)
+        names = tuple(map(str, range(len(rows.own))))
+        votes = Votes.of_checked(
+            np.asfortranarray(rows.own.T), names, workspace.classes, train.votes.sequences
+        )
         found = Steps.learn(votes, proba)
         self._steps = (active, train, found)
         return found
@@ -116,10 +118,10 @@ class SequenceEngine(FusionEngine):
         return LabelChain(share, pairs, steps.trust, noise, int(total.sum()), given)
 
     def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
-        """Every expert's part in one row's probabilities, and what its sequence adds."""
+        """Every part of one row's probabilities, and what its sequence adds."""
         found = super().explain(outcome, at, row)
         added = self._added[at]
-        if added is None or not isinstance(found, FusionExplanation):
+        if added is None:
             return found
         given = outcome.model.chain_.given if at == TRAIN else None
         return with_sequence(found, added[:, row], outcome.workspace.split(at), row, given)
@@ -142,8 +144,8 @@ class SequenceEngine(FusionEngine):
 
 
 def with_sequence(
-    found: FusionExplanation, added: np.ndarray, split: Split, row: int, given: np.ndarray | None
-) -> FusionExplanation:
+    found: Explanation, added: np.ndarray, split: Split, row: int, given: np.ndarray | None
+) -> Explanation:
     """An explanation whose start holds what a sequence added, with that part named; `added` is (2, K)."""
     label, other = (split.classes.index(name) for name in (found.label, found.against))
     parts = (added[:, label] - added[:, other]).tolist()
@@ -168,8 +170,6 @@ def with_sequence(
         found,
         start=found.start - total,
         voices=tuple(sorted((*found.voices, *voices), key=lambda voice: -abs(voice.weight))),
-        experts={**found.experts, "sequence": total},
-        known=found.known or bool((np.abs(added) > 1e-9).any()),
     )
 
 

@@ -1,4 +1,4 @@
-"""A fused model on disk: JSON and arrays, no pickle; what follows from the vectors is made anew."""
+"""A fitted model on disk: JSON and arrays, no pickle; who is near whom is found anew."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ import numpy as np
 from ..errors import StoreError
 from ..storage import Array, State
 from ..votes import Split, Votes
-from .balance import Balance
-from .calibration import HIGHEST, LOWEST, SCALES
+from .around import Thought
 from .decision import Rule
-from .features import NEAREST, View
-from .fitted import Corrected, Fitted, Readout
-from .labelled import Labelled
-from .loudness import USUAL, ways
+from .fitted import Corrected, Fitted, Sight
 from .sequence import LabelChain
+from .tally import Balance
+from .view import View
 
 if TYPE_CHECKING:
     from .model import Fusion
 
 _Model = TypeVar("_Model", bound="Fusion")
-CHAIN = ("share", "pairs", "given")
 BALANCE = ("shares", "low", "high")
-VIEW = ("centre", "scale", "axes", "frequencies", "phase", "middle", "landmarks")
-TAUGHT = ("y", "dual", "weights", "bias", "of_votes")
+CHAIN = ("share", "pairs", "given")
+VIEW = ("centre", "scale", "axes", "frequencies", "phase", "middle")
+PLAIN = ("columns", "heard", "radii", "by_rule", "vote_mean", "lean")
+TAUGHT = ("y", "votes", "dual", "bias", "of_votes")
 _SPLIT = {"sources": [str], "classes": [str]}
 _VALUES = {
     "parameters": {
@@ -38,77 +37,65 @@ _VALUES = {
         "noise": float,
         "seed": int,
     },
-    "apart": bool,
     "rule": {"positive": (int, None), "threshold": (float, None)},
     "splits": {"train": _SPLIT, "hand?": _SPLIT},
-    "places?": [[int]],
-    "neighbours?": bool,
-    "way?": int,
+    "sight?": {"apart": bool, "line": float, "around": float},
+    "corrected?": {"places": [[int]], "moved": dict},
     "chain?": {"trust": float, "noise": float, "counted": int},
 }
 
 
 def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
     """What the arrays of a model with these values must be; parts come whole or not at all."""
-    splits, several = values["splits"], "feature_axes+waves classes"
+    splits = values["splits"]
     n_classes = len(splits["train"]["classes"])
     found = {
         "balance/shares": Array("f", "classes", low=1e-300, high=1, shares=1),
         "balance/low": Array("f", "classes", low=0, high=1),
         "balance/high": Array("f", "classes", low=0, high=1),
-        "agreement": Array("f", f"columns {n_classes + 1} classes", optional=True),
         "columns": Array("iu", "columns", low=0, high=len(splits["train"]["sources"]) - 1),
-        "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
-        "edges": Array("f", "edges", low=0, high=np.inf),
-        "vote_mean": Array("f", "classes*columns", low=0, high=1),
-        "scales": Array("f", f"{len(SCALES)}", low=LOWEST, high=HIGHEST),
-        "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
-        "lean": Array("f", "classes", optional=True),
+        "heard": Array("b", "columns"),
         "support": Array("f", "columns", optional=True),
-        "heard": Array("b", "columns", optional=True),
+        "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
+        "by_rule": Array("b", "columns"),
+        "vote_mean": Array("f", "classes*columns", low=0, high=1),
+        "lean": Array("f", "classes"),
+        "likelihood": Array("f", f"speaking {n_classes + 1} classes", optional=True),
+        "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
     }
     for name in splits:
         found |= _schema_of_split(name, n_classes)
-    if "view/centre" in names:
-        found |= _schema_of_view(names)
-    if "places" in values:
+    if "sight" in values:
+        found |= {
+            "view/centre": Array("f", "dimension"),
+            "view/scale": Array("f", "dimension", low=0),
+            "view/axes": Array("f", "dimension feature_axes"),
+            "view/frequencies": Array("f", "dimension waves"),
+            "view/phase": Array("f", "waves"),
+            "view/middle": Array("f", "feature_axes+waves"),
+            "sight/weights": Array("f", "feature_axes+waves classes"),
+            "sight/base": Array("f", "classes", low=0, high=1),
+            "sight/total": Array("f", "nodes classes", low=0),
+            "sight/count": Array("f", "nodes", low=0),
+        }
+    if "corrected" in values:
         found |= {
             "corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
+            "corrected/votes": Array("f", "labelled classes*columns"),
             "corrected/dual": Array("f", "labelled classes"),
-            "corrected/weights": Array("f", "experts"),
             "corrected/bias": Array("f", "classes"),
             "corrected/of_votes": Array("f", "classes*columns classes"),
         }
-        if "view/centre" in names:
-            found["corrected/of_features"] = Array("f", several, optional=True)
+        if "sight" in values:
+            several = "feature_axes+waves"
+            found["corrected/features"] = Array("f", f"labelled {several}", optional=True)
+            found["corrected/of_features"] = Array("f", f"{several} classes", optional=True)
     if "chain" in values:
         found |= {
             "chain/share": Array("f", "classes", low=1e-300, high=1, shares=1),
             "chain/pairs": Array("f", "tables classes classes", low=0, high=1, shares=2),
             "chain/given": Array("iu", "train_rows", low=-1, high=n_classes - 1),
         }
-    return found
-
-
-def _schema_of_view(names: Container[str]) -> dict[str, Array]:
-    """The view of vectors, and what was learned on it."""
-    several = "feature_axes+waves classes"
-    found = {
-        "view/centre": Array("f", "dimension"),
-        "view/scale": Array("f", "dimension", low=0),
-        "view/axes": Array("f", "dimension feature_axes"),
-        "view/frequencies": Array("f", "dimension waves"),
-        "view/phase": Array("f", "waves"),
-        "view/middle": Array("f", "feature_axes+waves"),
-        "view/landmarks": Array("f", "landmarks feature_axes+waves"),
-    }
-    if "pupil/weights" in names:
-        for name in ("pupil", "echo"):
-            found[f"{name}/weights"] = Array("f", several)
-            found[f"{name}/base"] = Array("f", "classes", low=0, high=1)
-    if "regions/weights" in names:
-        found["regions/weights"] = Array("f", "landmarks classes")
-        found["regions/base"] = Array("f", "classes", low=0, high=1)
     return found
 
 
@@ -125,169 +112,121 @@ def _schema_of_split(name: str, n_classes: int) -> dict[str, Array]:
     return found
 
 
-def _check_parts(model: Fusion, fitted: Fitted, values: dict[str, Any]) -> None:
+def _check_parts(model: Fusion, fitted: Fitted) -> None:
     """Refuse parts that do not fit each other."""
-    n_classes, rule, taught = len(fitted.prior), fitted.rule, fitted.corrected
-    of_vectors = fitted.view is not None
+    rule, taught, chain, sight = fitted.rule, fitted.corrected, model.chain_, fitted.sight
+    known = taught is not None
+    moved = {} if taught is None else taught.moved
+    numbers = [value for value in moved.values() if isinstance(value, int | float)]
     wrong = {
-        "positive": rule.positive is not None and not 0 <= rule.positive < n_classes,
-        "experts": taught is not None and len(taught.weights) != len(fitted.experts),
-        "neighbours": fitted.hears_neighbours and (taught is None or taught.labelled is None),
-        "vectors": of_vectors and model.train_.vectors is None,
-        "landmarks": fitted.regions is not None
-        and (fitted.view is None or len(fitted.view.landmarks) <= NEAREST),
+        "positive": rule.positive is not None and not 0 <= rule.positive < len(fitted.prior),
+        "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
+        "likelihood": fitted.likelihood is not None
+        and len(fitted.likelihood) != int(fitted.heard.sum()),
+        "vectors": (sight is None) != (model.train_.vectors is None) and sight is not None,
+        "slopes": sight is not None and not (0 <= sight.line <= 1 and 0 <= sight.around <= 1),
         "hand labels": taught is not None
         and (model.hand_ is None or model.hand_.n_rows != len(taught.y)),
-        "places": taught is not None
-        and taught.labelled is not None
-        and len(values["places"]) != len(taught.y),
-        "features": taught is not None and taught.way not in _ways(fitted.view),
-        "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
-        "edges": bool((np.diff(fitted.edges) < 0).any()),
-        "trust": model.chain_ is not None and not 0 <= model.chain_.trust <= 1,
-        "noise": model.chain_ is not None and not 0 <= model.chain_.noise < 1,
+        "places": taught is not None and len(taught.places) != len(taught.y),
+        "weights": known
+        and (not set(moved) <= {"votes", "vectors", "likest"} or len(numbers) != len(moved)),
+        "features": taught is not None
+        and ((taught.features is None) != (taught.of_features is None))
+        | (taught.asks and taught.features is None),
+        "trust": chain is not None and not 0 <= chain.trust <= 1,
+        "noise": chain is not None and not 0 <= chain.noise < 1,
     }
     for name, is_wrong in wrong.items():
         if is_wrong:
             raise StoreError(f"its {name} do not fit the rest; fit and save the model again")
 
 
-def _ways(view: View | None) -> range:
-    """The ways in which features may be heard; without any there is the usual one."""
-    return range(1 if view is None else len(ways(view)))
-
-
 def to_state(model: Fusion) -> State:
     """Everything a fitted model is."""
-    fitted = model.fitted_
-    arrays: dict[str, np.ndarray] = {
-        "columns": fitted.columns,
-        "radii": fitted.radii,
-        "edges": fitted.edges,
-        "vote_mean": fitted.vote_mean,
-        "scales": fitted.scales,
-    }
+    fitted, chain = model.fitted_, model.chain_
+    sight, taught = fitted.sight, fitted.corrected
+    arrays: dict[str, np.ndarray] = {name: getattr(fitted, name) for name in PLAIN}
     arrays |= {f"balance/{name}": getattr(fitted.balance, name) for name in BALANCE}
-    for name in ("agreement", "lean", "support", "heard"):
-        if getattr(fitted, name) is not None:
-            arrays[name] = getattr(fitted, name)
-    if fitted.view is not None:
-        arrays |= {f"view/{name}": getattr(fitted.view, name) for name in VIEW}
-    for name in ("pupil", "regions", "echo"):
-        readout: Readout | None = getattr(fitted, name)
-        if readout is not None:
-            arrays |= {f"{name}/weights": readout.weights, f"{name}/base": readout.base}
     values: dict[str, Any] = {
         "parameters": _parameters(model),
-        "apart": fitted.view is not None and fitted.view.apart,
         "rule": {"positive": fitted.rule.positive, "threshold": fitted.rule.threshold},
         "splits": {},
     }
-    if fitted.rule.divisors is not None:
-        arrays["rule/divisors"] = fitted.rule.divisors
-    if fitted.corrected is not None:
-        values["places"] = _keep_corrected(fitted.corrected, arrays)
-        values["neighbours"] = fitted.corrected.neighbours
-        values["way"] = fitted.corrected.way
-    if model.chain_ is not None:
-        values["chain"] = _keep_chain(model.chain_, arrays)
+    maybe: dict[str, np.ndarray | None] = {
+        "support": fitted.support,
+        "likelihood": fitted.likelihood,
+        "rule/divisors": fitted.rule.divisors,
+    }
+    if sight is not None:
+        arrays |= {f"view/{name}": getattr(sight.view, name) for name in VIEW}
+        arrays |= {"sight/weights": sight.weights, "sight/base": sight.base}
+        arrays |= {"sight/total": sight.thought.total, "sight/count": sight.thought.count}
+        values["sight"] = {"apart": sight.view.apart, "line": sight.line, "around": sight.around}
+    if taught is not None:
+        arrays |= {f"corrected/{name}": getattr(taught, name) for name in TAUGHT}
+        maybe |= {
+            "corrected/features": taught.features,
+            "corrected/of_features": taught.of_features,
+        }
+        places = [list(place) for place in taught.places]
+        values["corrected"] = {"places": places, "moved": dict(taught.moved)}
+    if chain is not None:
+        arrays |= {f"chain/{name}": getattr(chain, name) for name in CHAIN}
+        values["chain"] = {"trust": chain.trust, "noise": chain.noise, "counted": chain.counted}
     splits = {"train": model.train_} | ({} if model.hand_ is None else {"hand": model.hand_})
     for name, split in splits.items():
         values["splits"][name] = _describe(split, name, arrays)
-    return State(values, arrays)
-
-
-def _keep_chain(chain: LabelChain, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    for name in CHAIN:
-        arrays[f"chain/{name}"] = getattr(chain, name)
-    return {"trust": chain.trust, "noise": chain.noise, "counted": chain.counted}
-
-
-def _keep_corrected(taught: Corrected, arrays: dict[str, np.ndarray]) -> list[list[int]]:
-    for name in TAUGHT:
-        arrays[f"corrected/{name}"] = getattr(taught, name)
-    if taught.of_features is not None:
-        arrays["corrected/of_features"] = taught.of_features
-    return [] if taught.labelled is None else [list(place) for place in taught.labelled.places]
+    return State(values, arrays | {name: each for name, each in maybe.items() if each is not None})
 
 
 def from_state(cls: type[_Model], state: State) -> _Model:
-    """The same model; features of the labelled rows follow from their vectors, which are stored."""
+    """The same model."""
     values = state.read_values(_VALUES)
     about = values["splits"]["train"]
-    arrays = dict(
-        state.read_arrays(
-            _schema(values, state.arrays),
-            classes=len(about["classes"]),
-            train_sources=len(about["sources"]),
-            hand_sources=len(about["sources"]),
-        )
-    )
+    several = {"train_sources": len(about["sources"]), "hand_sources": len(about["sources"])}
+    schema = _schema(values, state.arrays)
+    arrays = dict(state.read_arrays(schema, classes=len(about["classes"]), **several))
     model = cls(**values["parameters"]).checked(about["classes"])
-    model.train_ = _split(values["splits"]["train"], "train", arrays)
+    model.train_ = _split(about, "train", arrays)
     hand = values["splits"].get("hand")
     model.hand_ = None if hand is None else _split(hand, "hand", arrays)
     model.held_out_ = None
     if "chain" in values:
         kept: dict[str, Any] = {name: arrays[f"chain/{name}"] for name in CHAIN}
         model.chain_ = LabelChain(**kept, **values["chain"])
-    view = None
-    if "view/centre" in arrays:
-        parts = {name: arrays[f"view/{name}"] for name in VIEW}
-        view = View(**parts, apart=bool(values["apart"]))
-    rule = Rule(**values["rule"], divisors=arrays.get("rule/divisors"))
     model.fitted_ = Fitted(
-        Balance(arrays["balance/shares"], arrays["balance/low"], arrays["balance/high"]),
-        arrays["columns"],
-        arrays["radii"],
-        arrays["edges"],
-        view,
-        arrays.get("agreement"),
-        _readout("pupil", arrays),
-        _readout("echo", arrays),
-        arrays["vote_mean"],
-        arrays["scales"],
-        _corrected(model, view, values, arrays),
-        rule,
-        arrays.get("lean"),
-        _readout("regions", arrays),
-        arrays.get("support"),
-        arrays.get("heard"),
+        balance=Balance(arrays["balance/shares"], arrays["balance/low"], arrays["balance/high"]),
+        **{name: arrays[name] for name in PLAIN},
+        support=arrays.get("support"),
+        likelihood=arrays.get("likelihood"),
+        sight=_sight(values.get("sight"), arrays),
+        corrected=_corrected(values.get("corrected"), arrays),
+        rule=Rule(**values["rule"], divisors=arrays.get("rule/divisors")),
     )
-    _check_parts(model, model.fitted_, values)
+    _check_parts(model, model.fitted_)
     return model
 
 
-def _readout(name: str, arrays: dict[str, np.ndarray]) -> Readout | None:
-    if f"{name}/weights" not in arrays:
+def _sight(about: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Sight | None:
+    if about is None:
         return None
-    return Readout(arrays[f"{name}/weights"], arrays[f"{name}/base"])
+    view = View(**{name: arrays[f"view/{name}"] for name in VIEW}, apart=about["apart"])
+    thought = Thought(arrays["sight/total"], arrays["sight/count"])
+    learned = arrays["sight/weights"], arrays["sight/base"], thought
+    return Sight(view, *learned, float(about["line"]), float(about["around"]))
 
 
-def _corrected(
-    model: Fusion, view: View | None, values: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> Corrected | None:
-    places, asks = values.get("places"), values.get("neighbours", False)
-    if places is None:
+def _corrected(about: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Corrected | None:
+    if about is None:
         return None
-    labelled = None
-    hand = model.hand_
-    if view is not None and hand is not None and hand.vectors is not None:
-        named = [(int(split), int(row)) for split, row in places]
-        order = sorted(range(len(named)), key=named.__getitem__)
-        rank = np.argsort(order)
-        vectors = hand.vectors[rank]
-        labelled = Labelled.of(named, view.of(vectors), vectors)
+    if any(len(place) != 2 for place in about["places"]):
+        raise StoreError("its places do not fit the rest; fit and save the model again")
     return Corrected(
-        labelled,
-        arrays["corrected/y"],
-        arrays["corrected/dual"],
-        arrays["corrected/weights"],
-        arrays["corrected/bias"],
-        arrays.get("corrected/of_features"),
-        arrays["corrected/of_votes"],
-        bool(asks),
-        values.get("way", USUAL),
+        **{name: arrays[f"corrected/{name}"] for name in TAUGHT},
+        places=tuple((int(split), int(row)) for split, row in about["places"]),
+        features=arrays.get("corrected/features"),
+        of_features=arrays.get("corrected/of_features"),
+        moved=about["moved"],
     )
 
 

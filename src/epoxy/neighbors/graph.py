@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import mapped
 from ..errors import ParameterError, VectorError
 from ..numerics import wilson
 from ..progress import Progress, silent
@@ -114,7 +115,8 @@ class Graph:
             who = train.fingerprint + ("" if onto is None else f"-{asking.fingerprint}")
             how = "" if approximate is None else f"-{approximate.recall:g}"
             place = Path(cache) / f"graph{FORMAT}-{who}-{width}{how}.npz"
-            found = read_arrays(place, ("neighbour", "distance", "recall"))
+            names = ("neighbour", "distance", "recall")
+            found = read_arrays(place, names, mapped.empty)
             if found is not None and found["neighbour"].shape == (asking.n_nodes, width):
                 lists = found["neighbour"], found["distance"]
                 return cls(train, asking, *lists, wanted, approximate, _told(found["recall"]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import mapped
 from ..compiling import compiled
 from ..progress import Progress, silent
 from .knn import (
@@ -73,7 +74,7 @@ def nearest(
     """
     node, first = equal_rows(train)
     whole = len(first) == len(train)
-    points = train if whole else train[first]
+    points = train if whole else mapped.take(train, first)
     asking = points if same else queries
     width = min(k + (same and not whole), len(first) - (same and whole))
     alone = same and whole  # a point that stands for several rows is a neighbour of each of them
@@ -128,7 +129,9 @@ class Cells:
         count = max(1, round(2 * len(train) ** 0.5))
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
         centre = _learned(train[np.sort(sample)], count, seed)
-        return cls(points, metric, centre, _nearest_centres(train, centre, 1)[:, 0])
+        cell = np.empty(len(train), np.int32)
+        mapped.each(_Cell(train, centre), blocks(len(train), QUERIES), cell.__setitem__)
+        return cls(points, metric, centre, cell)
 
     def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
         """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
@@ -154,27 +157,16 @@ class Cells:
         left, right, fine, _ = operands(queries, self.train, self.metric)
         order = np.argsort(self.cell, kind="stable").astype(np.int32)
         start = np.searchsorted(self.cell[order], np.arange(len(self.centre) + 1))
-        members = right[order]
-        keys = np.zeros((len(queries), k), np.uint64)
+        members = mapped.take(right, order)
+        about = queries, self.train, left, fine, self.centre, members, order, start
+        search = _Search(*about, k, probes, same, self.metric)
+        rows = mapped.empty((len(queries), k), np.int32)
+        far = mapped.empty((len(queries), k), np.float32)
 
-        def search(part: slice) -> None:
-            asked = _nearest_centres(queries.unit[part], self.centre, probes).ravel()
-            by_cell = np.argsort(asked, kind="stable")
-            ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
-            floor = np.full(part.stop - part.start, -np.inf, np.float32)
-            mine, heaps, steps = left[part], keys[part], fine[part]
-            itself = part.start if same else len(self.train)
-            for cell in range(len(self.centre)):
-                who = by_cell[ends[cell] : ends[cell + 1]] // probes
-                inside = slice(start[cell], start[cell + 1])
-                for some in blocks(len(who)):
-                    tile = mine[who[some]] @ members[inside].T
-                    names = order[inside], who[some], itself
-                    _offer_members(tile, *names, heaps, floor, steps)
-            measure(queries, self.train, keys, part, self.metric)
+        def put(part: slice, found: Nearest) -> None:
+            rows[part], far[part] = found
 
-        spread(search, blocks(len(queries), QUERIES), progress)
-        rows, far = unpacked(keys)
+        mapped.each(search, blocks(len(queries), QUERIES), put, progress)
         short = np.flatnonzero(rows[:, -1] == NOBODY)  # its cells hold fewer than k
         if len(short):
             rows[short], far[short] = self._everywhere(queries, short, k, same)
@@ -186,6 +178,42 @@ class Cells:
         itself = rows == some[:, None] if same else np.zeros(rows.shape, bool)
         itself[:, -1] |= same & ~itself.any(axis=1)
         return rows[~itself].reshape(-1, k), far[~itself].reshape(-1, k)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search(mapped.ByFile):
+    """Some queries among the members of cells."""
+
+    queries: Points
+    train: Points
+    left: np.ndarray  # what is multiplied of queries
+    fine: np.ndarray
+    centre: np.ndarray
+    members: np.ndarray  # what is multiplied of train rows, cell after cell
+    order: np.ndarray  # the row of each
+    start: np.ndarray  # the first of each cell
+    k: int
+    probes: int
+    same: bool
+    metric: str
+
+    def __call__(self, part: slice) -> Nearest:
+        """The nearest of a block of queries."""
+        asked = _nearest_centres(self.queries.unit[part], self.centre, self.probes).ravel()
+        by_cell = np.argsort(asked, kind="stable")
+        ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
+        floor = np.full(part.stop - part.start, -np.inf, np.float32)
+        mine, steps = np.asarray(self.left[part]), self.fine[part]
+        keys = np.zeros((len(mine), self.k), np.uint64)
+        itself = part.start if self.same else len(self.train)
+        for cell in range(len(self.centre)):
+            who = by_cell[ends[cell] : ends[cell + 1]] // self.probes
+            inside = slice(self.start[cell], self.start[cell + 1])
+            for some in blocks(len(who)):
+                tile = mine[who[some]] @ self.members[inside].T
+                _offer_members(tile, self.order[inside], who[some], itself, keys, floor, steps)
+        measure(self.queries[part], self.train, keys, slice(0, len(keys)), self.metric)
+        return unpacked(keys)
 
 
 def _learned(sample: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -216,6 +244,18 @@ def _nearest_centres(rows: np.ndarray, centre: np.ndarray, count: int) -> np.nda
 
     spread(look, blocks(len(rows)))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Cell(mapped.ByFile):
+    """The cell of each of some rows."""
+
+    rows: np.ndarray
+    centre: np.ndarray
+
+    def __call__(self, part: slice) -> np.ndarray:
+        """Of a block of rows."""
+        return _nearest_centres(self.rows[part], self.centre, 1)[:, 0]
 
 
 @compiled

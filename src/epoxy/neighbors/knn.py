@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import mapped
 from ..compiling import U, compiled, reordered
 from ..progress import Progress, silent
 from .workers import spread
@@ -41,7 +42,7 @@ Nearest = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Points(mapped.ByFile):
     """Rows to multiply, and the same as they were given, to be measured."""
 
     unit: np.ndarray  # (n, dimension) float32: under cosine distance of length one
@@ -103,7 +104,8 @@ def nearest_rows(
     queries, train = both(queries, train)
     ready = operands(queries, train, metric)
     left, right, fine, _ = ready
-    keys = np.zeros((len(queries), max(0, min(k, len(train) - same))), np.uint64)
+    keys = mapped.empty((len(queries), max(0, min(k, len(train) - same))), np.uint64)
+    keys[:] = 0
     if not keys.size:
         return np.zeros(keys.shape, np.int32), np.zeros(keys.shape, np.float32)
     floor = np.full(len(queries), -np.inf, np.float32)
@@ -266,13 +268,23 @@ def operands(queries: Points, train: Points, metric: str) -> Operands:
     if metric == "cosine":
         return Operands(queries.unit, train.unit, np.full(len(queries), GRID, np.float32), 1.0)
     middle, scale = _middle(train.unit)
-    left = (queries.unit - middle) * scale
-    right = left if queries is train else (train.unit - middle) * scale
-    halves = [np.einsum("ij,ij->i", each, each)[:, None] / 2 for each in (left, right)]
-    length = 2 * halves[0][:, 0] + (2 * float(np.median(halves[1])) if len(train) else 0) + TINY
-    ones = [np.ones_like(each) for each in halves]
-    both = np.hstack([left, ones[0], halves[0]]), np.hstack([right, -halves[1], -ones[1]])
-    return Operands(*both, (GRID / length).astype(np.float32), float(scale))
+    left, right = (_lifted(each.unit, middle, scale) for each in (queries, train))
+    length = 2 * left[:, -1] + (2 * float(np.median(right[:, -1])) if len(train) else 0) + TINY
+    for part in blocks(
+        len(right)
+    ):  # x·z − |x|²/2 − |z|²/2 is a product of rows with two more numbers
+        right[part, -2:] = -right[part, :-3:-1]
+    return Operands(left, right, (GRID / length).astype(np.float32), float(scale))
+
+
+def _lifted(rows: np.ndarray, middle: np.ndarray, scale: np.float32) -> np.ndarray:
+    """Rows moved to the middle, with 1 and half of their square behind."""
+    found = mapped.empty((len(rows), rows.shape[1] + 2), np.float32)
+    for part in blocks(len(rows)):
+        moved = (rows[part] - middle) * scale
+        found[part, :-2], found[part, -2] = moved, 1
+        found[part, -1] = np.einsum("ij,ij->i", moved, moved) / 2
+    return found
 
 
 def _middle(train: np.ndarray) -> tuple[np.ndarray, np.float32]:
@@ -294,8 +306,11 @@ def packed(rows: np.ndarray, distance: np.ndarray) -> np.ndarray:
 
 def unpacked(keys: np.ndarray) -> Nearest:
     """Rows and distances from the numbers that `packed` made."""
-    distance = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
-    return keys.astype(np.uint32).view(np.int32), distance
+    rows, distance = mapped.empty(keys.shape, np.int32), mapped.empty(keys.shape, np.float32)
+    for part in blocks(len(keys), 16 * BLOCK):
+        rows[part] = keys[part].astype(np.uint32).view(np.int32)
+        distance[part] = (keys[part] >> np.uint64(32)).astype(np.uint32).view(np.float32)
+    return rows, distance
 
 
 @compiled

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import mapped
 from ..errors import UnknownName, VectorError
 from ..inputs import as_float32
 from .knn import Points, distances
@@ -130,7 +131,7 @@ class Space:
 
 def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
     """The distinct vectors as they are compared."""
-    chosen = raw if len(first) == len(raw) else raw[first]
+    chosen = raw if len(first) == len(raw) else mapped.take(raw, first)
     length = np.sqrt(np.einsum("ij,ij->i", chosen, chosen, dtype=np.float64))
     if metric == "euclidean":
         if length.max(initial=0) > LONGEST:
@@ -147,7 +148,7 @@ def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
             f"distance, first rows {zero[:5].tolist()}; "
             "embed those rows again, drop them from every split, or use metric='euclidean'"
         )
-    unit = np.empty_like(chosen)
+    unit = mapped.empty(chosen.shape, np.float32)
     np.divide(chosen, length[:, None], out=unit, casting="same_kind")
     return Points(unit, chosen, 1 / length)
 

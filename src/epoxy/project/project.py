@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import structs
 
+from .. import mapped
 from ..engines import engine_of
 from ..errors import EpoxyError, FileChanged, ParameterError
 from ..extension import AUTO
@@ -42,8 +43,10 @@ from ..session.state import History, RowNames, State, Step, Written
 from ..storage import private
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
-from .read import ProjectRows, read_project, read_vectors, ready_made, twice
+from .read import ProjectRows, read_project, ready_made, twice, with_new_rows
 from .settings import Project
+from .vectors import read_vectors
+from .voting import voted
 
 if TYPE_CHECKING:
     from ..session.session import Session
@@ -264,7 +267,7 @@ class Folder:
             columns = {name: _kept(place, len(ids)) for name, place in places.items()}
             missing = [name for name, column in columns.items() if column is None]
             if missing:
-                done = self.runner.vote(missing, table, classes, progress, partial(_keep, places))
+                done = voted(self, loaded, missing, table, progress, partial(_keep, places))
                 for failure in done.failures:
                     told = failure.named(None if self.project.id is None else ids)
                     failures.setdefault(failure.name, told)
@@ -274,14 +277,14 @@ class Folder:
                     asked.remove(name)
                 else:
                     found[name].append(column)
-        voted = {name: tuple(found[name]) for name in asked}
+        made = {name: tuple(found[name]) for name in asked}
         for name in (each for each in names if each in loaded.likes):
             try:
                 where = RowNames(rows.files, rows.ids)
-                voted[name] = like_votes(loaded.likes[name], where, near(), classes)
+                made[name] = like_votes(loaded.likes[name], where, near(), classes)
             except EpoxyError as error:
                 failures[name] = Failure(name, (), str(error), kind="wrong")
-        return {name: voted[name] for name in names if name in voted}, list(failures.values())
+        return {name: made[name] for name in names if name in made}, list(failures.values())
 
     def _place(self, meaning: str | None, key: str) -> Path | None:
         """Where a column is kept; None for a function whose meaning cannot be hashed."""
@@ -364,19 +367,27 @@ def open_session(
     graph: bool = True,
     empty: bool = False,
     progress: Callable[[str], Progress] | None = None,
+    new: tuple[Path, Path | None] | None = None,
 ) -> S:
-    """Open a project as a session; `progress` makes a callback from what is being done."""
+    """Open a project as a session; `progress` makes a callback from what is being done.
+
+    `new` are a file of other rows that are to be labelled, and one of their vectors.
+    """
     project = folder if isinstance(folder, Project) else Project.read(folder)
     model = project.make_model(model) if model is None or isinstance(model, str) else model
     rows = read_project(project)
+    if new is not None:
+        rows = with_new_rows(project, rows, new[0])
     n_rows = sum(map(len, rows.ids))
     report = partial(bar, rows=n_rows, line=PATIENCE) if progress is None else progress
     private(project.cache)
     log = Log(project.cache / "state.sqlite")
     runner = Runner(project.folder, Limits(project.seconds, project.memory))
-    loaded = runner.load(empty=empty) if project.votes is None else Loaded((), {})
+    # without functions too, hand labels and vectors label the rows
+    bare = project.encoder != "none" and _any_labels(rows, log)
+    loaded = runner.load(empty=empty or bare) if project.votes is None else Loaded((), {})
     home = Folder(project, rows, runner, log, loaded, notes=log.notes, report=report)
-    read = cache(lambda: read_vectors(project, rows, report("embedding")))
+    read = cache(lambda: read_vectors(project, rows, report("embedding"), new))
 
     @cache
     def near() -> Neighbourhood:
@@ -385,11 +396,13 @@ def open_session(
         return Neighbourhood.of_vectors(sizes, read(), engine_of(model).metric, apart=True)
 
     if project.votes is not None:
-        columns = ready_made(project, rows.ids)
+        columns = ready_made(project, rows)
     else:
         columns, failures = home.vote(loaded, loaded.names, near)
         home.failures = tuple(failures)
-    if not columns and not empty:
+        if mapped.limit() is not None:
+            runner.close()  # it is memory that rows need now
+    if not columns and not empty and (loaded.functions or not bare):
         shown = "; ".join(map(str, home.failures[:3]))
         raise EpoxyError(f"no labeling function of {project.folder} could vote: {shown}")
     splits = []
@@ -399,6 +412,10 @@ def open_session(
         votes = Votes(matrix, list(columns), project.classes, sequences=rows.sequences[at])
         splits.append(Split(votes, vectors, rows.y[at], rows.ids[at], rows.chosen[at]))
     home.notes.extend(twice(project, rows))
+    if not columns and bare and not loaded.functions:
+        home.notes.append(
+            "no labeling function votes: labels rest on hand labels and vectors alone"
+        )
     if loaded.undecorated:
         home.notes.append(
             f"lfs.py: {', '.join(loaded.undecorated)} without @epoxy.labeling_function do not vote; "
@@ -406,8 +423,9 @@ def open_session(
         )
     return kind(
         splits[0],
-        splits[1] if len(splits) > 1 else None,
+        splits[1] if len(rows.files) > 1 else None,
         model,
+        new=None if new is None else splits[-1],
         positive=project.positive,
         rows=rows.tables,
         graph=graph,
@@ -417,3 +435,10 @@ def open_session(
         folder=home,
         labels=splits[0] if project.sequence is not None else None,
     )
+
+
+def _any_labels(rows: ProjectRows, log: Log) -> bool:
+    """Whether any row is labelled by hand, in a file or in the log."""
+    if any((y != ABSTAIN).any() for y in rows.y if y is not None):
+        return True
+    return any('"label"' in record.line for record in log.records())

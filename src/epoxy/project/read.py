@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
-from ..encoders import embed, resolve
+from .. import mapped
 from ..errors import (
     AlignmentError,
     EpoxyError,
     StoreError,
     UnknownName,
-    VectorError,
 )
-from ..inputs import as_float32
-from ..neighbors import store as arrays
-from ..progress import Progress
 from ..session.labels import Place
-from ..storage import open_regular
 from ..votes import RANDOM
 from .settings import Project
 from .tables import (
     check_ids,
     checked_labels,
-    ids_for,
     ids_in,
+    ids_of,
     joined_by_id,
     label_of,
-    list_column,
     read_rows,
-    vectors_for,
-    vectors_in,
     vote_columns,
     votes_in,
 )
@@ -52,40 +44,26 @@ def labels_in(table: Any, project: Project, file: Path) -> np.ndarray:
     return checked_labels(table.column(project.label), project.classes, file, ids=ids)
 
 
-def vectors_by_id(project: Project, named: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Vectors in a Parquet file of their own, for rows of these names in each split."""
-    table = read_rows(project.encoder, "check encoder under [vectors]", naming=project.naming)
-    name = list_column(table.schema, project.encoder)
-    vectors = vectors_in(table.column(name), name)
-    places = ids_in(table, project, project.encoder)
-    return [vectors[joined_by_id(places, ids, project.encoder)] for ids in named]
-
-
-def vectors_named(
-    project: Project, vectors: np.ndarray, named: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Vectors whose ids stand in a file beside them, for rows of these names in each split."""
-    assert project.vector_ids is not None
-    table = read_rows(project.vector_ids, "check ids under [vectors]", naming=project.naming)
-    places = ids_in(table, project, project.vector_ids)
-    if len(vectors) != table.num_rows:
-        raise AlignmentError(ids_for(project.encoder, len(vectors), project.vector_ids, len(table)))
-    return [vectors[joined_by_id(places, ids, project.vector_ids)] for ids in named]
-
-
-def ready_made(project: Project, named: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
-    """Votes that came in a Parquet file, for rows of these names in each split: a column a source."""
+def ready_made(project: Project, rows: ProjectRows) -> dict[str, tuple[np.ndarray, ...]]:
+    """Votes that came in a file, for the rows of each split: a column a source; new rows bring their own."""
     assert project.votes is not None
     table = read_rows(project.votes, "check file under [votes]", naming=project.naming)
     places = ids_in(table, project, project.votes)
-    at = [joined_by_id(places, ids, project.votes) for ids in named]
+    first = len(rows.files)
+    at = [joined_by_id(places, ids, project.votes) for ids in rows.ids[:first]]
     found = {}
     for name in vote_columns(table.column_names, project, project.votes):
         votes = votes_in(table.column(name), name, project.classes)
         found[name] = tuple(np.ascontiguousarray(votes[each]) for each in at)
+        for new in rows.tables[first:]:
+            if name not in new.column_names:
+                raise UnknownName.of("column of votes in the new rows", name, new.column_names)
+            found[name] += (votes_in(new.column(name), name, project.classes),)
     return found
 
 
+KEYED = 1 << 16
+"""Rows of a table that are fingerprinted at a time."""
 ROWS_FILE, DEV_FILE = "rows", "dev"
 """What files are called in the log, wherever they lie: the rows file, and a dev file of its own."""
 OWN_IDS = "give every row an id of its own, or take id out of [rows] to name rows by position"
@@ -127,10 +105,10 @@ class ProjectRows:
         if place is not None and self.content(*place) == content:
             return place
         if not self._contents:
-            for at, table in enumerate(self.tables):
+            for at, (name, table) in enumerate(zip(self.files, self.tables)):
                 every = (cells for batch in table.to_batches(10_000) for cells in batch.to_pylist())
                 for row, cells in enumerate(every):
-                    key = f"{self.files[at]} {self._fingerprint(cells)}"
+                    key = f"{name} {self._fingerprint(cells)}"
                     self._contents.setdefault(key, []).append((at, row))
         found = self._contents.get(f"{file} {content}", [])
         free = [each for each in found if each not in taken]
@@ -176,16 +154,51 @@ def read_project(project: Project) -> ProjectRows:
     return named_rows(project, files, tables, positions, truth)
 
 
-def _taken(table: Any, rows: np.ndarray) -> Any:
-    """Some rows of a table.
+def with_new_rows(project: Project, rows: ProjectRows, file: Path) -> ProjectRows:
+    """The rows of a project, and as one split more those of another file, of which no label is known."""
+    table = read_rows(file, "check --new", naming=project.naming)
+    check_columns(as_new(project, file), table, None)
+    at = np.arange(table.num_rows)
+    ids = _ids(table, project, at)
+    if project.id is not None:
+        check_ids(ids, project.id, file, OWN_IDS)
+    more = table, ids, None, None, None, _sequences(table, project, at), at, _table_key(table)
+    names = ("tables", "ids", "y", "chosen", "by", "sequences", "positions", "keys")
+    grown: dict[str, Any] = {name: (*getattr(rows, name), e) for name, e in zip(names, more)}
+    return replace(rows, **grown)
 
-    Their numbers are handed over as they lie in memory: to convert an array, Arrow imports pandas
-    where there is one, a third of a second of every command.
+
+def as_new(project: Project, file: Path) -> Project:
+    """The project, if these were all its rows."""
+    nothing = dict.fromkeys(("dev", "dev_vectors", "votes", "label", "chosen", "by"))
+    return structs.replace(project, rows=file, **nothing)
+
+
+def _taken(table: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table, by their ascending numbers."""
+
+    def batches() -> Iterator[Any]:
+        for at in range(0, len(rows), mapped.BLOCK):
+            some = rows[at : at + mapped.BLOCK]
+            near = table.slice(some[0], some[-1] - some[0] + 1)
+            yield from near.take(numbers(some - some[0])).combine_chunks().to_batches()
+
+    return (
+        table.take(numbers(rows))
+        if mapped.limit() is None
+        else mapped.table(table.schema, batches())
+    )
+
+
+def numbers(rows: np.ndarray) -> Any:
+    """Numbers handed over as they lie in memory.
+
+    To convert an array, Arrow imports pandas where there is one, a third of a second of every command.
     """
     import pyarrow as pa
 
     numbers = pa.py_buffer(rows.astype(np.int64, copy=False))
-    return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers])
 
 
 def named_rows(
@@ -248,7 +261,7 @@ def _check_ids(
     for file in dict.fromkeys(files) if project.id is not None else ():
         path = project.rows if file == ROWS_FILE else project.dev
         mine = [at for at, name in enumerate(files) if name == file]
-        every = [each for at in mine for each in ids[at].tolist()]
+        every = np.concatenate([ids[at] for at in mine])
         rows = np.concatenate([positions[at] for at in mine])
         check_ids(every, project.id, path, OWN_IDS, rows)
 
@@ -257,7 +270,7 @@ def twice(project: Project, rows: ProjectRows) -> list[str]:
     """Rows that a rows file and a dev file of its own have in common, by id or by text, in words."""
     if project.dev is None:
         return []
-    known, asked = (set(each.astype(str).tolist()) for each in rows.ids)
+    known, asked = (set(each.astype(str).tolist()) for each in rows.ids[:2])
     both = [] if project.id is None else sorted(known & asked)
     column = project.column
     if column is None:
@@ -304,102 +317,6 @@ def _words(table: Any, column: str | None) -> np.ndarray | None:
     return words
 
 
-def read_vectors(
-    project: Project, rows: ProjectRows, progress: Progress
-) -> list[np.ndarray | None]:
-    """A vector per row of every split, or None where the project has none."""
-    if not project.embeds:
-        return [None] * len(rows.tables)
-    if project.vector_ids is not None:
-        found = vectors_named(project, _loaded(Path(project.encoder)), rows.ids)
-    elif project.encoder.endswith(".npy"):
-        found = _vectors_from_files(project, rows)
-    elif project.vector_column is not None:
-        name = project.vector_column
-        found = [vectors_in(each.column(name), name) for each in rows.tables]
-    elif project.encoder.endswith(".parquet"):
-        found = vectors_by_id(project, rows.ids)
-    else:
-        return list(_embedded(project, rows, progress))
-    return list(_finite(rows, found))
-
-
-def _finite(rows: ProjectRows, found: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Vectors that were given as float32; names the first row of a file that has none to use."""
-    try:
-        return [as_float32(each) for each in found]
-    except VectorError:
-        for file in dict.fromkeys(rows.files):
-            mine = [at for at, name in enumerate(rows.files) if name == file]
-            order = np.argsort(np.concatenate([rows.positions[at] for at in mine]))
-            ids = np.concatenate([rows.ids[at] for at in mine])[order].tolist()
-            as_float32(np.concatenate([found[at] for at in mine])[order], name=ids.__getitem__)
-        raise
-
-
-def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[np.ndarray]:
-    """Vectors by the project's encoder; those of one that learns from the rows are kept while they stay.
-
-    To learn it again takes seconds in every command, and to import what it is learned with one more.
-    """
-    encoder = resolve(project.encoder)
-    place = _place(project, encoder, rows) if hasattr(encoder, "settings") else None
-    sizes = {name: table.num_rows for name, table in zip(("train", "dev"), rows.tables)}
-    kept = None if place is None else arrays.load(place, tuple(sizes))
-    if kept is not None and {name: len(each) for name, each in kept.items()} == sizes:
-        progress(1, 1)
-        return [kept[name] for name in sizes]
-    found = embed(encoder, *rows.tables, column=project.encoded, progress=progress)
-    if place is not None:
-        with suppress(StoreError):  # a folder that cannot be written: they are learned again
-            arrays.save(place, dict(zip(sizes, found)))
-            for other in place.parent.glob("*-*.npz"):
-                if other != place:
-                    arrays.remove(other)
-    return found
-
-
-def _place(project: Project, encoder: Any, rows: ProjectRows) -> Path:
-    """Where vectors that were learned from these rows are kept."""
-    text = "\n".join([encoder.settings, str(project.encoded), *rows.keys])
-    name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    return project.cache / "vectors" / f"learned-{name}.npz"
-
-
-def _vectors_from_files(project: Project, rows: ProjectRows) -> list[np.ndarray]:
-    """Row-aligned .npy files: one for the rows file, and one for the dev file if there is one."""
-    files = [Path(project.encoder)]
-    if project.dev is not None and len(rows.tables) > 1:
-        if project.dev_vectors is None:
-            raise AlignmentError(
-                f"{project.folder} has a dev file and vectors for the rows only; "
-                'name the dev vectors too: dev = "….npy" under [vectors]'
-            )
-        files.append(project.dev_vectors)
-    loaded = [_loaded(each) for each in files]
-    if project.dev is not None:
-        expected = [len(each) for each in rows.positions]
-    else:
-        expected = [sum(len(each) for each in rows.positions)]
-    for file, each, count in zip(files, loaded, expected):
-        if len(each) != count:
-            raise AlignmentError(vectors_for(file, len(each), count))
-    if project.dev is not None:
-        return list(loaded)
-    return [loaded[0][each] for each in rows.positions]
-
-
-def _loaded(file: Path) -> np.ndarray:
-    try:
-        open_regular(file).close()
-        # mapped, so that a header that claims more than the file holds is refused
-        return np.array(np.load(file, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError, OverflowError) as error:
-        raise StoreError(
-            f"{file} cannot be read as vectors ({error}); save one array of rows × dimension there"
-        ) from error
-
-
 def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | None:
     """The sequence of each row by name, checked; where positions are missing another part begins."""
     if project.sequence is None or not table.num_rows:
@@ -425,20 +342,21 @@ def _sequences(table: Any, project: Project, at: np.ndarray) -> np.ndarray | Non
 def _ids(table: Any, project: Project, positions: np.ndarray) -> np.ndarray:
     if project.id is None or project.id not in table.column_names:
         return positions
-    return np.array(table.column(project.id).to_pylist())
+    return ids_of(table.column(project.id))
 
 
 def _table_key(table: Any) -> str:
-    """A fingerprint of the rows' content, whatever file they came from."""
+    """A fingerprint of the rows' content, whatever file they came from and however it is cut."""
     import pyarrow as pa
 
     digest = hashlib.blake2b(str(table.schema.remove_metadata()).encode(), digest_size=16)
-    for batch in table.combine_chunks().to_batches():
-        for column in batch.columns:
-            # through IPC: slices and dictionaries are written out as they are read
-            sink = pa.BufferOutputStream()
-            one = pa.record_batch([column], names=["column"])
-            with pa.ipc.new_stream(sink, one.schema) as writer:
-                writer.write_batch(one)
-            digest.update(sink.getvalue())
+    for start in range(0, table.num_rows, KEYED):
+        for batch in table.slice(start, KEYED).combine_chunks().to_batches():
+            for column in batch.columns:
+                # through IPC: slices and dictionaries are written out as they are read
+                sink = pa.BufferOutputStream()
+                one = pa.record_batch([column], names=["column"])
+                with pa.ipc.new_stream(sink, one.schema) as writer:
+                    writer.write_batch(one)
+                digest.update(sink.getvalue())
     return digest.hexdigest()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import mapped
 from ..errors import (
     AlignmentError,
     FrameError,
@@ -51,10 +51,7 @@ def read_rows(
 
     `naming` are columns whose cells are names, of rows or classes: in a CSV file 0007 is not 7 there.
     """
-    import pyarrow as pa
-
-    schema, batches = stream_rows(Path(path), cure, naming)
-    table = pa.Table.from_batches(batches, schema)
+    table = mapped.table(*stream_rows(Path(path), cure, naming))
     if table.num_rows == 0:
         raise FrameError(f"{path} has no rows; give at least one row to label")
     return table
@@ -369,42 +366,66 @@ def check_named(
 
 
 def check_ids(
-    ids: Sequence[Any],
+    ids: np.ndarray,
     column: str | None,
     file: Any,
     cure: str = "give every row an id of its own",
     rows: np.ndarray | None = None,
-) -> list[str]:
-    """Names of rows by their ids; refuses ids that repeat or are missing, of `rows` by their numbers."""
-    lost = nameless(ids)
-    check_named(lost if rows is None else rows[lost], column, file, cure)
-    names = [str(each) for each in ids]
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+) -> None:
+    """Refuse ids of rows that repeat or are missing, of `rows` by their numbers."""
+    if ids.dtype.kind not in "iu":
+        lost = nameless(ids.tolist())
+        check_named(lost if rows is None else rows[lost], column, file, cure)
+        ids = ids.astype(str)
+    if len(ids) and ids.dtype.kind in "iu" and (np.diff(ids) > 0).all():
+        return
+    names, first, times = np.unique(ids, return_index=True, return_counts=True)
+    twice = names[times > 1][np.argsort(first[times > 1])]
+    if len(twice):
         raise AlignmentError(
-            f"{file} names {len(twice)} rows twice in its column {column!r}: {twice[:5]}; {cure}"
+            f"{file} names {len(twice)} rows twice in its column {column!r}: "
+            f"{[str(each) for each in twice[:5]]}; {cure}"
         )
-    return names
 
 
-def ids_in(table: Any, project: Project, file: str | Path) -> dict[str, int]:
-    """Where each id stands in a table."""
+def ids_in(table: Any, project: Project, file: str | Path) -> np.ndarray:
+    """The ids of a table, checked."""
     if project.id not in table.column_names:
         raise UnknownName.of(f"column of {file}", str(project.id), table.column_names)
-    names = check_ids(table.column(project.id).to_pylist(), project.id, file)
-    return {name: at for at, name in enumerate(names)}
+    ids = ids_of(table.column(project.id))
+    check_ids(ids, project.id, file)
+    return ids
 
 
-def joined_by_id(places: Mapping[str, int], ids: np.ndarray, file: str | Path) -> np.ndarray:
-    """Where the rows with these ids stand in another table."""
-    names = [str(each) for each in ids.tolist()]
-    lost = [name for name in names if name not in places]
-    if lost:
+def ids_of(column: Any) -> np.ndarray:
+    """A column of ids as they are written."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+        return np.array(column.to_pylist())
+    kind = np.dtype(str(column.type))
+    parts = [
+        np.frombuffer(each.buffers()[1], kind)[each.offset : each.offset + len(each)]
+        for each in column.chunks
+    ]  # `to_numpy` imports pandas where there is one, half a second of every command
+    return np.concatenate(parts).astype(kind if kind == np.uint64 else np.int64)
+
+
+def joined_by_id(known: np.ndarray, ids: np.ndarray, file: str | Path) -> np.ndarray:
+    """Where the rows with these ids stand among those of another table; as text they are the same."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if known.dtype.kind != "i" or ids.dtype.kind != "i":
+        known, ids = known.astype(str), ids.astype(str)
+    found = pc.index_in(pa.array(ids.tolist()), value_set=pa.array(known.tolist()))
+    if found.null_count:
+        lost = [str(each) for each in ids[pc.is_null(found).to_numpy(zero_copy_only=False)][:5]]
         raise AlignmentError(
-            f"{file} has no row for {len(lost)} ids of the rows: {lost[:5]}; "
+            f"{file} has no row for {found.null_count} ids of the rows: {lost}; "
             "write one for every row, under the same id"
         )
-    return np.array([places[name] for name in names], dtype=np.intp)
+    return np.asarray(found.to_numpy(), np.intp)
 
 
 def vectors_in(column: Any, name: str) -> np.ndarray:
@@ -417,12 +438,17 @@ def vectors_in(column: Any, name: str) -> np.ndarray:
             f"column {name!r} has {column.null_count} rows without a vector; embed them"
         )
     if isinstance(column, pa.ChunkedArray):
-        parts = [vectors_in(chunk, name) for chunk in column.chunks]
-        if len({each.shape[1] for each in parts}) > 1:
-            raise VectorError(
-                f"column {name!r} has vectors of different lengths; embed all rows alike"
-            )
-        return np.concatenate(parts)
+        found, at = np.empty((0, 0), np.float32), 0
+        for part in (vectors_in(chunk, name) for chunk in column.chunks):
+            if not at:
+                found = mapped.empty((len(column), part.shape[1]), np.float32)
+            if part.shape[1] != found.shape[1]:
+                raise VectorError(
+                    f"column {name!r} has vectors of different lengths; embed all rows alike"
+                )
+            found[at : at + len(part)] = part
+            at += len(part)
+        return found
     kind = column.type
     fixed = pa.types.is_fixed_size_list(kind)
     if not (fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
@@ -435,5 +461,5 @@ def vectors_in(column: Any, name: str) -> np.ndarray:
         raise VectorError(
             f"column {name!r} has vectors with missing numbers; embed these rows again"
         )
-    found = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    return np.asarray(found.reshape(len(column), -1))
+    numbers = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return np.asarray(numbers.reshape(len(column), -1))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ..engines import Outcome, Scores
 from ..errors import MissingExtra, NotIdentifiable, ParameterError, StoreError, UnknownName
 from ..model import Epoxy
 from ..neighbors import Recall
+from ..progress import silent
 from ..sequences.element_model import ElementModel
 from ..sequences.layout import layout_of
 from ..storage import write_whole
@@ -25,6 +26,8 @@ from ..workspace import TRAIN
 if TYPE_CHECKING:
     from .session import Session
 
+WRITTEN = 1 << 16
+"""Rows that are written at a time."""
 FORMATS = ("parquet", "csv", "jsonl", "huggingface")
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -43,7 +46,7 @@ def export(
     spreadsheet would run.
     """
     chosen = format_of(Path(path), kind)
-    return write_table(label_table(session, columns), path, chosen, raw=raw)
+    return write_table(label_tables(session, columns), path, chosen, raw=raw)
 
 
 def format_of(target: Path, kind: str | None = None) -> str:
@@ -59,43 +62,83 @@ def format_of(target: Path, kind: str | None = None) -> str:
     return chosen
 
 
+def export_labels(session: Session, path: Path, *, new: bool = False) -> Labelled:
+    """Write the labels of a session's rows, or of the new rows it was opened with, and tell of them."""
+    if not new:
+        return Labelled.of(session, export(session, path))
+    at = len(session.state.workspace.splits) - 1
+    write_table(label_tables(session, at=at), path, format_of(path))
+    found = replace(Labelled.of(session, path), covered=None)
+    return replace(found, rows=session.state.workspace.splits[at].n_rows)
+
+
 def label_table(session: Session, more: Sequence[str] = ()) -> Any:
+    """All of `label_tables` as one."""
+    import pyarrow as pa
+
+    return pa.concat_tables(label_tables(session, more))
+
+
+def label_tables(
+    session: Session, more: Sequence[str] = (), *, at: int | None = None
+) -> Iterator[Any]:
     """One line per row: id, label, its probability, all probabilities, the votes it rests on, its truth.
 
-    `more` names columns of the rows file that come after these.
-
-    Rows come as they stand in their file. A hand label that is trusted is the truth and the label; the
-    probabilities stay the model's.
+    Some rows after the other, as they stand in their file. `more` names columns of the rows file that come
+    after these, `at` another split than those of the rows file. A hand label that is trusted is the truth and
+    the label; the probabilities stay the model's.
     """
     import pyarrow as pa
 
     outcome = session.refit()
     if outcome.problem:
         raise NotIdentifiable(outcome.problem)
-    every = range(len(outcome.proba)) if session.rows_of_one_file else (TRAIN,)
-    written = sum(outcome.workspace.splits[at].n_rows for at in every)
-    order = np.argsort(session.file_order[:written], kind="stable")
-
-    def gathered(per_split: Callable[[int], np.ndarray]) -> np.ndarray:
-        return np.asarray(np.concatenate([per_split(at) for at in every])[order])
-
     workspace = outcome.workspace
-    proba = gathered(lambda at: outcome.proba[at])
-    label = gathered(lambda at: outcome.decided[at])
-    own = gathered(lambda at: workspace.own(at).cast.sum(axis=1))
-    both = gathered(lambda at: outcome.votes(at).cast.sum(axis=1))
-    labels = workspace.labels
-    given = gathered(lambda at: labels.y[at])
-    truth = gathered(lambda at: np.where(labels.wrong[at] == 0, labels.y[at], ABSTAIN))
-    ids = gathered(lambda at: np.asarray(workspace.splits[at].ids))
-    columns = label_columns(session.classes, ids, proba, label, (own, both - own), given, truth)
-    for name in more:
-        if name in columns:
-            raise ParameterError(
-                f"the labels have a column {name!r} of their own; rename that of the rows to write both"
-            )
-        columns[name] = _given(session, name, every, order)
-    return pa.table(columns)
+    every: Sequence[int] = (TRAIN,) if at is None else (at,)
+    if at is None and session.rows_of_one_file:
+        every = range(len(session.names))
+    sizes = [workspace.splits[each].n_rows for each in every]
+    order = np.argsort(session.file_order[: sum(sizes)], kind="stable")
+    if at is not None:
+        order = np.arange(sizes[0])
+    starts, labels = np.cumsum([0, *sizes]), workspace.labels
+    report = silent if session.folder is None else session.folder.report("writing labels")
+    report(0, max(1, len(order)))
+    for begin in range(0, max(1, len(order)), WRITTEN):
+        some = order[begin : begin + WRITTEN]
+        mine = [some[(some >= low) & (some < high)] - low for low, high in pairwise(starts)]
+        place = np.argsort(np.argsort(some, kind="stable"), kind="stable")
+        in_turn = [np.sort(each) for each in mine]  # split after split, and each in its order
+
+        def gathered(
+            of: Callable[[int, np.ndarray], np.ndarray], rows: Any = in_turn, place: Any = place
+        ) -> np.ndarray:
+            return np.asarray(np.concatenate([of(*each) for each in zip(every, rows)])[place])
+
+        proba = gathered(lambda split, rows: outcome.proba[split][rows])
+        label = gathered(lambda split, rows: outcome.decided[split][rows])
+        own = gathered(lambda split, rows: _cast([e.own[split] for e in workspace.active], rows))
+        both = gathered(lambda split, rows: _cast(outcome.extended[split].columns, rows))
+        given = gathered(lambda split, rows: labels.y[split][rows])
+        wrong = gathered(lambda split, rows: labels.wrong[split][rows])
+        ids = gathered(lambda split, rows: np.asarray(workspace.splits[split].ids)[rows])
+        truth, counts = np.where(wrong == 0, given, ABSTAIN), (own, both - own)
+        columns = label_columns(session.classes, ids, proba, label, counts, given, truth)
+        for name in more:
+            if name in columns:
+                raise ParameterError(
+                    f"the labels have a column {name!r} of their own; rename that of the rows to write both"
+                )
+            columns[name] = _given(session, name, every, some)
+        yield pa.table(columns)
+        report(min(begin + WRITTEN, len(order)), max(1, len(order)))
+
+
+def _cast(columns: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """How many sources vote on some rows."""
+    return np.sum([each[rows] != ABSTAIN for each in columns], axis=0, dtype=np.int64) + np.zeros(
+        len(rows), np.int64
+    )
 
 
 def label_columns(
@@ -120,16 +163,6 @@ def label_columns(
     names = [None if each == ABSTAIN else classes[each] for each in truth.tolist()]
     columns["truth"] = pa.array(names, pa.string())
     return columns
-
-
-def written_ids(column: Any) -> Any:
-    """A column of ids in the type in which it is written, whichever type the rows file holds it in."""
-    import pyarrow as pa
-
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_integer(kind) and kind != pa.uint64():  # whose ids may be larger
-        return column.cast(pa.int64())
-    return column.cast(pa.string()) if "string" in str(kind) else column
 
 
 def _given(session: Session, name: str, every: Sequence[int], order: np.ndarray) -> Any:
@@ -240,7 +273,6 @@ class Labelled:
     lends: str = ""  # what a lent vote counts, in words
     recall: Recall | None = None  # of approximate neighbours; None where they are exact
     sequences: int = 0  # that rows are read in; 0 where each is read on its own
-    shards: int = 1
 
     @classmethod
     def of(cls, session: Session, path: Path) -> Labelled:
@@ -273,7 +305,6 @@ class Labelled:
             "sequences": self.sequences,
             "scores": dict(self.scores),
             "recall": None if self.recall is None else self.recall.value,
-            "shards": self.shards,
             "notes": list(self.notes),
             "failed": list(self.failed),
         }

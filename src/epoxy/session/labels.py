@@ -305,15 +305,29 @@ def _known_from(name: str, records: Records) -> str:
 _KEY = b"epoxy: rows drawn at random"
 
 
-def random_order(files: Sequence[str], ids: Sequence[np.ndarray]) -> list[Place]:
-    """All rows in the order in which they are drawn."""
-    digests = b"".join(
-        _digest(file, name) for file, names in zip(files, ids) for name in names.tolist()
-    )
-    at = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
-    row = np.concatenate([np.arange(len(each)) for each in ids])
-    order = np.argsort(np.frombuffer(digests, dtype=">u8"), kind="stable")
-    return list(zip(at[order].tolist(), row[order].tolist()))
+class Drawn(Sequence[Place]):
+    """All rows of some files in the order in which they are drawn."""
+
+    def __init__(self, files: Sequence[str], ids: Sequence[np.ndarray]) -> None:
+        digests = (
+            random_digest(file, name)
+            for file, names in zip(files, ids)
+            for start in range(0, len(names), 1 << 16)
+            for name in names[start : start + (1 << 16)].tolist()
+        )
+        sizes = [len(names) for _, names in zip(files, ids)]
+        self._starts = np.cumsum([0, *sizes])
+        self._order = np.argsort(np.fromiter(digests, np.uint64, sum(sizes)), kind="stable")
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        row = int(self._order[number])
+        at = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return at, row - int(self._starts[at])
 
 
 def random_digest(file: str, name: Any) -> int:

@@ -71,6 +71,8 @@ class Session(SessionView):
         How often labellers who may err are right, by name.
     folder
         The project behind the session, whose decisions are taken up; `Session.open` gives it.
+    new
+        Other rows that are to be labelled, and nothing else.
 
     Examples
     --------
@@ -102,6 +104,7 @@ class Session(SessionView):
         labels: Split | None = None,
         reliability: Mapping[str, float] | None = None,
         folder: Folder | None = None,
+        new: Split | None = None,
     ) -> None:
         if positive is not None and positive not in train.classes:
             raise UnknownName.of("class", positive, train.classes)
@@ -118,7 +121,7 @@ class Session(SessionView):
         self._watchers: list[Callable[[Change], None]] = []
         self._engine: Engine = engine_of(self.model_template)
         self._is_learning = False
-        splits = (train,) if dev is None else (train, dev)
+        splits = tuple(each for each in (train, dev, new) if each is not None)
         near = Neighbourhood.over(
             splits,
             self._engine.metric,
@@ -128,12 +131,13 @@ class Session(SessionView):
             progress=progress,
         )
         settings = self._engine.settings(train.votes.sources)
-        workspace = Workspace.over(train, dev, near, settings)
+        workspace = Workspace.over(train, dev, near, settings, new)
         if labels is not None:
             workspace = replace(workspace, labels=workspace.labels.with_train(labels))
         number = 0
         if folder is None:
-            state = State.begun(workspace, SPLITS[: len(splits)], (), reliability or {})
+            files = SPLITS[: 1 + (dev is not None)]
+            state = State.begun(workspace, files, (), reliability or {})
         else:  # opened again is as if never closed: the state its log ends with
             state = State.begun(
                 workspace, folder.rows.files, folder.rows.by, folder.project.labellers

@@ -16,7 +16,7 @@ from ..errors import AlignmentError, ParameterError
 from ..scoring import shown_at
 from ..votes import ABSTAIN, Split
 from ..workspace import SPLITS, TRAIN, Workspace
-from .labels import Place, Records, random_order, with_random
+from .labels import Drawn, Place, Records, with_random
 
 if TYPE_CHECKING:
     from .edits import Edit
@@ -30,14 +30,14 @@ class RowNames:
         self._places: dict[tuple[str, str], Place] | None = None
 
     @cached_property
-    def order(self) -> list[Place]:
+    def order(self) -> Drawn:
         """All rows in the order in which they are drawn at random, the same for a project always."""
-        return random_order(self.files, self._ids)
+        return Drawn(self.files, self._ids)
 
     @classmethod
     def of(cls, splits: tuple[Split, ...], files: tuple[str, ...]) -> RowNames:
         """The names of the rows of some splits."""
-        return cls(files, tuple(np.asarray(split.ids) for split in splits))
+        return cls(files, tuple(np.asarray(each.ids) for each, _ in zip(splits, files)))
 
     def name(self, place: Place) -> tuple[str, str]:
         """File and id of a row."""

@@ -290,7 +290,7 @@ class Why(Struct):
     additive: bool
     voices: list[Voice]
     voices_total: int
-    experts: list[Part]
+    parts: list[Part]
     cells: dict[str, str]
     text: str
 

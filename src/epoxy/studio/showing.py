@@ -257,8 +257,7 @@ def why(session: Session, number: int, limit: int | None) -> replies.Why:
     """Every voice behind a row's label, the loudest first, and what the other models call it."""
     at, place = session.place(number)
     found = session.explain(session.state.names.name((at, place))[1], session.names[at])
-    parts = getattr(found, "experts", {})
-    parts = {"prior": found.start, **parts} if parts else {}
+    parts = {"prior": found.start, **found.parts} if found.additive else {}
     voices = sorted(found.voices, key=lambda each: -abs(each.weight))
     return replies.of(
         replies.Why,
@@ -268,7 +267,7 @@ def why(session: Session, number: int, limit: int | None) -> replies.Why:
         answers=_answers(session, found, at, place),
         voices=[_voice(session, each) for each in voices[:limit]],
         voices_total=len(voices),
-        experts=[replies.Part(name, weight) for name, weight in parts.items()],
+        parts=[replies.Part(name, weight) for name, weight in parts.items()],
         cells=cells(session, number),
         text=str(found),
     )

@@ -1,0 +1,149 @@
+"""The class balance where no true label is known, and the rule a decision ends with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epoxy import Fusion, Split, Votes
+from epoxy.fusion.decision import RankedRows, f1_rule, f1_threshold, n_heard
+
+CLASSES = ["ham", "spam"]
+
+
+def voters(n_rows: int, share: float, false_spam: float, false_ham: float, seed: int = 0) -> Votes:
+    """Five sources that name both classes, and err more often one way than the other."""
+    draw = np.random.default_rng(seed)
+    y = draw.random(n_rows) < share
+    wrong = draw.random((n_rows, 5)) < np.where(y, false_ham, false_spam)[:, None]
+    said = np.where(wrong, ~y[:, None], y[:, None]).astype(int)
+    return Votes(np.where(draw.random((n_rows, 5)) < 0.7, said, -1), classes=CLASSES)
+
+
+def test_rows_together_have_the_class_balance_that_votes_tell():
+    """Sources lean to spam: without a lean more would be called so."""
+    train = Split(voters(2000, 0.5, 0.4, 0.05))
+
+    model = Fusion().fit(train)
+    together = model.predict_proba(train)[train.votes.covered].mean(axis=0)
+
+    assert together[1] == pytest.approx(model.class_balance_[1], abs=1e-6)
+    assert model.class_balance_[1] < (train.votes.matrix == 1).sum() / train.votes.cast.sum() - 0.05
+
+
+def test_of_one_sided_sources_witnesses_are_pooled():
+    rng = np.random.default_rng(0)
+    y, names = rng.random(3000) < 0.2, np.arange(6) % 2
+    speaks = rng.random((3000, 6)) < np.where(y[:, None] == names, 0.5, 0.05)
+
+    found = Fusion().fit(Split(Votes(np.where(speaks, names, -1), classes=CLASSES))).fitted_.balance
+
+    assert found.high[1] == 0.5  # equal shares
+    assert found.low[1] < 0.27
+    assert found.low[1] < found.shares[1] < 0.4
+
+
+def test_no_vote_says_nothing_about_the_balance():
+    found = Fusion().fit(Split(Votes(np.full((5, 2), -1), classes=CLASSES))).fitted_.balance
+
+    assert found.shares.tolist() == [0.5, 0.5]
+    assert (found.low.tolist(), found.high.tolist()) == ([0, 0], [1, 1])
+
+
+def test_the_threshold_with_the_best_f1_by_eye() -> None:
+    # calling 2 rows positive: 2·1.8 / (2 + 2.0); 1 row: 2·0.9 / (1 + 2.0); 3 rows: 2·1.9 / 5
+    nobody = np.empty(0)
+    assert f1_threshold(np.array([0.9, 0.9, 0.1, 0.1]), nobody, nobody) == pytest.approx(0.5)
+
+
+def test_many_labelled_rows_correct_a_threshold_that_few_do_not() -> None:
+    """The probabilities are far too low: of labelled rows, those from 0.2 on are positive."""
+    promised = np.repeat([0.9, 0.2, 0.01], [50, 100, 850])
+    shown, right = np.array([0.9, 0.2, 0.2, 0.01]), np.array([True, True, True, False])
+
+    few = f1_threshold(promised, shown, right)
+    many = f1_threshold(promised, np.repeat(shown, 300), np.repeat(right, 300))
+
+    assert few == pytest.approx((0.2 + 0.9) / 2)
+    assert many == pytest.approx((0.01 + 0.2) / 2)
+
+
+@pytest.mark.parametrize(("agreed", "called"), [(None, 16), (0.04, 6), (0.1, 9), (0.9, 16)])
+def test_without_labels_how_sources_agree_may_lower_what_f1_calls_and_never_raise_it(
+    agreed, called
+):
+    positive = np.linspace(0.95, 0.05, 40)
+    proba = np.column_stack([1 - positive, positive])
+    before = np.where(np.arange(40)[:, None] < 16, [0.2, 0.8], [0.8, 0.2])
+    nobody = np.empty(0)
+
+    rule = f1_rule(RankedRows(proba, before, 1), 1, agreed, nobody, nobody.astype(bool), 0)
+
+    assert (rule(proba) == 1).sum() == called  # midway in log-odds
+
+
+def test_the_report_says_how_sure_the_balance_is():
+    train = Split(voters(500, 0.8, 0.1, 0.1))
+
+    model = Fusion().fit(train)
+    least, most = model.fitted_.balance.low[1], model.fitted_.balance.high[1]
+
+    assert f"'spam' {model.class_balance_[1]:.0%} ({least:.0%} to {most:.0%})" in str(
+        model.report(train)
+    )
+
+
+def test_a_balance_that_was_told_is_not_doubted():
+    train = Split(voters(200, 0.8, 0.1, 0.1))
+
+    said = str(Fusion(class_balance=[0.3, 0.7]).fit(train).report(train))
+
+    assert "guessed" not in said
+
+
+def test_rows_that_are_equally_probable_are_called_together():
+    """Few sources and no vectors: most rows are silent and alike, and must not all be called positive."""
+    draw = np.random.default_rng(0)
+    y = draw.random(3000) < 0.15
+    names = np.array([1, 1, 1, 0])
+    speaks = draw.random((3000, 4)) < np.where(y[:, None] == names, 0.15, 0.01)
+    train = Split(Votes(np.where(speaks, names, -1), classes=CLASSES))
+
+    model = Fusion(scoring="f1").fit(train)
+    proba = model.predict_proba(train)[:, 1]
+    called = model.decide(model.predict_proba(train)) == 1
+
+    assert len(np.unique(np.round(proba, 12))) < 20
+    assert proba[called].min() > proba[~called].max()
+    assert not called[~train.votes.covered].any()
+    assert called[
+        (train.votes.matrix == 1).any(axis=1) & (train.votes.matrix != 0).all(axis=1)
+    ].all()
+
+
+@pytest.mark.parametrize(("share", "called"), [(3, 2), (4, 6)])
+def test_a_share_that_would_split_equals_goes_to_the_nearer_end_of_them(share, called):
+    positive = np.array([0.9, 0.9, 0.6, 0.6, 0.6, 0.6, 0.1, 0.1, 0.1, 0.1])
+    proba = np.column_stack([1 - positive, positive])
+    before = np.where(np.arange(10)[:, None] < share, [0.2, 0.8], [0.8, 0.2])
+    nobody = np.empty(0)
+
+    rule = f1_rule(RankedRows(proba, before, 1), 1, None, nobody, nobody.astype(bool), 0)
+
+    assert (rule(proba) == 1).sum() == called
+
+
+def test_chosen_labels_move_a_share_as_far_as_random_ones_vouch_for_them():
+    positive = np.linspace(0.95, 0.05, 40)
+    proba = np.column_stack([1 - positive, positive])
+    before = np.where(np.arange(40)[:, None] < 4, [0.2, 0.8], [0.8, 0.2])
+    shown, right = np.array([0.9, 0.8, 0.7, 0.6, 0.2, 0.1]), np.arange(6) < 4
+
+    def called(n_random: int, taught: int) -> int:
+        drawn = shown[:n_random], right[:n_random]
+        many = n_heard(np.zeros(taught), np.arange(taught) < n_random)
+        rule = f1_rule(RankedRows(proba, before, 1), 1, None, *drawn, many)
+        return int((rule(proba) == 1).sum())
+
+    assert called(0, 0) == called(0, 400) == 4
+    assert 4 < called(6, 6) < called(6, 12) < called(6, 24) == called(6, 400)
