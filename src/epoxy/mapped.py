@@ -125,8 +125,12 @@ def take(array: Any, rows: np.ndarray, dtype: Any = None) -> np.ndarray:
     """Some rows of an array, in their order, as another type if one is named."""
     found = empty((len(rows), *array.shape[1:]), array.dtype if dtype is None else dtype)
     for at in range(0, len(rows), BLOCK):
+        into, some = found[at : at + BLOCK], rows[at : at + BLOCK]
+        if array.dtype == found.dtype:
+            np.take(array, some, axis=0, out=into, mode="clip")  # else it would be copied once more
+            continue
         with np.errstate(over="ignore"):  # what overflows is infinite, and said to be
-            found[at : at + BLOCK] = array[rows[at : at + BLOCK]]
+            into[:] = array[some]
     return found
 
 

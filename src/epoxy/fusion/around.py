@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import mapped
-from ..compiling import compiled
+from ..compiling import compiled, reordered
 from ..loans import NOBODY, Neighbourhood
 from ..neighbors.workers import spread
 from ..workspace import TRAIN
@@ -191,7 +191,7 @@ def _others(listed: Any, distance: Any, count: int) -> Any:
     return found
 
 
-@compiled
+@reordered
 def _cosines(asked: Any, units: Any, listed: Any, length: Any, weight: Any) -> None:
     for row in range(listed.shape[0]):
         for at in range(listed.shape[1]):
