@@ -96,7 +96,10 @@ class Film:
         together = Image.new("RGB", (960, 600 * len(self.frames)))
         for at, (each, _) in enumerate(self.frames):
             together.paste(each, (0, 600 * at))
-        palette = together.quantize(256, Image.Quantize.MAXCOVERAGE)
+        palette = together.quantize(192, Image.Quantize.MAXCOVERAGE)
+        usual = sorted(together.getcolors(1 << 24), reverse=True)[:64]  # such as backgrounds
+        colours = [part for _, colour in usual for part in colour]
+        palette.putpalette(colours + palette.getpalette()[: 3 * 192])
         plain = [
             each.quantize(palette=palette, dither=Image.Dither.NONE) for each, _ in self.frames
         ]

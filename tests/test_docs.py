@@ -302,3 +302,11 @@ def test_the_changelog_ends_with_this_version():
     released = re.findall(r"^## \[(\d[^\]]*)\]", text, re.MULTILINE)
 
     assert released[:1] == [epoxy.__version__]
+
+
+def test_the_book_stays_short():
+    words = {page: len(page.read_text("utf-8").split()) for page in FOR_USERS}
+    words[ROOT / "DESIGN.md"] = len((ROOT / "DESIGN.md").read_text("utf-8").split())
+
+    assert sum(words.values()) <= 38_000
+    assert [named(page) for page in set(words) - generated_pages() if words[page] > 3_500] == []

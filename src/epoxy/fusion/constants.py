@@ -1,6 +1,7 @@
-"""Every constant of the default model: what it is, and what it does. docs/default-model.md has what it buys.
+"""Every constant of the default model: what it is, and what it does.
 
 None was chosen for one data set: they were tuned on dev rows of eleven sets, none of them on test.
+docs/explanation/default-model.md has what each part buys.
 """
 
 # votes
