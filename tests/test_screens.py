@@ -185,6 +185,18 @@ def test_label_says_how_many_functions_vote_on_how_many_rows(project, capsys):
     assert re.search(r"^ money +spam +\d+% +\d+ of \d+", said, re.MULTILINE)
 
 
+def test_hand_labels_and_vectors_alone_label_rows(project, capsys):
+    (project / "lfs.py").write_text("import epoxy\n")
+
+    for command in ("label", "report", "next", "suggest", "tune", "encoders"):
+        assert main([command, "spam"]) == 0
+    assert main(["explain", "spam", "r41"]) == 0
+
+    said = capsys.readouterr().out
+    assert "labels rest on hand labels and vectors alone" in said
+    assert epoxy.Session.open(project).scores["accuracy"] > 0.8
+
+
 def test_watch_waits_for_the_first_function(tmp_path, capsys, monkeypatch):
     rows = write_rows(tmp_path / "rows.csv")
     assert main(["new", str(tmp_path / "p"), "--rows", str(rows)]) == 0

@@ -126,7 +126,7 @@ def _parts(model: Fusion, said: dict[str, np.ndarray], split: Split) -> Table:
 
 
 def _distances(outcome: Outcome, at: int) -> np.ndarray | None:
-    if outcome.workspace.near.spaces is None:
+    if outcome.workspace.near.spaces is None or not outcome.workspace.active:
         return None
     return np.stack([each.loans[at].distance for each in outcome.workspace.active], axis=1)
 
