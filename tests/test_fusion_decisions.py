@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epoxy import Fusion, Split, Votes
-from epoxy.fusion.decision import RankedRows, f1_rule, f1_threshold, n_heard
+from epoxy.fusion.decision import f1_rule, f1_threshold, n_heard
 
 CLASSES = ["ham", "spam"]
 
@@ -77,7 +77,7 @@ def test_without_labels_how_sources_agree_may_lower_what_f1_calls_and_never_rais
     before = np.where(np.arange(40)[:, None] < 16, [0.2, 0.8], [0.8, 0.2])
     nobody = np.empty(0)
 
-    rule = f1_rule(RankedRows(proba, before, 1), 1, agreed, nobody, nobody.astype(bool), 0)
+    rule = f1_rule(positive, before, 1, agreed, nobody, nobody.astype(bool), 0)
 
     assert (rule(proba) == 1).sum() == called  # midway in log-odds
 
@@ -128,7 +128,7 @@ def test_a_share_that_would_split_equals_goes_to_the_nearer_end_of_them(share, c
     before = np.where(np.arange(10)[:, None] < share, [0.2, 0.8], [0.8, 0.2])
     nobody = np.empty(0)
 
-    rule = f1_rule(RankedRows(proba, before, 1), 1, None, nobody, nobody.astype(bool), 0)
+    rule = f1_rule(positive, before, 1, None, nobody, nobody.astype(bool), 0)
 
     assert (rule(proba) == 1).sum() == called
 
@@ -142,7 +142,7 @@ def test_chosen_labels_move_a_share_as_far_as_random_ones_vouch_for_them():
     def called(n_random: int, taught: int) -> int:
         drawn = shown[:n_random], right[:n_random]
         many = n_heard(np.zeros(taught), np.arange(taught) < n_random)
-        rule = f1_rule(RankedRows(proba, before, 1), 1, None, *drawn, many)
+        rule = f1_rule(positive, before, 1, None, *drawn, many)
         return int((rule(proba) == 1).sum())
 
     assert called(0, 0) == called(0, 400) == 4

@@ -11,6 +11,7 @@ import pytest
 from shard_projects import write_project
 
 import epoxy
+from block_projects import write_project
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.diagnostics import not_heard
 from epoxy.diagnostics.unheard import defended_by
