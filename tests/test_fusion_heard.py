@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shard_projects import write_project
 
 import epoxy
 from block_projects import write_project

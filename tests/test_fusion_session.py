@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -129,6 +130,23 @@ def test_three_classes_and_many_labels_can_be_edited_too():
     assert session.probabilities.shape == (120, 3)
     assert session.outcome.model.fitted_.rule.divisors is not None
     assert_equals_a_fit(session)
+
+
+def test_one_more_label_makes_no_table_of_labelled_rows_against_each_other():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2600)
+    votes = np.where(rng.random((2600, 4)) < 0.6, y[:, None], -1)
+    split = Split(epoxy.Votes(votes, classes=["a", "b"]), rng.normal(size=(2600, 128)), y)
+    train, dev = split.rows(np.arange(200)), split.rows(np.arange(200, 2600))
+    session = epoxy.Session(Split(train.votes, train.vectors), dev, graph=False)
+    session.label(0, "a")
+
+    tracemalloc.start()
+    session.label(1, "b")
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert used < 4 * 2400**2
 
 
 def test_undo_and_redo_come_back_to_the_same_probabilities():
