@@ -14,6 +14,7 @@ from block_projects import write_project
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.diagnostics import not_heard
 from epoxy.diagnostics.unheard import defended_by
+from epoxy.session import Label, Several
 from fusion_rows import bare, turned, with_source
 from fusion_rows import draw as rows_of
 
@@ -88,16 +89,6 @@ def test_one_source_speaks_for_each_class():
     assert model.fitted_.heard[-1]
 
 
-def test_a_source_without_a_vote_is_neither_supported_nor_contradicted():
-    train = bad(draw(1))
-    train = with_source(train, np.full(train.n_rows, -1), "never")
-
-    model = Fusion().fit(bare(train))
-
-    assert model.fitted_.heard.tolist() == [True] * 6 + [False, True]
-    assert model.fitted_.support[-1] == 0
-
-
 def test_report_and_explanation_name_it_and_why():
     train = bare(bad(draw(1)))
     session = Session(train, graph=False)
@@ -109,15 +100,6 @@ def test_report_and_explanation_name_it_and_why():
     (voice,) = [each for each in said.voices if each.origin == "contradicted"]
     assert (voice.source, voice.weight) == ("bad", 0.0)
     assert "rows like those it votes on are otherwise called" in str(said)
-
-
-def test_with_hand_labels_an_explanation_says_that_these_hear_it():
-    train, dev = bad(draw(1), 1), bad(draw(2), 2)
-    row = int(np.flatnonzero(train.votes.matrix[:, -1] >= 0)[0])
-
-    said = str(Session(bare(train), dev, graph=False).explain(row))
-
-    assert "is not heard but by hand labels, whose part holds it: rows like those" in said
 
 
 def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
@@ -149,8 +131,8 @@ def test_where_hand_labels_prove_it_right_the_warning_says_so():
     assert str(found) in session.notes
     assert str(found) in str(session.model().report(dev))
     truth = draw(2, 200).truth
-    for row in np.flatnonzero(said != -1):
-        session.label(int(row), "ab"[truth[row]], "dev")
+    right = [Label("dev", str(row), "ab"[truth[row]]) for row in np.flatnonzero(said != -1)]
+    session.apply(Several(tuple(right), "labels"))
     assert "Hand labels agree" not in str(session.notes)
 
 
@@ -217,16 +199,6 @@ def test_what_it_weighs_is_what_hand_labels_make_of_it():
 
     assert alone.weight("bad") == 0
     assert labelled.weight("bad") < 0 < labelled.weight("s0")
-
-
-def test_it_lends_nothing_and_its_own_votes_stay_its_own():
-    train, test = bad(draw(1), 1), bad(draw(2), 2)
-    model = Fusion().fit(bare(train))
-
-    extended = model.extend(bare(test))
-
-    assert (extended.matrix[:, -1] == test.votes.matrix[:, -1]).all()
-    assert (extended.matrix != test.votes.matrix).any()
 
 
 def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():

@@ -178,16 +178,6 @@ def noise_for_vectors(seed: int, n_rows: int) -> Split:
     return split(votes, 10 * rng.normal(size=(n_rows, 14)), y, 2)
 
 
-def test_vectors_that_carry_nothing_do_not_drown_the_votes() -> None:
-    train, dev, test = three(noise_for_vectors)
-    bare = [Split(s.votes, y=s.y) for s in (train, dev, test)]
-
-    model = Fusion().fit(train, dev)
-
-    assert model.weights_["vectors"] == model.weights_["neighbours"] == 0
-    assert model.score(test) > Fusion().fit(*bare[:2]).score(bare[2]) - 0.01
-
-
 def test_labels_find_a_source_that_is_always_wrong() -> None:
     train, dev, test = (Split(s.votes, y=s.y) for s in three(noise_for_vectors))
 
