@@ -365,6 +365,20 @@ def test_scores_of_a_row_do_not_rest_on_labels_of_its_own_sequence():
     assert scored(alone)[:30] == pytest.approx(smoothed(given[:30], free[:, :30]))
 
 
+def test_held_out_probabilities_are_near_those_of_a_model_without_the_sequence():
+    both = film(n_films=60, length=6, vectors=True)
+    hand, train = both.rows(np.arange(60)), both.rows(np.arange(60, 360))
+    hidden = epoxy.Split(train.votes, train.vectors)
+    model = epoxy.Fusion().fit(hidden, hand)
+
+    exact = np.empty((60, 2))
+    for at in range(10):
+        own = np.arange(60) // 6 == at
+        exact[own] = epoxy.Fusion().fit(hidden, hand.rows(~own)).predict_proba(hand.rows(own))
+
+    assert np.abs(model.held_out_ - exact).mean() < 0.03
+
+
 def test_an_explanation_names_what_the_sequence_adds():
     train = film()
     session = session_of(train, [3])
