@@ -12,7 +12,7 @@ import epoxy
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.fusion import around, corrected, fitted, labels, likest, unlabelled, view
 from epoxy.session import Label, Several
-from fusion_rows import bare, board, copied, draw, film, named, turned, voting
+from fusion_rows import bare, board, copied, draw, film, named, turned, voting, with_source
 from oracles import fusion as formulas
 from oracles.fusion import Oracle
 
@@ -271,6 +271,19 @@ def test_a_source_that_its_surroundings_contradict(n_classes: int, n_labels: int
     _, oracle = assert_follows(*splits)
 
     assert oracle.heard.tolist() == [True] * 8 + [False]
+
+
+@pytest.mark.parametrize(("n_votes", "heard"), [(9, True), (10, False)])
+def test_a_source_that_hardly_votes_is_not_asked(n_votes: int, heard: bool) -> None:
+    split = draw(60, 1)
+    rows = np.flatnonzero(split.votes.covered)[:n_votes]
+    column = np.full(60, -1)
+    column[rows] = 1 - split.y[rows]
+    train = bare(with_source(split, column))
+
+    _, oracle = assert_follows(train, None, train)
+
+    assert oracle.heard[-1] == heard
 
 
 def test_sources_that_are_asked_in_vain() -> None:
