@@ -273,6 +273,19 @@ def test_a_source_that_its_surroundings_contradict(n_classes: int, n_labels: int
     assert oracle.heard.tolist() == [True] * 8 + [False]
 
 
+def test_shares_that_are_nearly_none_or_all() -> None:
+    """Hardly anybody names the first class, which is told to be rare."""
+
+    def rare(split: Split) -> Split:
+        matrix = split.votes.matrix.copy()
+        matrix[(matrix == 0) & (np.arange(len(matrix)) % 20 > 0)[:, None]] = -1
+        return Split(split.votes.with_matrix(matrix), split.vectors, split.y)
+
+    splits = [rare(each) for each in three()]
+
+    assert_follows(*splits, class_balance=[0.01, 0.99])
+
+
 @pytest.mark.parametrize(("n_votes", "heard"), [(9, True), (10, False)])
 def test_a_source_that_hardly_votes_is_not_asked(n_votes: int, heard: bool) -> None:
     split = draw(60, 1)
