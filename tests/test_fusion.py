@@ -215,7 +215,7 @@ def test_without_hand_labels_votes_say_what_vectors_weigh(train: Split, test: Sp
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_without_functions_hand_labels_and_vectors_label(n_classes: int) -> None:
+def test_without_functions_hand_labels_and_vectors_label(n_classes: int, tmp_path: Path) -> None:
     split, other = draw(400, 1, 6, n_classes), draw(300, 3, 6, n_classes)
     votes = Votes(np.empty((400, 0), dtype=int), [], split.classes)
     session = epoxy.Session(Split(votes, split.vectors), graph=False)
@@ -228,6 +228,10 @@ def test_without_functions_hand_labels_and_vectors_label(n_classes: int) -> None
     assert (session.labels == split.y)[40:].mean() > 0.75
     mute = Split(Votes(np.empty((300, 0), dtype=int), [], split.classes), other.vectors, other.y)
     assert session.model().score(mute) > 0.75
+    again = epoxy.load(session.model().save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict(mute), session.model().predict(mute))
+    assert "labels" in str(session.report("train"))
+    assert "labels" in str(again.report(mute))
     said = session.explain(200)
     assert said.start + sum(said.parts.values()) == pytest.approx(said.log_odds)
     assert set(said.parts) == {"labels"}

@@ -102,9 +102,9 @@ class Thought:
     def of(cls, node: np.ndarray, n_nodes: int, taught: np.ndarray, voted: np.ndarray) -> Thought:
         """From T of every train row, (n_train, n_classes), and whether it has votes."""
         rows = np.flatnonzero(voted & (node >= 0))
-        total = np.stack(
-            [np.bincount(node[rows], each[rows], minlength=n_nodes) for each in taught.T], axis=1
-        )
+        total = np.zeros((n_nodes, taught.shape[1]))  # bincount of nothing is of whole numbers
+        for label, each in enumerate(taught.T):
+            total[:, label] = np.bincount(node[rows], each[rows], minlength=n_nodes)
         return cls(total, np.bincount(node[rows], minlength=n_nodes).astype(float))
 
     def without(
