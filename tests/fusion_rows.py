@@ -82,21 +82,22 @@ def copied(split: Split) -> Split:
     """With sources that repeat others, mostly or in all, and with some that hardly vote or never."""
     own, n_rows = split.votes.matrix, split.n_rows
     near, half = own[:, 0].copy(), own[:, 1].copy()
-    near[::9], half[::2] = -1, -1
-    rare, mute = np.full((n_rows, 3), -1), np.full((n_rows, 1), -1)
-    rare[::40] = 1
-    more = np.column_stack([near, own[:, 1], half, rare, mute])
-    names = ["near copy", "the same", "half a copy", "rare 0", "rare 1", "rare 2", "mute"]
+    near[::4], half[::2] = -1, -1
+    rare, ten, mute = (np.full((n_rows, many), -1) for many in (3, 2, 1))
+    rare[::18], ten[::16] = 1, 0
+    more = np.column_stack([near, own[:, 1], half, rare, ten, mute])
+    names = ["near copy", "the same", "half a copy", "rare 0", "rare 1", "rare 2"]
+    names += ["ten 0", "ten 1", "mute"]
     return with_votes(split, np.hstack([own, more]), [*split.votes.sources, *names])
 
 
-def turned(split: Split, share: float = 0.6, seed: int = 0) -> Split:
+def turned(split: Split, share: float = 0.6, seed: int = 0, name: str = "bad") -> Split:
     """With a source that votes on most rows, and is wrong on eight of ten."""
     rng, k = np.random.default_rng(100 + seed + split.n_rows), len(split.classes)
     y = split.truth if split.y is not None else np.asarray(split.vectors)[:, :k].argmax(axis=1)
     wrong = (y + rng.integers(1, k, split.n_rows)) % k
     said = np.where(rng.random(split.n_rows) < 0.2, y, wrong)
-    return with_source(split, np.where(rng.random(split.n_rows) < share, said, -1))
+    return with_source(split, np.where(rng.random(split.n_rows) < share, said, -1), name)
 
 
 def film(

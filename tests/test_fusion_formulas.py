@@ -259,8 +259,8 @@ def test_copies_of_sources() -> None:
     model, _ = assert_follows(*map(copied, three()))
 
     names = [model.train_.votes.sources[at] for at in model.fitted_.columns]
-    assert not {"near copy", "the same", "rare 2"} & {*names}
-    assert {"rare 0", "rare 1", "mute", "half a copy"} <= {*names}
+    assert not {"near copy", "the same", "rare 2", "ten 1"} & {*names}
+    assert {"rare 0", "rare 1", "ten 0", "mute", "half a copy"} <= {*names}
 
 
 @pytest.mark.parametrize("n_labels", [0, 20])
@@ -297,6 +297,54 @@ def test_a_source_that_hardly_votes_is_not_asked(n_votes: int, heard: bool) -> N
     _, oracle = assert_follows(train, None, train)
 
     assert oracle.heard[-1] == heard
+
+
+@pytest.mark.parametrize(("share", "heard"), [(0.06, True), (0.1, False)])
+def test_a_source_that_hardly_harms_the_others_is_heard(share: float, heard: bool) -> None:
+    train = bare(turned(draw(160, 1, 8), share))
+
+    _, oracle = assert_follows(train, None, train)
+
+    assert oracle.support[-1] < 0
+    assert oracle.heard[-1] == heard
+
+
+def test_of_five_sources_that_are_contradicted_four_are_asked() -> None:
+    """Each takes every class for another one than the others do."""
+    train, rng = draw(200, 1, 24, 6), np.random.default_rng(0)
+    for at in range(5):
+        wrong = np.where(rng.random(200) < 0.4, (train.y + 1 + at) % 6, -1)
+        train = with_source(train, wrong, f"bad {at}")
+
+    _, oracle = assert_follows(bare(train), None, bare(train))
+
+    assert (~oracle.heard).sum() == 4
+    assert oracle.heard[:24].all()
+
+
+@pytest.mark.parametrize(("noise", "blind"), [(2.3, False), (2.4, True)])
+def test_vectors_that_tell_half_of_what_votes_say(noise: float, blind: bool) -> None:
+    train, hand, other = three(20)
+    off = {n: np.random.default_rng(160 - n).normal(size=(n, 8)) for n in (160, 20, 50)}
+    splits = sighted(train, hand, other, vectors=lambda x: x.vectors + noise * off[x.n_rows])
+
+    _, oracle = assert_follows(*splits)
+
+    assert oracle.blind == blind
+
+
+def test_more_dimensions_than_axes() -> None:
+    rng = np.random.default_rng(0)
+    train, other = draw(400, 1, 4), draw(40, 3, 4)
+    mix = rng.normal(size=(8, 390))
+
+    def vectors(split: Split) -> np.ndarray:
+        own = split.vectors @ mix
+        return own + rng.normal(size=own.shape)
+
+    train, other = sighted(bare(train), other, vectors=vectors)
+
+    assert_follows(train, None, other)
 
 
 def test_sources_that_are_asked_in_vain() -> None:

@@ -162,9 +162,8 @@ class Oracle:
         a, b = vectors.astype(float), self.vectors
         if self.metric == "cosine":
             a, b = unit(a), unit(b)
-            found = np.maximum(((a[:, None] - b) ** 2).sum(axis=2) / 2, 0)
-        else:
-            found = np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
+        found = np.array([((b - each) ** 2).sum(axis=1) for each in a]).reshape(len(a), len(b))
+        found = found / 2 if self.metric == "cosine" else np.sqrt(found)
         found[~self.nodes_of(vectors)] = np.inf
         found[:, ~self.directed] = np.inf
         return found
