@@ -330,9 +330,8 @@ class Oracle:
         counts += c.LENT * self.counts(rows["lent"][:, self.heard])
         v = np.log((counts + c.VOICES * self.prior) / self.prior)
         if self.tables is not None:
-            v = np.zeros((len(own), self.n_classes))
             for table, mine, more in zip(
-                self.tables, own[:, self.heard].T, rows["lent"][:, self.heard].T
+                c.AGREEMENT * self.tables, own[:, self.heard].T, rows["lent"][:, self.heard].T
             ):
                 v += table[mine + 1] + c.LENT * (table[more + 1] - table[0])
         rows["said"] = {"votes": v - v.mean(axis=1, keepdims=True)} | said
@@ -340,7 +339,7 @@ class Oracle:
 
     def scale(self, rows: dict[str, Any]) -> Any:
         if self.features is None or self.tables is not None:
-            return 1.0
+            return np.where(rows["any"], c.SCALE_BLIND, 1.0)[:, None]
         return np.where(rows["any"], c.SCALES[1], c.SCALES[0])[:, None]
 
     def before(self, rows: dict[str, Any]) -> np.ndarray:

@@ -53,3 +53,6 @@ SLIPS = (0.01, 0.05)
 # the sum
 SCALES = (1.35, 0.9)
 """What the sum is multiplied by: on rows without votes, and on rows with votes, which repeat each other."""
+AGREEMENT, SCALE_BLIND = 0.35, 0.8
+"""Where vectors do not tell: how loud the triplet model is beside counts, and what rows with votes are
+multiplied by."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..diagnostics import Explanation, Voice, vote_shares
 from ..votes import ABSTAIN, Split
-from .constants import LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
+from .constants import AGREEMENT, LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
 from .fitted import Fitted, Rows
 from .likest import weights
 
@@ -103,12 +103,11 @@ def _votes(
     number, voices = np.cumsum(fitted.heard) - 1, []
     for column in np.flatnonzero(heavy):
         vote = int(said[column])
+        weight = float(heavy[column] * each_vote[vote]) * ((vote == label) - (vote == other))
         if fitted.likelihood is not None:
-            table = fitted.likelihood[number[column]]
+            table = AGREEMENT * fitted.likelihood[number[column]]
             part = heavy[column] * (table[1 + vote] - (0.0 if own[column] >= 0 else table[0]))
-            weight = float(part[label] - part[other])
-        else:
-            weight = float(heavy[column] * each_vote[vote]) * ((vote == label) - (vote == other))
+            weight += float(part[label] - part[other])
         source = model.train_.votes.sources[int(fitted.columns[column])]
         name, origin, lender, far = split.classes[vote], "own", None, None
         detail = f"votes {name!r}"

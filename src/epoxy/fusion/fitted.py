@@ -8,7 +8,8 @@
     labels      b + θᵀψ(x) + (w + Δ₃) likest(x)     what hand labels correct; see `labels`
 
 a and b are slopes of T on what vectors foretell of rows left out, within 0 and 1: vectors that tell nothing
-are not heard. s is 0.9 on rows with votes and 1.35 on others.
+are not heard, and what the triplet model reads off how sources agree is added to v then. s is 0.9 on rows
+with votes and 1.35 on others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from ..loans import Loans
 from ..numerics import softmax
 from ..votes import ABSTAIN
 from .around import Lists, Thought, against
-from .constants import AROUND, LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, SCALES
+from .constants import (
+    AGREEMENT,
+    AROUND,
+    LENT,
+    LIKEST_WEIGHT,
+    LOUD_FEATURES,
+    LOUD_VOTES,
+    SCALE_BLIND,
+    SCALES,
+)
 from .decision import Rule
 from .likest import Likest, asked_of, units_of
 from .tally import Balance, counted, evidence
@@ -135,17 +145,18 @@ class Fitted:
     # what depends on no hand label
 
     def of_votes(self, rows: Rows) -> np.ndarray:
-        """v; (n_rows, n_classes)."""
-        if self.likelihood is not None:
-            found = np.zeros((len(rows), len(self.prior)))
-            both = zip(rows.own[self.heard], rows.lent[self.heard], self.likelihood, strict=True)
-            for own, lent, table in both:
-                found += table.take(own.astype(np.intp) + 1, axis=0)
-                some = np.flatnonzero(lent != ABSTAIN)
-                found[some] += LENT * (table[lent[some] + 1] - table[0])
-            return np.asarray(found - found.mean(axis=1, keepdims=True))
+        """v, and where vectors do not tell what sources say by agreeing; (n_rows, n_classes)."""
         counts = counted(rows.own[self.heard], rows.lent[self.heard], len(self.prior))
-        return evidence(counts, self.prior)
+        found = evidence(counts, self.prior)
+        if self.likelihood is None:
+            return found
+        both = zip(rows.own[self.heard], rows.lent[self.heard], self.likelihood, strict=True)
+        for own, lent, each in both:
+            table = AGREEMENT * (each - each.mean(axis=1, keepdims=True))
+            found += table.take(own.astype(np.intp) + 1, axis=0)
+            some = np.flatnonzero(lent != ABSTAIN)
+            found[some] += LENT * (table[lent[some] + 1] - table[0])
+        return found
 
     def of_line(self, features: Any) -> np.ndarray:
         """a · line(x)."""
@@ -219,9 +230,9 @@ class Fitted:
         return np.asarray((rows.own[self.heard] != ABSTAIN).any(axis=0))
 
     def scale(self, rows: Rows) -> np.ndarray:
-        """s; (n_rows,). Without vectors nothing else says what votes say, and the sum is left as it is."""
+        """s; (n_rows,)."""
         if self.sight is None or self.likelihood is not None:
-            return np.ones(len(rows))
+            return np.asarray(np.where(self.voted(rows), SCALE_BLIND, 1.0))
         return np.asarray(np.where(self.voted(rows), SCALES[1], SCALES[0]))
 
     def summed(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
