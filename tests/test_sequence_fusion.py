@@ -170,7 +170,7 @@ def test_mistakes_that_stay_are_not_trusted_and_do_no_harm():
     models = [epoxy.Fusion().fit(each) for each in (fresh, stale)]
     alone = stale.without_sequences()
 
-    assert models[0].chain_.trust > 0.6
+    assert models[0].chain_.trust > 0.5
     assert models[1].chain_.trust < 0.2
     row_by_row = epoxy.Fusion().fit(alone).predict_proba(alone)
     assert accuracy(models[1].predict_proba(stale), stale) >= accuracy(row_by_row, stale) - 0.01
