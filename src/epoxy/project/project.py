@@ -19,7 +19,6 @@ from ..extension import AUTO
 from ..functions.apply import Failure
 from ..functions.lfs_file import FunctionsFile
 from ..loans import Neighbourhood
-from ..neighbors import store as arrays
 from ..progress import Progress, bar, silent
 from ..running import Limits, Loaded, Runner
 from ..session.edits import (
@@ -40,7 +39,7 @@ from ..session.edits import (
 from ..session.labels import Place
 from ..session.log import Log, LogRecord
 from ..session.state import History, RowNames, State, Step, Written
-from ..storage import private
+from ..storage import private, read_arrays, write_arrays
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
 from .read import ProjectRows, read_project, ready_made, twice, with_new_rows
@@ -344,14 +343,13 @@ def _keep(places: Mapping[str, Path | None], name: str, column: np.ndarray) -> N
     """Write one function's votes at once: what was interrupted goes on after it."""
     place = places[name]
     if place is not None:
-        arrays.save(place, {"votes": column})
+        write_arrays(place, {"votes": column})
 
 
 def _kept(place: Path | None, n_rows: int) -> np.ndarray | None:
-    found = None if place is None else arrays.load(place, ("votes",))
-    if found is None or found["votes"].shape != (n_rows,):
-        return None
-    return found["votes"]
+    found = (None if place is None else read_arrays(place, ("votes",))) or {}
+    votes: np.ndarray | None = found.get("votes")
+    return votes if votes is not None and votes.shape == (n_rows,) else None
 
 
 S = TypeVar("S", bound="Session")

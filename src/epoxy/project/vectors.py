@@ -16,9 +16,8 @@ from .. import mapped
 from ..encoders import Encoder, column_of, resolve
 from ..errors import AlignmentError, StoreError, VectorError
 from ..inputs import as_float32, as_table
-from ..neighbors import store as arrays
 from ..progress import Progress, silent
-from ..storage import open_regular, read_arrays
+from ..storage import open_regular, read_arrays, write_arrays
 from .read import ROWS_FILE, ProjectRows, as_new, numbers
 from .settings import Project
 from .tables import (
@@ -118,10 +117,10 @@ def _embedded(project: Project, rows: ProjectRows, progress: Progress) -> list[n
     found = [encoded(project, fitted, table, progress) for table in rows.tables]
     if place is not None:
         with suppress(StoreError):  # a folder that cannot be written: they are learned again
-            arrays.save(place, dict(zip(sizes, found)))
+            write_arrays(place, dict(zip(sizes, found)))
             for other in place.parent.glob("*-*.npz"):
                 if other != place:
-                    arrays.remove(other)
+                    other.unlink(missing_ok=True)
     return found
 
 

@@ -25,7 +25,7 @@ from msgspec import convert
 from msgspec import json as msgjson
 from msgspec.structs import replace
 
-from ..neighbors import store as arrays
+from ..storage import read_arrays, write_arrays
 from ..workspace import TRAIN
 from . import projecting
 from .replies import Picture, Region
@@ -138,7 +138,7 @@ class Pictures:
             told = regions(made[self._near.spaces[TRAIN].node])
             if place is not None:
                 said = np.frombuffer(msgjson.encode(told), dtype=np.uint8)
-                arrays.save(place, {"positions": made, "regions": said})
+                write_arrays(place, {"positions": made, "regions": said})
             self._show(made, told, f"UMAP in {time.monotonic() - start:.0f} s")
         except Exception as error:
             if not self._closed:
@@ -165,7 +165,7 @@ class Pictures:
         return {**asked, "sample": sample, "vectors": vectors, "metric": self._near.metric}
 
     def _kept(self, place: Path) -> bool:
-        found = arrays.load(place, ("positions", "regions"))
+        found = read_arrays(place, ("positions", "regions"))
         assert self._near.spaces is not None
         if found is None or found["positions"].shape != (self._near.spaces[TRAIN].n_nodes, 2):
             return False
