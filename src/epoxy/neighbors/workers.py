@@ -11,11 +11,10 @@ from __future__ import annotations
 import functools
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ..progress import Progress, silent
 
@@ -53,14 +52,6 @@ def _take_control() -> None:
         let_go = getattr(library, "clear_controlling_thread", None)
         if let_go is not None:
             let_go(force=True)
-
-
-@contextmanager
-def many_threaded_blas() -> Iterator[None]:
-    """Within this block products use all threads: for one large product that cannot be shared out."""
-    _take_control()
-    with _pools().limit(limits=n_threads(), user_api="blas"):
-        yield
 
 
 @contextmanager
@@ -103,90 +94,3 @@ def spread(do: Callable[[T], None], tasks: Sequence[T], progress: Progress = sil
             finally:
                 pool.shutdown(cancel_futures=True)
     progress(total, total)
-
-
-class Work(Generic[T]):
-    """Tasks done in order by several threads, in one go or in slices of time.
-
-    `done` tasks from the front are finished whenever no slice is running. After Ctrl-C they are begun,
-    and all finished only if there were several threads and it came once: those complete their tasks
-    before the interrupt goes on, the only thread stops where it is.
-    """
-
-    def __init__(self, tasks: Sequence[T], *, done: int = 0) -> None:
-        self.tasks = tasks
-        self.done = done
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._failure: BaseException | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Nothing is left to do."""
-        return self.done >= len(self.tasks)
-
-    def run(
-        self,
-        worker: Callable[[], Callable[[T], None]],
-        *,
-        threads: int | None = None,
-        seconds: float = float("inf"),
-        progress: Progress = silent,
-    ) -> None:
-        """Work until everything is done or `seconds` have passed; each thread does one task at least.
-
-        `worker()` is called once per thread and returns what that thread does with a task.
-        """
-        self._stop.clear()
-        deadline = time.monotonic() + seconds
-        count = min(threads or n_threads(), max(1, len(self.tasks) - self.done))
-        with single_threaded_blas():
-            if count == 1:
-                self._loop(worker, deadline, progress)
-            else:
-                self._spread(worker, deadline, progress, count)
-        if self._failure is not None:
-            raise self._failure
-        progress(self.done, max(1, len(self.tasks)))
-
-    def _loop(
-        self, worker: Callable[[], Callable[[T], None]], deadline: float, progress: Progress
-    ) -> None:
-        do = worker()
-        while True:
-            with self._lock:
-                if self._stop.is_set() or self.finished:
-                    return
-                task = self.tasks[self.done]
-                self.done += 1
-            do(task)
-            progress(self.done, len(self.tasks))
-            if time.monotonic() >= deadline:
-                return
-
-    def _spread(
-        self,
-        worker: Callable[[], Callable[[T], None]],
-        deadline: float,
-        progress: Progress,
-        count: int,
-    ) -> None:
-        def guarded() -> None:
-            try:
-                self._loop(worker, deadline, silent)
-            except BaseException as failure:  # noqa: BLE001 — raised again in the calling thread
-                self._failure = failure
-                self._stop.set()
-
-        threads = [threading.Thread(target=guarded, daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.1)
-                    progress(self.done, len(self.tasks))
-        finally:  # Ctrl-C, or a progress callback that wants to stop
-            self._stop.set()
-            for thread in threads:
-                thread.join()
