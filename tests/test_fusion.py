@@ -570,6 +570,16 @@ def test_a_vote_never_counts_against_the_class_it_names(train: Split, test: Spli
         assert sum(voice.weight for voice in heard) == pytest.approx(said.parts["votes"])
 
 
+def test_where_all_sources_vote_their_silence_says_nothing(train: Split, test: Split) -> None:
+    model = Fusion().fit(with_vectors(train, None))
+    loud = with_votes(with_vectors(test, None), np.tile(np.arange(6) % 2, (500, 1)))
+
+    said = model.explain(loud, 0)
+
+    assert model.fitted_.likelihood is not None
+    assert {each.origin for each in said.voices} == {"own"}
+
+
 def test_a_loan_is_the_one_reach_finds(train: Split, test: Split) -> None:
     model, found = Fusion(radius=0.2).fit(train), epoxy.reach(train, test)
     row = int(np.flatnonzero((model.rows_of(test).lent >= 0).any(axis=0))[0])
@@ -590,6 +600,23 @@ def test_a_hand_labelled_neighbour_is_named_with_its_own_label(
     for voice in model.explain(test, 4).voices:
         if voice.origin == "hand":
             assert voice.vote == CLASSES[dev.y[dev.position_of(voice.lender)]]
+
+
+def test_what_single_hand_labelled_rows_add_is_all_that_labels_say_of_some_rows_and_not_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("epoxy.fusion.explanation.SHOWN", 1000)
+    monkeypatch.setattr("epoxy.fusion.explanation.LEAST", 0.0)
+    train, hand, other = three(40)
+    model = Fusion(radius=0.2).fit(train, hand)
+    bias, scale = model.fitted_.corrected.bias, model.fitted_.scale(model.rows_of(other))
+
+    for row in range(0, 90, 18):
+        said = model.explain(other, row)
+        pair = [other.classes.index(each) for each in (said.label, said.against)]
+        of_all = sum(v.weight for v in said.voices if v.part == "labels" and v.origin == "rest")
+        assert sum(each.origin == "hand" for each in said.voices) == 40
+        assert of_all == pytest.approx(scale[row] * -np.diff(bias[pair])[0], abs=1e-4)
 
 
 def test_the_rows_around_a_row_are_its_nearest_that_have_votes(model: Fusion, test: Split) -> None:
