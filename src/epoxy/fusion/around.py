@@ -71,7 +71,7 @@ class Lists:
             number[away] = graph.onto.node
         return cls(number, listed, weight)
 
-    def take(self, rows: np.ndarray) -> Lists:
+    def take(self, rows: np.ndarray | slice) -> Lists:
         """Those of some rows."""
         return Lists(self.at[rows], self.node, self.weight)
 

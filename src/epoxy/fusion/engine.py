@@ -29,10 +29,13 @@ from .constants import LENT
 from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
 from .unlabelled import Said, learn
+from .view import blocks
 
 if TYPE_CHECKING:
     from .model import Fusion
 
+AT_ONCE = 1 << 16
+"""Rows whose probabilities are worked out at a time."""
 MOST_SILENCED = 500
 """Rows on which a source is silenced to see what its votes weigh."""
 
@@ -82,7 +85,7 @@ class FusionEngine:
             self._voted = None  # an update that fails leaves nothing behind
             self._voted = (given, learn(self.parameters, workspace, self.vectors))
         base, rows, said = self._voted[1]
-        fitted, held, parts = base, np.empty((0, len(base.prior))), said
+        fitted, held = base, np.empty((0, len(base.prior)))
         if workspace.labels.count:
             if self.vectors is not None:
                 self._taught = Taught.of(workspace, self.vectors, self._taught)
@@ -90,8 +93,7 @@ class FusionEngine:
             noise = self.parameters.noise
             fitted, held = taught_by(base, workspace, rows, said, known, noise)
             rows = [self._with_likest(fitted, at, each) for at, each in enumerate(rows)]
-            parts = [fitted.parts(*each) for each in zip(rows, said)]
-        proba = tuple(softmax(fitted.summed(*each)) for each in zip(rows, parts))
+        proba = tuple(_probabilities(fitted, *each) for each in zip(rows, said))
         self._last = (workspace, rows, said, base)
         rule = self._rule(workspace, proba, held)
         return self._concluded(workspace, fitted, rule, rows, proba, held)
@@ -250,6 +252,16 @@ class FusionEngine:
         from .report import write_report
 
         return write_report(self, outcome, at, positive)
+
+
+def _probabilities(fitted: Fitted, rows: Rows, said: Said) -> np.ndarray:
+    """Of rows of which it is known what the parts say without labels, some at a time."""
+    found = np.empty((len(rows), len(fitted.prior)))
+    for part in blocks(len(rows), AT_ONCE):
+        some = rows if len(rows) <= AT_ONCE else rows.take(part)
+        before = {name: each[part] for name, each in said.items()}
+        found[part] = softmax(fitted.summed(some, fitted.parts(some, before)))
+    return found
 
 
 def _log_odds(logits: np.ndarray, said: np.ndarray) -> np.ndarray:

@@ -58,11 +58,11 @@ class Rows:
     def __len__(self) -> int:
         return int(self.own.shape[1])
 
-    def take(self, rows: np.ndarray) -> Rows:
+    def take(self, rows: np.ndarray | slice) -> Rows:
         """A selection of rows."""
         return Rows(
-            self.own[:, rows],
-            self.lent[:, rows],
+            np.ascontiguousarray(self.own[:, rows]),
+            np.ascontiguousarray(self.lent[:, rows]),
             tuple(each.rows(rows) for each in self.loans),
             None if self.features is None else np.asarray(self.features[rows]),
             None if self.lists is None else self.lists.take(rows),

@@ -77,7 +77,7 @@ class Likest:
         spread(look, blocks(n_rows, 1024))
         return cls(number, likeness)
 
-    def take(self, rows: np.ndarray) -> Likest:
+    def take(self, rows: np.ndarray | slice) -> Likest:
         """Those of some rows."""
         return Likest(self.number[rows], self.likeness[rows])
 

@@ -29,6 +29,7 @@ from .tables import (
     ids_of,
     joined_by_id,
     label_of,
+    numbers,
     read_rows,
     vote_columns,
     votes_in,
@@ -188,17 +189,6 @@ def _taken(table: Any, rows: np.ndarray) -> Any:
         if mapped.limit() is None
         else mapped.table(table.schema, batches())
     )
-
-
-def numbers(rows: np.ndarray) -> Any:
-    """Numbers handed over as they lie in memory.
-
-    To convert an array, Arrow imports pandas where there is one, a third of a second of every command.
-    """
-    import pyarrow as pa
-
-    numbers = pa.py_buffer(rows.astype(np.int64, copy=False))
-    return pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers])
 
 
 def named_rows(

@@ -18,13 +18,14 @@ from ..errors import AlignmentError, StoreError, VectorError
 from ..inputs import as_float32, as_table
 from ..progress import Progress, silent
 from ..storage import open_regular, read_arrays, write_arrays
-from .read import ROWS_FILE, ProjectRows, as_new, numbers
+from .read import ROWS_FILE, ProjectRows, as_new
 from .settings import Project
 from .tables import (
     ids_for,
     ids_in,
     joined_by_id,
     list_column,
+    numbers,
     read_rows,
     vectors_for,
     vectors_in,
