@@ -316,11 +316,12 @@ def test_a_vote_weighs_what_its_silence_would_cost() -> None:
     spoken = fusion.fitted_.columns.tolist().index(at)
     silent = rows.own.copy()
     silent[spoken] = -1
-    silenced = replace(rows, own=silent)
-    odds = [
-        np.log(each[voted, 1] / each[voted, 0])
-        for each in (session.probabilities, fusion.fitted_.probabilities(silenced))
-    ]
+    fitted, silenced = fusion.fitted_, replace(rows, own=silent)
+    scale = fitted.scale(rows)  # a row is not surer because nobody votes on it any more
+    odds = []
+    for each in (rows, silenced):
+        logits = fitted.summed(each, fitted.parts(each)) * (scale / fitted.scale(each))[:, None]
+        odds.append((logits[:, 1] - logits[:, 0])[voted])
     sign = np.where(train.votes.matrix[voted, at] == 1, 1, -1)
 
     assert session.weight(name) == pytest.approx((sign * (odds[0] - odds[1])).mean(), abs=1e-6)

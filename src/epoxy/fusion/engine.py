@@ -237,7 +237,11 @@ class FusionEngine:
         own, said = some.own.copy(), some.own[column].astype(np.intp)
         own[column] = ABSTAIN
         silent = replace(some, own=own)
-        both = [fitted.summed(each, fitted.parts(each)) for each in (some, silent)]
+        scale = fitted.scale(some)[:, None]  # as of rows with votes, with and without it
+        both = [
+            scale * fitted.summed(each, fitted.parts(each)) / fitted.scale(each)[:, None]
+            for each in (some, silent)
+        ]
         with_it, without = (_log_odds(each, said) for each in both)
         return float((with_it - without).mean())
 
