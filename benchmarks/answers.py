@@ -140,9 +140,7 @@ def _measured(
     model = Fusion(scoring=task.scoring.name, positive=task.positive)
     rates = RIGHT if options.told else (None,)
     sessions = {
-        rate: Session(
-            task.train, pool, model, graph=False, reliability={} if rate is None else {BY: rate}
-        )
+        rate: Session(task.train, pool, model, reliability={} if rate is None else {BY: rate})
         for rate in rates
     }
     found = []

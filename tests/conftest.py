@@ -60,7 +60,7 @@ def voted(
     def copy(make: Callable[[Path], Path], folder: Path) -> Path:
         if make not in made:
             made[make] = make(tmp_path_factory.mktemp("voted"))
-            session = epoxy.Session.open(made[make], graph=False)
+            session = epoxy.Session.open(made[make])
             session.folder.runner.close()
             session.folder.log.close()
             for each in (made[make] / ".epoxy").glob("state.sqlite*"):

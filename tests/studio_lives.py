@@ -20,7 +20,7 @@ from epoxy.studio.serving import Studio
 
 def live(folder: str) -> None:
     """Serve until killed."""
-    studio = Studio(epoxy.Session.open(folder, graph=False), 0, better_picture=False)
+    studio = Studio(epoxy.Session.open(folder), 0, better_picture=False)
     said = f"{os.getpid()} {studio.port} {studio.token}\n"
     studio.serve(lambda: (sys.stdout.write(said), sys.stdout.flush()))
 

@@ -167,7 +167,7 @@ def test_keys_may_be_piped_in_and_the_end_of_the_pipe_ends_it(project, capsys, m
 
 
 def test_labels_at_a_terminal_survive_a_kill(project):
-    before = epoxy.Session.open(project, graph=False).hand_labelled().n_rows
+    before = epoxy.Session.open(project).hand_labelled().n_rows
     terminal = Watched("annotate", str(project))
     terminal.until("[q] end", 120)
     for count in range(1, 9):
@@ -178,7 +178,7 @@ def test_labels_at_a_terminal_survive_a_kill(project):
     os.waitpid(terminal.pid, 0)
     os.close(terminal.file)
 
-    assert epoxy.Session.open(project, graph=False).hand_labelled().n_rows == before + 8
+    assert epoxy.Session.open(project).hand_labelled().n_rows == before + 8
 
 
 class Tmux:
@@ -205,8 +205,8 @@ class Tmux:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_thirty_labels_in_tmux_are_all_there_after_a_kill(project, tmp_path):
-    before = epoxy.Session.open(project, graph=False).state.records.rows
-    labelled = epoxy.Session.open(project, graph=False).hand_labelled().n_rows
+    before = epoxy.Session.open(project).state.records.rows
+    labelled = epoxy.Session.open(project).hand_labelled().n_rows
     tmux = Tmux(tmp_path / "tmux", sys.executable, "-m", "epoxy", "annotate", str(project))
     try:
         given = {}
@@ -221,7 +221,7 @@ def test_thirty_labels_in_tmux_are_all_there_after_a_kill(project, tmp_path):
     finally:
         tmux("kill-server")
 
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     names, classes = session.state.names, session.classes
     since = {
         names.name(place)[1]: classes[records[-1].label]

@@ -57,7 +57,6 @@ def session_of(n: int = 40, dev: int = 20) -> Session:
         if dev
         else None,
         rows=rows if dev else rows[0],
-        graph=False,
     )
 
 
@@ -90,7 +89,7 @@ def made(tmp_path_factory) -> Path:
         lines.append(f"r{at},{WORDS[at % 4]} {at},{('spam', 'ham')[at % 2] if at < 20 else ''}")
     (home / "rows.csv").write_text("\n".join(lines) + "\n")
     new_project(home / "p", home / "rows.csv", lfs=LFS)
-    Session.open(home / "p", graph=False)  # votes and vectors are kept
+    Session.open(home / "p")  # votes and vectors are kept
     return home
 
 
@@ -703,7 +702,7 @@ def test_rows_that_say_the_same_are_asked_about_once() -> None:
 
 
 def test_rows_that_did_not_tell_are_not_asked_about_again(project) -> None:
-    session = Session.open(project, graph=False)
+    session = Session.open(project)
     with serving(Model(lambda number, body: answers("unsure"))) as model:
         ask(session, server_of(model), budget=10, check=0)
         ask(session, server_of(model), budget=10, check=0)
@@ -712,7 +711,7 @@ def test_rows_that_did_not_tell_are_not_asked_about_again(project) -> None:
 
 
 def test_answers_that_were_undone_stay_undone(project) -> None:
-    session = Session.open(project, graph=False)
+    session = Session.open(project)
     with serving(Model()) as model:
         ask(session, server_of(model), budget=10)
         first = set(labels_by(session, "m"))
@@ -737,7 +736,7 @@ def test_a_killed_run_goes_on_and_pays_again_at_most_what_was_in_flight(project)
         assert main(arguments) == 0
         asked = model.calls
 
-    said = labels_by(Session.open(project, graph=False), "m")
+    said = labels_by(Session.open(project), "m")
     assert before - 4 <= kept <= before
     assert asked == before + 40 - kept
     assert len(said) == len(set(model.rows)) == 40
@@ -762,7 +761,7 @@ def test_an_interrupted_run_keeps_what_was_answered(project, capsys) -> None:
     assert 10 <= model.calls < 40
     assert f"labels: {model.calls}\n" in shown.out
     assert "The run ended early: interrupted." in shown.out
-    assert len(labels_by(Session.open(project, graph=False), "m")) == model.calls
+    assert len(labels_by(Session.open(project), "m")) == model.calls
 
 
 def test_two_processes_do_not_pay_twice(tmp_path) -> None:
@@ -794,7 +793,7 @@ def test_no_label_at_all_is_an_error(project, capsys) -> None:
 
 
 def test_the_task_is_a_file_that_is_written_once_and_read_strictly(project, capsys) -> None:
-    path, session = project / "ask.toml", Session.open(project, graph=False)
+    path, session = project / "ask.toml", Session.open(project)
     with serving(Model()) as model:
         assert main(command(project, model, "--yes", "--rows", "2")) == 0
         assert "says nothing of the classes yet" in capsys.readouterr().out

@@ -50,7 +50,7 @@ def project(home: Path, n_rows: int = 60, n_dev: int = 12, seed: int = 1, **opti
 
 
 def in_memory(home: Path):
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
     return pq.read_table(session.export(home / "in-memory.parquet"))
 
 
@@ -70,7 +70,7 @@ def changed(home: Path, *pairs: tuple[str, str]) -> Path:
 
 def decide(home: Path) -> Path:
     """Radii, a source switched off, labels of train rows, trusted and not."""
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
     session.set_radius("s0", 0.2)
     session.set_radius("s1", None)
     session.switch("s2", False)
@@ -125,7 +125,7 @@ def test_a_source_that_votes_on_every_train_row_lends_to_no_other_row(tmp_path, 
 def test_blocks_label_with_the_radii_that_tuning_chose(tmp_path):
     home = project(tmp_path / "project", 200, 50, kind="epoxy")
     before = in_memory(home)
-    epoxy.Session.open(home, graph=False).tune(caution=0)
+    epoxy.Session.open(home).tune(caution=0)
 
     memory, blocks = in_memory(home), in_blocks(home, 90)
 
@@ -247,7 +247,7 @@ def test_what_failed_and_what_is_switched_off_is_told_as_in_memory(tmp_path, cap
         with_ids(home, pa.array([f"r{at}" for at in range(70)]))
     with (home / "lfs.py").open("a") as file:
         file.write("@epoxy.labeling_function\ndef boom(row):\n    return 1 / 0\n")
-    epoxy.Session.open(home, graph=False).switch("c", False)
+    epoxy.Session.open(home).switch("c", False)
     capsys.readouterr()
 
     said, facts = [], []
@@ -280,7 +280,7 @@ def test_what_the_rows_file_and_a_dev_file_share_is_told_as_in_memory(tmp_path):
     pq.write_table(rows.drop_columns("label"), home / "rows.parquet")
     changed(home, ("[rows]\n", '[rows]\ndev = "dev.parquet"\n'))
 
-    notes = epoxy.Session.open(home, graph=False).notes
+    notes = epoxy.Session.open(home).notes
 
     assert len(notes) == 2
     assert label(home, rows_at_once=30).notes == notes
@@ -535,7 +535,7 @@ def test_new_rows_get_what_the_fitted_model_says_of_them(tmp_path, kind):
 
     found = label(home, rows_at_once=20, **given)
 
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
     model, on = session.model(), [at for at in range(5) if at != 2]
     votes = epoxy.Votes(votes[:, on], [f"s{at}" for at in on], CLASSES)
     new = epoxy.Split(votes, vectors)
@@ -689,7 +689,7 @@ def test_a_function_that_changed_votes_and_the_others_are_read(tmp_path):
     label(home, rows_at_once=20)
     text = (home / "lfs.py").read_text()
     (home / "lfs.py").write_text(text.replace("'free'", "'free', 'now'"))
-    epoxy.Session.open(home, graph=False).label("5", "spam")
+    epoxy.Session.open(home).label("5", "spam")
     shutil.rmtree(home / ".epoxy" / "votes")
     label(home, rows_at_once=20)
     (home / "lfs.py").write_text(text)

@@ -234,7 +234,7 @@ def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):
 
 
 def test_a_session_explains_a_dev_row_by_its_id_and_says_where_a_row_is(project):
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
 
     why = session.explain("r3")
 
@@ -249,7 +249,7 @@ def test_a_number_that_names_a_dev_row_is_no_position_in_train(tmp_path):
     rows.write_text(rows.read_text().replace("\nr", "\n"))  # r3 becomes 3
     assert main(["new", str(tmp_path / "spam"), "--rows", str(rows)]) == 0
     (tmp_path / "spam" / "lfs.py").write_text(LFS)
-    session = epoxy.Session.open(tmp_path / "spam", graph=False)
+    session = epoxy.Session.open(tmp_path / "spam")
 
     assert session.explain(3).truth == "spam"
     with pytest.raises(AlignmentError, match=r"row '3' is a dev row"):
@@ -302,21 +302,21 @@ def test_tune_keeps_the_radii_for_the_next_command(project, capsys):
     assert main(["tune", str(project), "--model", "epoxy", "--json", "-"]) == 0
     radii = said_json(capsys)["radii"]
 
-    again = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
+    again = epoxy.Session.open(project, model=epoxy.Epoxy())
 
     assert again.radii == radii
     assert again.folder.log.records()[-1].what == "tune"
 
 
 def test_radii_tuned_for_the_papers_pipeline_do_not_bind_fusion(project, capsys):
-    before = epoxy.Session.open(project, graph=False)
+    before = epoxy.Session.open(project)
 
     assert main(["tune", str(project), "--model", "epoxy"]) == 0
 
     said = capsys.readouterr().out
     assert "kept for the paper's pipeline, which labels with --model epoxy" in said
     assert "Fusion, the project's model, does not read it" in said
-    after = epoxy.Session.open(project, graph=False)
+    after = epoxy.Session.open(project)
     assert after.radii == before.radii == dict.fromkeys(before.sources, "auto")
     np.testing.assert_array_equal(after.probabilities, before.probabilities)
 
@@ -350,10 +350,10 @@ def test_studio_and_agents_say_that_the_papers_pipeline_was_tuned_on_labelled_ro
 
 
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
-    epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).tune()
+    epoxy.Session.open(project, model=epoxy.Epoxy()).tune()
 
-    pipeline = epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False)
-    fused = epoxy.Session.open(project, graph=False)
+    pipeline = epoxy.Session.open(project, model=epoxy.Epoxy())
+    fused = epoxy.Session.open(project)
 
     assert fused.comparison()["epoxy"] == pipeline.scores
 
@@ -372,14 +372,14 @@ def test_a_radius_set_by_hand_binds_every_model_and_is_taken_back_for_every_mode
     tuned = session.radii
 
     session.set_radius("money", 0.25)
-    bound = epoxy.Session.open(project, graph=False).radii["money"]
+    bound = epoxy.Session.open(project).radii["money"]
     paper = session.radii["money"]
     session.undo()
 
     assert (bound, paper) == (0.25, 0.25)
     assert session.radii == tuned
-    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii == tuned
-    assert epoxy.Session.open(project, graph=False).radii["money"] == "auto"
+    assert epoxy.Session.open(project, model=epoxy.Epoxy()).radii == tuned
+    assert epoxy.Session.open(project).radii["money"] == "auto"
 
 
 def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(project):
@@ -391,8 +391,8 @@ def test_a_renamed_function_keeps_what_tuning_chose_for_the_papers_pipeline(proj
     session.reload()
 
     assert session.radii["cash"] == 0.4
-    assert epoxy.Session.open(project, model=epoxy.Epoxy(), graph=False).radii["cash"] == 0.4
-    assert epoxy.Session.open(project, graph=False).radii["cash"] == "auto"
+    assert epoxy.Session.open(project, model=epoxy.Epoxy()).radii["cash"] == 0.4
+    assert epoxy.Session.open(project).radii["cash"] == "auto"
 
 
 BROKEN = """
@@ -442,7 +442,7 @@ def test_the_functions_without_a_vote_are_in_the_json(project, capsys):
 
 @pytest.mark.parametrize("command", ["label", "report"])
 def test_functions_switched_off_are_listed(command, project, capsys):
-    epoxy.Session.open(project, graph=False).switch("money", False)
+    epoxy.Session.open(project).switch("money", False)
 
     assert main([command, str(project)]) == 0
 
@@ -450,12 +450,12 @@ def test_functions_switched_off_are_listed(command, project, capsys):
 
 
 def test_a_removed_function_is_said_to_come_back_and_undo_to_end_with_the_session(project):
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
 
     session.remove("money")
 
     assert "removed here, and still in lfs.py: money; opening the project" in session.notes[-1]
-    again = epoxy.Session.open(project, graph=False)
+    again = epoxy.Session.open(project)
     assert "money" in again.sources
     assert again.notes == ()
     with pytest.raises(ParameterError, match="what earlier ones decided stays until"):
@@ -751,7 +751,7 @@ def test_rows_of_two_files_that_share_nothing_are_not_spoken_of(tmp_path):
     assert main([*made, "--dev", str(tmp_path / "dev.csv")]) == 0
     (tmp_path / "spam" / "lfs.py").write_text(LFS)
 
-    assert epoxy.Session.open(tmp_path / "spam", graph=False).notes == ()
+    assert epoxy.Session.open(tmp_path / "spam").notes == ()
 
 
 def test_watch_shows_what_another_session_decides_without_a_save(project):
@@ -759,7 +759,7 @@ def test_watch_shows_what_another_session_decides_without_a_save(project):
     home = session.folder
     assert not home.changed()
 
-    epoxy.Session.open(project, graph=False).switch("money", False)
+    epoxy.Session.open(project).switch("money", False)
 
     assert home.changed()
     heard: list[str] = []
@@ -784,7 +784,7 @@ def test_votes_of_functions_that_were_finished_outlast_an_interrupt(fresh):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        epoxy.Session.open(fresh, graph=False, progress=lambda what: stop)
+        epoxy.Session.open(fresh, progress=lambda what: stop)
 
     assert len(list((fresh / ".epoxy" / "votes").iterdir())) >= 3
 
@@ -796,17 +796,17 @@ def test_a_function_that_failed_whole_on_train_is_not_asked_about_dev(fresh):
         f"    open({str(asked)!r}, 'a').write(row.id + ' ')\n    return 'hma'\n"
     )
 
-    epoxy.Session.open(fresh, graph=False)
+    epoxy.Session.open(fresh)
 
     assert set(asked.read_text().split()) == {f"r{at}" for at in range(20, 120)}
 
 
 def test_unchanged_functions_are_not_run_again(fresh):
-    epoxy.Session.open(fresh, graph=False)
+    epoxy.Session.open(fresh)
     kept = {path.name: path.stat().st_mtime_ns for path in (fresh / ".epoxy" / "votes").iterdir()}
     (fresh / "lfs.py").write_text(LFS.replace('"lyrics"', '"lyric"'))
 
-    epoxy.Session.open(fresh, graph=False)
+    epoxy.Session.open(fresh)
 
     now = {path.name: path.stat().st_mtime_ns for path in (fresh / ".epoxy" / "votes").iterdir()}
     assert len(kept) == 12  # six functions on two splits
@@ -815,15 +815,15 @@ def test_unchanged_functions_are_not_run_again(fresh):
 
 
 def test_vectors_learned_from_the_rows_are_kept_while_the_rows_stay(fresh, monkeypatch):
-    before = epoxy.Session.open(fresh, graph=False)
+    before = epoxy.Session.open(fresh)
     kept = list((fresh / ".epoxy" / "vectors").glob("learned-*"))
 
     with monkeypatch.context() as patch:
         patch.setattr("epoxy.encoders.lsa.Lsa.fit", None)
-        again = epoxy.Session.open(fresh, graph=False)
+        again = epoxy.Session.open(fresh)
     rows = fresh.parent / "rows.csv"
     rows.write_text(rows.read_text().replace("free", "new"))
-    other = epoxy.Session.open(fresh, graph=False)
+    other = epoxy.Session.open(fresh)
 
     for name in ("train", "dev"):
         one, two = (each.split(name).vectors for each in (before, again))
@@ -881,7 +881,7 @@ def test_a_dev_file_of_its_own_is_used(tmp_path, capsys):
     )
     (tmp_path / "p" / "lfs.py").write_text(LFS)
 
-    session = epoxy.Session.open(tmp_path / "p", graph=False)
+    session = epoxy.Session.open(tmp_path / "p")
 
     assert session.split("train").n_rows == 120
     assert session.scores["rows"] == 20
@@ -891,7 +891,7 @@ def test_vectors_may_come_from_a_file(project, capsys):
     np.save(project / "v.npy", np.random.default_rng(0).normal(size=(120, 4)))
     edit_config(project, 'encoder = "auto"', 'encoder = "v.npy"')
 
-    assert epoxy.Session.open(project, graph=False).split("train").vectors.shape == (100, 4)
+    assert epoxy.Session.open(project).split("train").vectors.shape == (100, 4)
 
     np.save(project / "v.npy", np.ones((7, 4)))
     assert "has 7 vectors for 120 rows" in fails(capsys, "label", str(project))
@@ -907,7 +907,7 @@ def test_a_project_of_pairs_names_the_columns_of_both_mentions(project, capsys, 
     monkeypatch.setattr(Pair, "identity", None)  # nothing is kept on disk
     edit_config(project, 'encoder = "auto"', 'encoder = "pair"\nmentions = ["id", "text"]')
 
-    vectors = epoxy.Session.open(project, graph=False).split("train").vectors
+    vectors = epoxy.Session.open(project).split("train").vectors
     rows = [("this song moves me to tears wow", "r22", "this song moves me to tears wow")]
     assert [1.0, *map(len, rows[0])] in vectors.tolist()
 
@@ -1016,7 +1016,7 @@ def test_the_demo_runs_offline_and_leaves_a_project(tmp_path, capsys):
     lent = epoxy.Fusion().fit(train, dev).extend(test)
     assert results["fused (Fusion)"]["votes_per_row"] == lent.cast.sum(axis=1).mean()
     assert results["fused (Fusion)"]["covered"] == lent.covered.mean()
-    session = epoxy.Session.open(tmp_path / "digits", graph=False)
+    session = epoxy.Session.open(tmp_path / "digits")
     assert len(session.sources) == 16
     (tmp_path / "digits" / "epoxy.toml").write_text("# mine")
     with pytest.raises(StoreError, match="is a project already"):
@@ -1030,7 +1030,7 @@ def test_a_session_opened_under_a_model_by_name_has_what_that_model_labels(proje
     assert main(["tune", str(project), "--model", "epoxy"]) == 0
     assert main(["label", str(project), "--model", kind]) == 0
 
-    session = epoxy.Session.open(project, model=kind, graph=False)
+    session = epoxy.Session.open(project, model=kind)
 
     written = labelled(project).set_index("id").loc[session.split().ids, ["p_ham", "p_spam"]]
     np.testing.assert_array_equal(session.probabilities, written)
@@ -1114,7 +1114,7 @@ def test_an_end_model_is_trained_saved_and_used_on_new_rows(kind, project, capsy
     assert main([*arguments, "--predict", str(new), "--to", str(out)]) == 0
 
     head = epoxy.heads.load(project / "model")
-    dev = epoxy.Session.open(project, graph=False).split("dev")
+    dev = epoxy.Session.open(project).split("dev")
     assert (head.predict_proba(dev.vectors).argmax(axis=1) == dev.y).mean() > 0.9
     lines = out.read_text().splitlines()
     assert len(lines) == 21
@@ -1182,7 +1182,7 @@ def test_a_project_of_sequences_uses_a_chain(tmp_path, capsys):
         "import epoxy\n" + "".join(f"{s} = epoxy.from_column('{s}')\n" for s in "abc")
     )
 
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     train = session.split()
     plain = epoxy.Session(train, model=epoxy.Epoxy(epoxy.Triplet()), labels=train)
 

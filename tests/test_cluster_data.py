@@ -44,7 +44,7 @@ def decided(home: Path, data: Path, kind: str, most: int | None = None) -> Path:
         more=scoring,
         parts=3,
     )
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
     session.set_radius("s0", 0.3)
     session.set_radius("s1", None)
     for at in range(0, 3000, 100):

@@ -59,7 +59,7 @@ def killed_after(lines: int, code: str, *arguments: str) -> list[str]:
 def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
     code = """
         import sys, epoxy
-        session = epoxy.Session.open(sys.argv[1], graph=False)
+        session = epoxy.Session.open(sys.argv[1])
         for row in range(1, 300):
             if row % 8:
                 session.label(str(row), "spam")
@@ -68,7 +68,7 @@ def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
 
     done = killed_after(lines, code, str(project))
 
-    train = epoxy.Session.open(project, graph=False).split("train")
+    train = epoxy.Session.open(project).split("train")
     kept = {str(train.ids[row]) for row in np.flatnonzero(train.labelled)}
     assert set(done) <= kept
     assert len(kept) <= len(done) + 1  # the one that was being written
@@ -80,7 +80,7 @@ def test_no_label_that_was_acknowledged_is_lost_by_a_kill(lines, project):
 def test_edits_survive_a_kill_whole_or_not_at_all(lines, project):
     code = """
         import sys, epoxy
-        session = epoxy.Session.open(sys.argv[1], graph=False)
+        session = epoxy.Session.open(sys.argv[1])
         for step in range(1000):
             session.set_radii({name: step / 1000 for name in session.sources}, "all")
             print(step)
@@ -88,7 +88,7 @@ def test_edits_survive_a_kill_whole_or_not_at_all(lines, project):
 
     done = int(killed_after(lines, code, str(project))[-1])
 
-    radii = set(epoxy.Session.open(project, graph=False).radii.values())
+    radii = set(epoxy.Session.open(project).radii.values())
     assert radii in ({done / 1000}, {(done + 1) / 1000})  # never a mixture of two edits
 
 

@@ -54,7 +54,7 @@ def project(voted, tmp_path) -> Path:
 
 
 def opened(folder: Path) -> epoxy.Session:
-    return epoxy.Session.open(folder, graph=False)
+    return epoxy.Session.open(folder)
 
 
 def given(session: epoxy.Session) -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_decisions_of_two_sessions_survive_each_other(project):
 
 EDITOR = """
 import sys, epoxy
-session = epoxy.Session.open(sys.argv[1], graph=False)
+session = epoxy.Session.open(sys.argv[1])
 for row in sys.argv[2:]:
     session.label(row, "ham")
     print(row, flush=True)
@@ -573,7 +573,7 @@ def test_a_log_of_commit_9dbac5c_opens_with_nothing_lost(kept, tmp_path):
         "sorry": "auto",
         "friendly": 0.0,
     }
-    fusion = epoxy.Session.open(project, model="fusion", graph=False)
+    fusion = epoxy.Session.open(project, model="fusion")
     assert fusion.radii == {
         "prize": 0.25,
         "cash": None,

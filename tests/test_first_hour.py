@@ -114,7 +114,7 @@ def test_vectors_are_found_where_the_person_is(rows, tmp_path, monkeypatch):
     new_project("p", "rows.csv", options={"encoder": "v.npy"}, lfs=LFS)
 
     assert 'encoder = "../v.npy"' in Path("p/epoxy.toml").read_text()
-    assert epoxy.Session.open("p", graph=False).split().vectors.shape[1] == 3
+    assert epoxy.Session.open("p").split().vectors.shape[1] == 3
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_the_lines_of_the_template_define_functions_once_uncommented(
     (tmp_path / "p" / "epoxy.toml").write_text(
         (tmp_path / "p" / "epoxy.toml").read_text().replace('"fusion"', '"epoxy"')
     )
-    session = epoxy.Session.open(tmp_path / "p", graph=False)
+    session = epoxy.Session.open(tmp_path / "p")
 
     assert len(session.sources) == len(classes.split(",")) + 1
     assert session.notes == ()
@@ -295,7 +295,7 @@ def test_odd_class_names_keep_their_probability_columns(tmp_path, rows):
     classes = ["ham", "spam", "label", "=x, y", "p_ham"]
     new_project(tmp_path / "p", rows, classes=classes, lfs=LFS)
 
-    path = epoxy.Session.open(tmp_path / "p", graph=False).export(tmp_path / "out.parquet")
+    path = epoxy.Session.open(tmp_path / "p").export(tmp_path / "out.parquet")
 
     names = pq.read_table(path).column_names
     assert names[3:8] == [f"p_{name}" for name in classes]
@@ -368,7 +368,7 @@ def of_digits(tmp_path) -> Path:
 
 
 def test_ids_and_classes_keep_the_zeros_they_begin_with(of_digits, tmp_path):
-    session = epoxy.Session.open(of_digits, graph=False)
+    session = epoxy.Session.open(of_digits)
 
     session.label("0017", "02")
 
@@ -376,7 +376,7 @@ def test_ids_and_classes_keep_the_zeros_they_begin_with(of_digits, tmp_path):
     assert session.split("dev").ids.tolist() == [f"{at:04}" for at in range(6)]
     written = read_csv(session.export(tmp_path / "labels.csv"))
     assert [each["id"] for each in written] == [f"{at:04}" for at in range(40)]
-    assert "0017" in epoxy.Session.open(of_digits, graph=False).hand_labelled().ids.tolist()
+    assert "0017" in epoxy.Session.open(of_digits).hand_labelled().ids.tolist()
 
 
 def test_new_rows_keep_the_zeros_their_ids_begin_with(of_digits, tmp_path, capsys):
@@ -438,7 +438,7 @@ def test_rows_said_to_be_labelled_at_random_are_scored_as_such(rows, tmp_path, c
     assert "not known" not in capsys.readouterr().out
     (tmp_path / "p" / "lfs.py").write_text(LFS)
 
-    assert epoxy.Session.open(tmp_path / "p", graph=False).scores.basis == "random"
+    assert epoxy.Session.open(tmp_path / "p").scores.basis == "random"
     assert "no column or word for --chosen named 'rndom'; did you mean 'random'" in fails(
         capsys, "new", str(tmp_path / "q"), "--rows", str(rows), "--chosen", "rndom"
     )

@@ -218,7 +218,7 @@ def test_without_hand_labels_votes_say_what_vectors_weigh(train: Split, test: Sp
 def test_without_functions_hand_labels_and_vectors_label(n_classes: int, tmp_path: Path) -> None:
     split, other = draw(400, 1, 6, n_classes), draw(300, 3, 6, n_classes)
     votes = Votes(np.empty((400, 0), dtype=int), [], split.classes)
-    session = epoxy.Session(Split(votes, split.vectors), graph=False)
+    session = epoxy.Session(Split(votes, split.vectors))
     assert "label some rows" in session.problem
 
     for row in range(40):

@@ -380,9 +380,7 @@ LABELLERS = {"ann": 0.8, "bob": 0.65}
 def test_several_labellers_who_may_err(n_classes: int, n_trusted: int, balance: Any) -> None:
     train, _, _ = three(0, n_classes)
     y, rng = draw(160, 1, 8, n_classes).y, np.random.default_rng(0)
-    session = Session(
-        train, model=Fusion(class_balance=balance), reliability=LABELLERS, graph=False
-    )
+    session = Session(train, model=Fusion(class_balance=balance), reliability=LABELLERS)
     said = [("ann", row, 0.8) for row in range(40)]
     said += [("bob", row, 0.65) for row in range(30, 60)] + [
         (None, 70 + at, 1) for at in range(n_trusted)
@@ -407,7 +405,7 @@ def test_without_functions() -> None:
     """Hand labels and vectors alone."""
     split = draw(160, 1)
     train = Split(Votes(np.empty((160, 0), int), [], split.classes), split.vectors)
-    session = Session(train, graph=False)
+    session = Session(train)
     for row in range(24):
         session.label(row, split.classes[split.y[row]])
     rows = np.arange(24)
@@ -429,5 +427,5 @@ def test_in_single_precision_probabilities_differ_by_rounding(
     model, oracle = Fusion().fit(*splits[:2]), Oracle(*splits[:2])
 
     np.testing.assert_allclose(model.predict_proba(splits[2]), oracle.proba(splits[2]), atol=3e-5)
-    again = epoxy.Session(*splits[:2], graph=False)
+    again = epoxy.Session(*splits[:2])
     np.testing.assert_allclose(again.probabilities, oracle.proba(splits[0]), atol=3e-5)

@@ -91,7 +91,7 @@ def test_one_source_speaks_for_each_class():
 
 def test_report_and_explanation_name_it_and_why():
     train = bare(bad(draw(1)))
-    session = Session(train, graph=False)
+    session = Session(train)
     row = int(np.flatnonzero(train.votes.matrix[:, -1] >= 0)[0])
 
     report, said = str(session.report()), session.explain(row)
@@ -103,7 +103,7 @@ def test_report_and_explanation_name_it_and_why():
 
 
 def test_the_doctor_warns_of_it_by_name_and_says_what_to_do():
-    session = Session(bare(bad(draw(1))), graph=False)
+    session = Session(bare(bad(draw(1))))
 
     (found,) = [
         each for each in session.report().findings if getattr(each, "kind", "") == "not-heard"
@@ -121,7 +121,7 @@ def test_where_hand_labels_prove_it_right_the_warning_says_so():
     said = dev.votes.matrix[:, -1]
     dev = Split(dev.votes, dev.vectors, np.where(said == -1, dev.truth, said))
     n = int((said != -1).sum())
-    session = Session(train, dev, graph=False)
+    session = Session(train, dev)
 
     (found,) = [x for x in session.report().findings if getattr(x, "kind", "") == "not-heard"]
 
@@ -161,17 +161,17 @@ def test_of_many_that_are_not_heard_five_are_named_and_all_are_known():
 
 
 def test_notes_name_it_until_it_is_switched_off():
-    session = Session(bare(bad(draw(1))), graph=False)
+    session = Session(bare(bad(draw(1))))
 
     (note,) = session.notes
     assert note.startswith("Not heard because vectors contradict them: 'bad' (support -")
     session.switch("bad", False)
     assert session.notes == ("switched off, and so without a say: bad",)
-    assert Session(bare(draw(1)), graph=False).notes == ()
+    assert Session(bare(draw(1))).notes == ()
 
 
 def test_switching_it_off_changes_no_label_where_none_was_given_by_hand():
-    session = Session(bare(bad(draw(1))), graph=False)
+    session = Session(bare(bad(draw(1))))
     before = session.probabilities.copy()
 
     change = session.switch("bad", False)
@@ -194,8 +194,8 @@ def test_a_row_known_by_such_votes_alone_has_the_prior_and_says_so():
 
 def test_what_it_weighs_is_what_hand_labels_make_of_it():
     train, dev = bad(draw(1), 1), bad(draw(2), 2)
-    labelled = Session(bare(train), dev, graph=False)
-    alone = Session(bare(train), graph=False)
+    labelled = Session(bare(train), dev)
+    alone = Session(bare(train))
 
     assert alone.weight("bad") == 0
     assert labelled.weight("bad") < 0 < labelled.weight("s0")
@@ -204,11 +204,11 @@ def test_what_it_weighs_is_what_hand_labels_make_of_it():
 def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():
     right, wrong = draw(1), bad(draw(1))
     mended = with_source(right, np.where(np.arange(600) % 2, right.truth, -1))
-    session = Session(bare(wrong), graph=False)
+    session = Session(bare(wrong))
     assert not session.model().fitted_.heard[-1]
 
     session.set_votes("bad", mended.votes.matrix[:, -1])
-    fresh = Session(bare(mended), graph=False)
+    fresh = Session(bare(mended))
 
     assert session.model().fitted_.heard.all()
     assert np.abs(session.probabilities - fresh.probabilities).max() < 1e-6
@@ -221,7 +221,7 @@ def test_a_session_that_mends_a_wrong_source_is_one_that_never_had_it():
 def test_an_edit_says_who_is_not_heard_by_it_and_who_is_heard_again():
     right, wrong = draw(1), bad(draw(1))
     mended = np.where(np.arange(600) % 2, right.truth, -1)
-    session = Session(bare(right), graph=False)
+    session = Session(bare(right))
 
     added = session.set_votes("bad", wrong.votes.matrix[:, -1])
     assert (added.unheard, added.heard) == (("bad",), ())
@@ -248,7 +248,7 @@ def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
     table = pq.read_table(home / "rows.parquet").append_column("text", pa.array(rows))
     pq.write_table(table, home / "rows.parquet")
     (home / "lfs.py").write_text("import epoxy\n")
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
 
     wrong, right = (
         session.draft(
@@ -264,7 +264,7 @@ def test_a_draft_says_that_it_would_not_be_heard(tmp_path: Path):
 
 def test_rows_that_only_a_source_that_is_not_heard_votes_on_are_there_to_cover():
     train = bare(bad(draw(1)))
-    session = Session(train, graph=False)
+    session = Session(train)
     lent = session.votes.matrix
     only_bad = (lent[:, :-1] == -1).all(axis=1) & (lent[:, -1] != -1)
 
@@ -276,7 +276,7 @@ def test_rows_that_only_a_source_that_is_not_heard_votes_on_are_there_to_cover()
 
 
 def test_a_quarrel_with_a_source_that_is_not_heard_is_none():
-    session = Session(bare(bad(draw(1))), graph=False)
+    session = Session(bare(bad(draw(1))))
     own = session.split("train").votes.matrix
     heard = [set(row[row != -1]) for row in own[:, :-1]]
     with_bad = [said | ({vote} - {-1}) for said, vote in zip(heard, own[:, -1])]
@@ -289,7 +289,7 @@ def test_a_quarrel_with_a_source_that_is_not_heard_is_none():
 
 
 def test_what_is_offered_is_what_is_offered_without_it():
-    session = Session(bare(bad(draw(1))), graph=False)
+    session = Session(bare(bad(draw(1))))
 
     def offered():
         rows = [each.row for to in ("cover", "conflict") for each in session.next(20, to)]
@@ -310,7 +310,7 @@ def test_the_studio_and_agents_are_told_whom_the_model_does_not_hear(tmp_path: P
         tmp_path, split.votes.matrix, np.asarray(split.vectors), np.full(600, -1), ["a", "b"]
     )
     (home / "lfs.py").write_text("import epoxy\n")
-    session = epoxy.Session.open(home, graph=False)
+    session = epoxy.Session.open(home)
     assert set(session.outcome.unheard) == {"s6"}
     tools = Tools(session, write=False)
     told = {each["name"]: each["heard"] for each in tools.call("functions", {})["functions"]}

@@ -87,7 +87,7 @@ def test_labels_given_one_by_one_equal_labels_given_at_once(labels, edits):
 @given(edits=EDITS)
 @settings(SLOW, max_examples=6)
 def test_the_graph_and_the_metric_change_no_answer(edits):
-    session = epoxy.Session(TRAIN, DEV, Fusion(metric="euclidean"), graph=False)
+    session = epoxy.Session(TRAIN, DEV, Fusion(metric="euclidean"))
 
     play(session, edits)
 
@@ -138,7 +138,7 @@ def test_one_more_label_makes_no_table_of_labelled_rows_against_each_other():
     votes = np.where(rng.random((2600, 4)) < 0.6, y[:, None], -1)
     split = Split(epoxy.Votes(votes, classes=["a", "b"]), rng.normal(size=(2600, 128)), y)
     train, dev = split.rows(np.arange(200)), split.rows(np.arange(200, 2600))
-    session = epoxy.Session(Split(train.votes, train.vectors), dev, graph=False)
+    session = epoxy.Session(Split(train.votes, train.vectors), dev)
     session.label(0, "a")
 
     tracemalloc.start()

@@ -140,7 +140,7 @@ def mistaken(y: np.ndarray, rows: int, seed: int) -> np.ndarray:
 
 def test_two_labellers_who_err_bring_the_model_to_the_share_of_a_rare_class() -> None:
     train, y = rare()
-    session = Session(train, model=Fusion(scoring="f1", positive="spam"), graph=False)
+    session = Session(train, model=Fusion(scoring="f1", positive="spam"))
     before = session.probabilities[:, 1].mean()
 
     answered(session, {"ann": mistaken(y, 600, 1), "ben": mistaken(y, 600, 2)})
@@ -169,8 +169,8 @@ def test_decisions_for_f1_do_not_depend_on_the_way_to_labels_that_may_be_wrong(t
     said = {"ann": mistaken(y, 150, 1), "ben": mistaken(y, 100, 2), None: hand}
     model = Fusion(scoring="f1", positive="spam")
 
-    once = answered(Session(train, model=model, graph=False), said)
-    steps = Session(train, model=model, graph=False)
+    once = answered(Session(train, model=model), said)
+    steps = Session(train, model=model)
     for name, each in reversed(said.items()):
         answered(steps, {name: np.where(np.arange(400) % 2, each, -1)})
         answered(steps, {name: 1 - y})
@@ -424,7 +424,7 @@ def test_answers_that_lean_one_way_do_not_drag_a_trusted_model_along() -> None:
     truth = rng.integers(0, 2, n)
     vectors = rng.normal(size=(n, 8)) + np.outer(2 * truth - 1, np.ones(8)) * 0.6
     votes = np.where(rng.random((n, 3)) < 0.4, truth[:, None] ^ (rng.random((n, 3)) < 0.2), -1)
-    session = Session(Split(Votes(votes, classes=["a", "b"]), vectors), graph=False)
+    session = Session(Split(Votes(votes, classes=["a", "b"]), vectors))
     before = (session.outcome.labels[0] == truth).mean()
     said = np.where((truth == 1) & (rng.random(n) < 0.4), 0, truth)
     labels = [Label("train", str(at), "ab"[said[at]], "model", "random") for at in range(400)]
@@ -472,7 +472,7 @@ def test_a_column_of_the_rows_names_who_labelled_them(tmp_path) -> None:
     home = project_of(tmp_path / "project")
     rows = pq.read_table(home / "rows.parquet").to_pylist()
 
-    session = Session.open(home, graph=False)
+    session = Session.open(home)
     table = pq.read_table(session.export(tmp_path / "labels.parquet")).to_pylist()
 
     for row, made in zip(rows, table, strict=True):

@@ -79,7 +79,7 @@ def unlabelled(folder: Path) -> Path:
 
 def decide(folder: Path) -> None:
     """Labels that contradict the model, radii of every kind, and a source switched off."""
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     names, classes = session.sources, session.classes
     session.set_radius(names[0], 0.2)
     session.set_radius(names[1], None)
@@ -107,7 +107,7 @@ import json, sys
 import numpy as np
 import epoxy
 
-session = epoxy.Session.open(sys.argv[1], graph=sys.argv[3] == "graph")
+session = epoxy.Session.open(sys.argv[1])
 splits = [session.split(name) for name in session.names]
 why = {}
 for name, split in zip(session.names, splits):
@@ -234,12 +234,12 @@ def test_every_process_gives_one_answer(make, kind, decided, tmp_path):
 def test_sources_that_may_not_lend_lend_nothing(kind, tmp_path):
     folder = messages(tmp_path)
     with_model(folder, kind)
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     before = label_table(session)
 
     session.set_radius(None, None)
 
-    after = label_table(epoxy.Session.open(folder, graph=False))
+    after = label_table(epoxy.Session.open(folder))
     assert sum(before.column("lent_votes").to_pylist()) > 0
     assert set(after.column("lent_votes").to_pylist()) == {0}
     assert after.column("votes") == before.column("votes")
@@ -249,7 +249,7 @@ def test_sources_that_may_not_lend_lend_nothing(kind, tmp_path):
 def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch):
     folder = messages(tmp_path)
     with_model(folder, kind)
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     session.label("m1", "spam")
     live = session.outcome
     spoilt = tuple(each[:, ::-1] for each in live.proba)
@@ -258,7 +258,7 @@ def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch
     monkeypatch.setattr(session, "_now", now)
     table = label_table(session)
 
-    fresh = epoxy.Session.open(folder, graph=False)
+    fresh = epoxy.Session.open(folder)
     assert session.probabilities.tolist() == live.proba[0][:, ::-1].tolist()
     assert table.equals(label_table(fresh))
 
@@ -267,9 +267,9 @@ def test_what_is_exported_is_worked_out_from_nothing(kind, tmp_path, monkeypatch
 def test_a_session_that_follows_another_says_what_a_fresh_one_says(kind, tmp_path):
     folder = messages(tmp_path)
     with_model(folder, kind)
-    follows = epoxy.Session.open(folder, graph=False)
+    follows = epoxy.Session.open(folder)
     before = follows.scores
-    other = epoxy.Session.open(folder, graph=False)
+    other = epoxy.Session.open(folder)
     for row in (1, 2, 3, 4, 6):
         worst = other.classes[int(other.probabilities[row].argmin())]
         other.label(other.split().ids[row], worst, chosen="random")
@@ -277,7 +277,7 @@ def test_a_session_that_follows_another_says_what_a_fresh_one_says(kind, tmp_pat
 
     told = follows.catch_up()
 
-    fresh = epoxy.Session.open(folder, graph=False)
+    fresh = epoxy.Session.open(folder)
     assert len(told) == 6
     assert follows.scores != before
     assert follows.scores == pytest.approx(fresh.scores)
@@ -288,7 +288,7 @@ def test_a_session_that_follows_another_says_what_a_fresh_one_says(kind, tmp_pat
 
 
 def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_path):
-    session = epoxy.Session.open(messages(tmp_path), graph=False)
+    session = epoxy.Session.open(messages(tmp_path))
     in_file = pq.read_table(session.export(tmp_path / "before.parquet")).column("id").to_pylist()
     train = session.split(every=True)
     new = [f"new-{at}" for at in range(3)]
@@ -304,7 +304,7 @@ def test_appended_rows_stand_at_the_end_wherever_rows_come_as_in_their_file(tmp_
 
 def test_in_a_project_no_row_is_appended_under_the_id_of_another(tmp_path):
     folder = messages(tmp_path)
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     session.switch("cash", False)
     train = session.split(every=True)
     known = [session.split(name).id_of(0) for name in ("train", "dev")]
@@ -321,7 +321,7 @@ def test_rows_appended_to_a_project_without_ids_count_on_after_all_rows_of_the_f
     folder = messages(tmp_path)
     settings = (folder / "epoxy.toml").read_text()
     (folder / "epoxy.toml").write_text(settings.replace('id = "id"\n', ""))
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     train = session.split(every=True)
 
     session.append(epoxy.Split(train.votes.rows([0, 1]), train.vectors[:2]))
@@ -340,7 +340,7 @@ def test_an_edited_session_and_a_fresh_one_agree_with_what_is_exported(kind, tmp
     session.undo()
     session.label("m2", "ham")
 
-    fresh = epoxy.Session.open(folder, graph=False)
+    fresh = epoxy.Session.open(folder)
 
     # an engine may start from its last fit; what is exported never does
     assert (session.refit().proba[0] == fresh.probabilities).all()

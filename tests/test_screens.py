@@ -137,7 +137,7 @@ def test_a_functions_wrong_and_missed_rows_and_conflicts_come_by_one_command(pro
     assert main(["report", "spam", "money", "--json", "f.json"]) == 0
 
     said, found = capsys.readouterr().out, json.loads(Path("f.json").read_text())
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     votes = {name: session.split(name).votes.column("money") for name in ("train", "dev")}
     y = session.split("dev").y
     wrong = (votes["dev"] >= 0) & (votes["dev"] != y)
@@ -169,8 +169,8 @@ def test_right_is_of_labels_that_are_believed_and_drawn_at_random(project):
 def test_a_function_that_names_nothing_on_dev_is_told_by_what_it_names_elsewhere(project):
     with (project / "lfs.py").open("a") as file:
         file.write('\nlate = epoxy.regex("spam", "free.* oh$", name="late")\n')
-    session = epoxy.Session.open(project, graph=False)
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
+    session = epoxy.Session.open(project)
 
     told = {each["source"]: each["polarity"] for each in session.report("dev").rows}
 

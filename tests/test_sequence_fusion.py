@@ -513,7 +513,7 @@ def test_a_project_of_sequences_says_that_labels_use_the_order(tmp_path, capsys)
     table = pq.read_table(folder / "labels" / "labels.parquet")
     assert table.column("id").to_pylist() == [f"r{at}" for at in range(360)]
     guess = np.array(table.column("label").to_pylist()) == "yes"
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     alone = session.split().without_sequences()
     row_by_row = epoxy.Fusion().fit(alone, alone.rows(np.arange(300, 360))).predict_proba(alone)
     assert (guess == y)[:300].mean() > (row_by_row.argmax(axis=1) == y)[:300].mean() + 0.03
@@ -521,7 +521,7 @@ def test_a_project_of_sequences_says_that_labels_use_the_order(tmp_path, capsys)
 
 READ = """
 import hashlib, json, sys, epoxy
-session = epoxy.Session.open(sys.argv[1], graph=False)
+session = epoxy.Session.open(sys.argv[1])
 why = session.explain("r17")
 print(hashlib.sha256(session.probabilities.tobytes()).hexdigest(), json.dumps(why.to_dict()))
 """
@@ -529,7 +529,7 @@ print(hashlib.sha256(session.probabilities.tobytes()).hexdigest(), json.dumps(wh
 
 def test_label_session_and_explanation_agree_bit_for_bit_in_fresh_processes(tmp_path):
     folder, _ = project(tmp_path)
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     for row, name in (("r16", "yes"), ("r100", "no"), ("r101", "no"), ("r18", "no")):
         session.label(row, name)
     session.undo()
@@ -544,7 +544,7 @@ def test_label_session_and_explanation_agree_bit_for_bit_in_fresh_processes(tmp_
     run("-m", "epoxy", "label", str(folder))
     table = pq.read_table(folder / "labels" / "labels.parquet")
     written = np.stack([table.column(f"p_{name}").to_numpy() for name in ("no", "yes")], axis=1)
-    again = epoxy.Session.open(folder, graph=False)
+    again = epoxy.Session.open(folder)
     assert (again.probabilities == written).all()
     assert hashlib.sha256(again.probabilities.tobytes()).hexdigest() == digest
     assert json.loads(json.dumps(again.explain("r17").to_dict())) == json.loads(why)
@@ -560,7 +560,7 @@ def test_the_papers_pipeline_uses_its_chain_on_sequences(tmp_path, capsys):
 
     assert "with Epoxy" in (said := capsys.readouterr().out)
     assert "in 6 sequences" in said
-    session = epoxy.Session.open(folder, graph=False)
+    session = epoxy.Session.open(folder)
     assert type(session.model().label_model_).__name__ == "Chain"
     text = (folder / "epoxy.toml").read_text()
     (folder / "epoxy.toml").write_text(
@@ -609,6 +609,6 @@ def test_rows_out_of_order_are_refused(tmp_path, rows, position, message):
 def test_a_sequence_is_cut_where_rows_are_missing(tmp_path):
     folder, _ = project(tmp_path, skip=(100, 101))
 
-    named = epoxy.Session.open(folder, graph=False).split().votes.sequences
+    named = epoxy.Session.open(folder).split().votes.sequences
 
     assert named[[0, 99, 100, 117, 118]].tolist() == ["0", "1", "1 (part 2)", "1 (part 2)", "2"]

@@ -52,7 +52,7 @@ def test_votes_without_pandas_say_what_to_install(monkeypatch):
 
 def test_votes_splits_and_sessions_are_told_in_a_line_and_in_a_table():
     train, dev = splits()
-    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.0), graph=False)
+    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.0))
 
     assert repr(train.votes).startswith("Votes(50 rows × 3 sources, 2 classes, ")
     assert repr(dev).endswith("4-d vectors, 30 true labels)")
@@ -84,7 +84,7 @@ def test_a_search_is_told_in_a_line_and_in_a_table_of_its_best_settings():
 
 def test_what_a_session_holds_is_told_in_a_line_however_large_it_is():
     train, dev = splits()
-    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.0), graph=False)
+    session = epoxy.Session(train, dev, epoxy.Epoxy(radius=0.0))
     change = session.label(3, "ham")
 
     inner = "Workspace(50 and 30 rows, 3 sources, 31 hand labels)"
@@ -93,4 +93,4 @@ def test_what_a_session_holds_is_told_in_a_line_however_large_it_is():
     assert repr(change) == f"Change({change})"
     assert repr(session.state.records) == "Records(1 rows labelled since, HandLabels(31 rows))"
     assert repr(session.state.workspace.sources[1]) == "Source('b', radius=0.0, on)"
-    assert repr(epoxy.Session(train, graph=False).state).startswith("State(Workspace(50 rows,")
+    assert repr(epoxy.Session(train).state).startswith("State(Workspace(50 rows,")

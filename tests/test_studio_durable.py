@@ -130,9 +130,7 @@ def test_nothing_is_lost_that_was_answered(tmp_path, times):
             killed_while_writing(lives, book)
         lives.stdin.close()
 
-    session = epoxy.Session.open(
-        folder, graph=False
-    )  # and so says whoever opens it without a server
+    session = epoxy.Session.open(folder)  # and so says whoever opens it without a server
     y = session.state.workspace.labels.y[0]
     for (kind, row), label in book.known.items():
         if kind == "label" and (book.asked is None or book.asked[0] != (kind, row)):

@@ -192,7 +192,7 @@ def test_why_is_the_explanation_of_the_session(call, session):
 
 def test_what_the_model_calls_a_row_is_not_what_a_person_calls_it(tmp_path):
     """The label is the person's, and beside the other models stands what the model says."""
-    session = epoxy.Session.open(messages(tmp_path), graph=False)
+    session = epoxy.Session.open(messages(tmp_path))
     row = int(session.probabilities[:, 1].argmax())
     session.label(row, "ham", "train")
 
@@ -310,7 +310,7 @@ def test_two_pages_and_another_process_see_the_same(call, tab, session):
         seen, _ = second.until("change")
         assert seen["change"]["what"] == "label of m25" or "label of" in seen["change"]["what"]
 
-        beside = epoxy.Session.open(session.folder.project.folder, graph=False)
+        beside = epoxy.Session.open(session.folder.project.folder)
         assert beside.state.workspace.labels.y[0][20] == 1
         beside.label(beside.split().ids[21], "ham", chosen="random")
 
@@ -447,7 +447,7 @@ def test_an_export_is_the_file_that_label_writes(call, session):
     session.folder.project.labels.joinpath("labels.parquet").rename(
         session.folder.project.folder / "page.parquet"
     )
-    epoxy.Session.open(session.folder.project.folder, graph=False).export(
+    epoxy.Session.open(session.folder.project.folder).export(
         session.folder.project.labels / "labels.parquet"
     )
     page = pq.read_table(session.folder.project.folder / "page.parquet")

@@ -113,7 +113,7 @@ def test_work_that_cannot_count_its_steps_shows_rows_and_seconds():
 
 
 def test_a_renamed_function_is_a_rename_and_keeps_what_was_decided(project):
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     session.set_radius("money", 0.25)
     session.switch("money", False)
     (project / "lfs.py").write_text(LFS.replace('name="money"', 'name="cash"'))
@@ -121,14 +121,14 @@ def test_a_renamed_function_is_a_rename_and_keeps_what_was_decided(project):
     change = session.reload()
 
     assert change.what == "rename money to cash"
-    for each in (session, epoxy.Session.open(project, graph=False)):
+    for each in (session, epoxy.Session.open(project)):
         assert each.sources == ("channel", "cash", "free", "song", "tears", "poetic")
         assert each.radii["cash"] == 0.25
         assert each.switched_off == ("cash",)
 
 
 def test_a_function_that_votes_otherwise_is_no_rename(project):
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     (project / "lfs.py").write_text(LFS.replace('"money", name="money"', '"win", name="cash"'))
 
     assert session.reload().what == "add cash, remove money"

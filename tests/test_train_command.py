@@ -105,7 +105,7 @@ def test_rows_no_function_speaks_for_do_not_teach_epoxys_end_model(project, caps
 
     main(["train", str(project), "--labels", "epoxy"])
 
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     assert session.split("train").n_rows == 102
     assert "trained linear on 100 labelled rows" in capsys.readouterr().out
 

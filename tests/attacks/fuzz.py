@@ -103,7 +103,7 @@ def cases(rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
         return kind.fit(vectors, maybe(rng, TRAIN.y)).predict_proba(maybe(rng, vectors))
 
     def edit() -> Any:
-        session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(radius=0.2), graph=False)
+        session = epoxy.Session(TRAIN, DEV, epoxy.Epoxy(radius=0.2))
         for call in rng.choice(5, 3):
             (
                 lambda: session.set_radius(name, radius),

@@ -147,7 +147,7 @@ def _decider(project: Path) -> tuple[Callable[..., None], Callable[..., Any]]:
     names = labelable()
 
     def write(at: int, say: Callable[[str], Any]) -> None:
-        session = epoxy.Session.open(project, graph=False)
+        session = epoxy.Session.open(project)
         for step in range(10_000):
             row, label = names[(37 * at + step) % len(names)], ("ham", "spam")[(at + step) % 2]
             say(f"{row} {label} asked")
@@ -161,7 +161,7 @@ def _decider(project: Path) -> tuple[Callable[..., None], Callable[..., Any]]:
                 right[row] = {label}
             else:  # killed before it could say so, a label may be there or not
                 right.setdefault(row, {None}).add(label)
-        found = given(epoxy.Session.open(project, graph=False))
+        found = given(epoxy.Session.open(project))
         return [row for row, labels in right.items() if found.get(row) not in labels], []
 
     return write, look
@@ -186,7 +186,7 @@ def _exporter(project: Path) -> tuple[Callable[..., None], Callable[..., Any]]:
     target = project / "labels" / "out.csv"
 
     def write(at: int, say: Callable[[str], Any]) -> None:
-        session = epoxy.Session.open(project, graph=False)
+        session = epoxy.Session.open(project)
         for _ in range(10_000):
             session.export(target)
             say("written")
@@ -299,7 +299,7 @@ def full_disk(home: Path, limits: tuple[int, ...] = (0, 100, 5_000, 60_000)) -> 
 
 
 def _limited(name: str, project: Path, limit: int) -> tuple[list[str], list[str]]:
-    session = epoxy.Session.open(project, graph=False)
+    session = epoxy.Session.open(project)
     if name == "open":
         shutil.rmtree(project / ".epoxy" / "votes", ignore_errors=True)
     before, hard = given(session), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -323,7 +323,7 @@ def _limited(name: str, project: Path, limit: int) -> tuple[list[str], list[str]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     lost = [] if given(session) == told else ["what is shown is not what was acknowledged"]
-    again = given(epoxy.Session.open(project, graph=False))
+    again = given(epoxy.Session.open(project))
     return lost + [row for row in told if again.get(row) != told[row]], []
 
 
@@ -380,7 +380,7 @@ def _written(name: str, project: Path) -> tuple[list[str], list[str]]:
 
 EDITOR = """
 import sys, threading, epoxy
-session = epoxy.Session.open(sys.argv[1], graph=False)
+session = epoxy.Session.open(sys.argv[1])
 def edit(rows):
     for row in rows:
         session.label(row, "ham")
@@ -400,7 +400,7 @@ def many_editors(home: Path, edits: int) -> Tally:
     tally = Tally(attacks=len(names))
     codes = [each.wait(timeout=600) for each in running]
     tally.raw += [f"an editor ended with {code}" for code in codes if code]
-    found = given(epoxy.Session.open(project, graph=False))
+    found = given(epoxy.Session.open(project))
     tally.lost += [row for row in names if found.get(row) != "ham"]
     return tally
 

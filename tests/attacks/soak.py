@@ -110,7 +110,7 @@ def small(n_rows: int = 300, seed: int = 0) -> epoxy.Split:
 
 def distance_to_a_fit(session: epoxy.Session, template: Any) -> tuple[float, int]:
     """How far a session's probabilities are from a session that was told everything at once."""
-    fresh = epoxy.Session(small_again(session), model=template, graph=False)
+    fresh = epoxy.Session(small_again(session), model=template)
     train, names = session.split(), fresh.state.names
     told: list[Edit] = [Radii(session.radii)]
     for row in np.flatnonzero(train.labelled).tolist():

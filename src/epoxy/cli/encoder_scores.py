@@ -105,7 +105,7 @@ class _Tried:
 
             return tell
 
-        made = open_session(Session, project, model=model, graph=False, progress=report)
+        made = open_session(Session, project, model=model, progress=report)
         return cls(name, made, took)
 
 

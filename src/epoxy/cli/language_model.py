@@ -94,7 +94,7 @@ def ask(
     server = Server(
         model, endpoint or LOCAL, key_env, insecure, seconds, answer_tokens=answer_tokens
     )
-    session = open_project(folder, graph=True)
+    session = open_project(folder)
     done = ask_rows(
         session,
         server,

@@ -49,10 +49,10 @@ All = Annotated[bool, Option("--all", help="every line, also those that hardly m
 
 
 def open_project(folder: Path, model: str | None = None, **given: Any) -> Session:
-    """A session over the project, without the neighbours only edits need."""
+    """A session over the project."""
     from ..session import Session
 
-    return Session.open(folder, model=model, **{"graph": False, **given})
+    return Session.open(folder, model=model, **given)
 
 
 def folder_of(session: Session) -> Folder:

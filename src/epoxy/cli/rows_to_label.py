@@ -46,7 +46,7 @@ def next_rows(
     \b
       epoxy next spam/ --purpose cover -n 5
     """
-    session = open_project(folder, model, graph=True)
+    session = open_project(folder, model)
     say_notes(session)
     found = session.next(n, purpose, seed=seed)
     if not found and n:
@@ -81,7 +81,7 @@ def annotate(
         raise ParameterError("epoxy annotate writes no result to read; leave --json out")
     if times is not None and times < 1:
         raise ParameterError(f"--times counts labels, from 1 on, got {times}; leave it out")
-    session = open_project(folder, model, graph=True)
+    session = open_project(folder, model)
     class_keys(session.classes)  # refused before anything is shown
     say_notes(session)
     with keys() as read:
@@ -232,7 +232,7 @@ def suggest(
       epoxy suggest spam/ --class spam
       epoxy suggest spam/ --class spam --accept 1 3
     """
-    session = open_project(folder, model, graph=True)
+    session = open_project(folder, model)
     say_notes(session)
     found = session.suggest(n, label=label, conflict=conflict)
     if not found and n:

@@ -40,7 +40,7 @@ def studio(
     need_server()
     from ..studio.app import UNBUILT, is_built
 
-    session = open_project(folder, model, graph=True, empty=True)
+    session = open_project(folder, model, empty=True)
     made = Studio(session, port)
 
     def ready() -> None:
@@ -84,6 +84,6 @@ def mcp(
     from ..agent.tools import Tools
 
     with unprinted():
-        tools = Tools(open_project(folder, model, graph=True), write=write)
+        tools = Tools(open_project(folder, model), write=write)
     with suppress(KeyboardInterrupt):  # how it may end
         serve(tools)

@@ -34,7 +34,7 @@ def watch(
     functions is waited for.
     """
     say(f"opening {folder}: voting, embedding, finding neighbours, fitting")
-    session = open_project(folder, model, graph=True, empty=True)
+    session = open_project(folder, model, empty=True)
     watched = f"watching {folder / 'lfs.py'}; Ctrl-C ends"
     problem = [session.problem] if session.problem and session.sources else []
     why = [] if session.problem or not session.scores.why else [f"({session.scores.why})"]

@@ -57,8 +57,6 @@ class Session(SessionView):
         The class that F1, precision and recall are of.
     rows
         The rows behind the splits (a frame, or one for each split), for `add` to vote on.
-    graph
-        Read no more: neighbours are always found.
     cache
         A folder in which neighbours are kept, by content.
     neighbours
@@ -97,7 +95,6 @@ class Session(SessionView):
         *,
         positive: str | None = None,
         rows: Any = None,
-        graph: bool = True,
         cache: str | Path | None = None,
         neighbours: Neighbours = "auto",
         progress: Progress = silent,
@@ -162,7 +159,6 @@ class Session(SessionView):
         folder: str | Path,
         *,
         model: Any = None,
-        graph: bool = True,
         empty: bool = False,
         progress: Callable[[str], Progress] | None = None,
     ) -> Self:
@@ -172,7 +168,7 @@ class Session(SessionView):
         """
         from ..project.project import open_session
 
-        return open_session(cls, folder, model=model, graph=graph, empty=empty, progress=progress)
+        return open_session(cls, folder, model=model, empty=empty, progress=progress)
 
     def subscribe(self, watcher: Callable[[Change], None]) -> Callable[[], None]:
         """Call `watcher` with every `Change`; returns a function that ends it."""
