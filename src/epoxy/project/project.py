@@ -39,11 +39,11 @@ from ..session.edits import (
 from ..session.labels import Place
 from ..session.log import Log, LogRecord
 from ..session.state import History, RowNames, State, Step, Written
-from ..storage import private, read_arrays, write_arrays
+from ..storage import open_regular, private, read_arrays, write_arrays
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
 from .read import ProjectRows, read_project, ready_made, twice, with_new_rows
-from .settings import Project
+from .settings import FILES, Project
 from .vectors import read_vectors
 from .voting import voted
 
@@ -372,6 +372,9 @@ def open_session(
     """
     project = folder if isinstance(folder, Project) else Project.read(folder)
     model = project.make_model(model) if model is None or isinstance(model, str) else model
+    given = Path(project.encoder)
+    if project.encoder.endswith(FILES) and given.exists() and not given.is_dir():
+        open_regular(given).close()  # a pipe is refused before functions vote for minutes
     rows = read_project(project)
     if new is not None:
         rows = with_new_rows(project, rows, new[0])
