@@ -70,12 +70,16 @@ def within(memory: int, rows: int, home: Path, run: Run | None = None) -> Iterat
     """Keep arrays of more than so many rows in files below `home`, which go at the end."""
     folder = beside(home / "arrays")
     try:
-        folder.mkdir(parents=True)
+        home.mkdir(parents=True, exist_ok=True)
+        gate = _hold(home, wait=True)  # else another run might take ours for left behind
+        folder.mkdir()
         held = _hold(folder)
         for other in home.iterdir():  # what killed runs left
             if (left := _hold(other)) is not None:
                 shutil.rmtree(other, ignore_errors=True)
                 os.close(left)
+        if gate is not None:
+            os.close(gate)
     except OSError as error:
         raise _full(folder, error) from error
     made, over = Limit(memory, rows, folder, run), threading.Event()
@@ -95,8 +99,8 @@ def within(memory: int, rows: int, home: Path, run: Run | None = None) -> Iterat
             os.close(held)
 
 
-def _hold(folder: Path) -> int | None:
-    """Lock a folder as long as this process lives; None where another process holds it, or none can."""
+def _hold(folder: Path, *, wait: bool = False) -> int | None:
+    """Lock a folder until it is closed; None where another process holds it, or none can."""
     try:
         import fcntl
     except ImportError:  # pragma: no cover — Windows
@@ -104,7 +108,7 @@ def _hold(folder: Path) -> int | None:
     found = None
     with suppress(OSError):
         found = os.open(folder, os.O_RDONLY)
-        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(found, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         return found
     if found is not None:
         os.close(found)

@@ -72,8 +72,8 @@ class FusionEngine:
         see = workspace.near.graphs is not None and len(workspace.splits[TRAIN].votes.matrix) > 0
         if not workspace.active and not (see and workspace.labels.count):
             nobody = tuple(workspace.columns(at, []) for at in range(len(workspace.splits)))
-            more = " and label some rows" if see else ""
-            problem = f"no source is switched on; add a labeling function{', or' + more[4:] if see else ''}"
+            cure = "add a labeling function" + (", or label some rows" if see else "")
+            problem = f"no source is switched on; {cure}"
             return Outcome.none(workspace, np.empty(0), nobody, problem)
         with single_threaded_blas():  # small products must not wait for a second thread
             return self._updated(workspace)

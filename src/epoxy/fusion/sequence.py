@@ -1,7 +1,7 @@
 """The order of rows: what the rest of its sequence adds to a row's log-odds.
 
 Labels of a sequence form a stationary Markov chain, and a row's probability by Fusion, divided by the
-share of the class, is what its own evidence says. So the order is one more expert:
+share of the class, is what its own evidence says. So the order is one more part:
 
     log Pr(y_t | sequence) = logit(x_t) + log Pr(rows before | y_t) + log Pr(rows after | y_t)
 
