@@ -31,7 +31,7 @@ import numpy as np
 from epoxy import Fusion, Session, Split, Votes
 from epoxy.bench import open_task
 from epoxy.bench.task import BenchTask
-from epoxy.functions.kinds import Definition
+from epoxy.functions.kinds import form_of
 from epoxy.numerics import unit_rows
 from epoxy.suggest import FunctionSuggestion
 from epoxy.suggest import mine as evidence
@@ -154,7 +154,7 @@ def _measured(case: Case) -> dict[str, Any]:
     seconds = time.process_time() - start
     columns = []
     for each in found:
-        session.add(Definition(each.definition).function(each.name))
+        session.add(form_of(each.definition).function(each.name))
         columns.append(_votes(case, session, each))
     plus = _score(case, session, case.kept, columns)
     return {
@@ -191,15 +191,15 @@ def _with(
 
 def _votes(case: Case, session: Session, each: FunctionSuggestion) -> np.ndarray:
     """What a function votes on the rows that judge."""
-    definition = Definition(each.definition)
+    definition = form_of(each.definition)
     label = case.task.classes.index(each.label)
     if definition.kind != "like":
         said = definition.function().vote(case.test_texts)
         return np.array([-1 if vote is None else label for vote in said])
-    rows = [session.state.names.place(0, row)[1] for row in definition["rows"]]
+    rows = [session.state.names.place(0, row)[1] for row in definition.rows]
     assert case.test.vectors is not None
     near = unit_rows(case.test.vectors) @ unit_rows(case.task.train.vectors[rows]).T
-    return np.where((1 - near).min(axis=1) <= definition["radius"], label, -1)
+    return np.where((1 - near).min(axis=1) <= definition.radius, label, -1)
 
 
 def _score(

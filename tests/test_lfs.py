@@ -349,7 +349,7 @@ NAMES = LogisticRegression().fit([[0], [1]], ["a", "b"])
         (lambda: setattr(Row({"text": "a"}), "text", "b"), AttributeError, "cannot be changed"),
         (lambda: keywords("spam"), ParameterError, "at least one word"),
         (lambda: keywords("spam", ""), ParameterError, "no empty one"),
-        (lambda: keywords(1, "a"), ParameterError, "votes 1"),
+        (lambda: keywords(1, "a"), ParameterError, "label"),
         (lambda: regex("spam", "("), ParameterError, "not a regular expression"),
         (lambda: keywords("spam", "1", column="likes").vote(COMMENTS), FrameError, "'likes'"),
         (lambda: keywords("a", "b", column="txt").vote(COMMENTS), UnknownName, "mean 'text'"),

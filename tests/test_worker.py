@@ -84,7 +84,6 @@ def test_loading_names_the_functions_in_the_order_of_the_file(runner):
     loaded = runner.load()
 
     assert loaded.names == ("zebra", "good")
-    assert [each.kind for each in loaded.functions] == ["RowFunction", "TextPattern"]
     assert [each.labels for each in loaded.functions] == [(), ("spam",)]
 
 

@@ -275,7 +275,8 @@ def _numbered(found: Sequence[FunctionSuggestion], number: int) -> FunctionSugge
 
 def _tell(session: Session, number: int, each: FunctionSuggestion) -> None:
     """One suggestion: its code, what it adds, how right it is, and rows for and against it."""
-    from ..functions.kinds import call_code, form_of
+    from ..functions.kinds import form_of
+    from ..functions.lfs_file import call_code
 
     code = call_code(form_of(each.definition), each.name, f"epoxy.{each.definition['kind']}")
     say(f"{number}  {code}", style="bold")

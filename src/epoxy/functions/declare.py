@@ -1,13 +1,7 @@
-"""Labeling functions written as data: words, a pattern, example rows, a trained model, a column.
-
-They run over whole columns. Patterns have two engines and one answer: Python's `re` defines what a
-pattern means, and Arrow's RE2, some twenty times as fast, answers for the rows and patterns on
-which the two agree: plain ASCII, and what is written in both alike. The rest goes through `re`.
-"""
+"""Labeling functions made by a call: words, a pattern, example rows, a trained model, a column."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,69 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError, RadiusError, UnknownName, VectorError, VoteError
-from ..rows import Row, Rows, as_mask
-
-
-@dataclass(frozen=True)
-class TextPattern:
-    """Votes one label wherever a pattern is found in a text; made by `keywords` and `regex`."""
-
-    name: str
-    label: str
-    pattern: str
-    column: str = "text"
-    flags: int = 0
-
-    def __post_init__(self) -> None:
-        check_label(self.label, self.name)
-        try:
-            self._compiled()
-        except re.error as error:
-            raise ParameterError(
-                f"pattern {self.pattern!r} of {self.name!r} is not a regular expression: {error}; "
-                "escape special characters with a backslash"
-            ) from None
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The one label it gives."""
-        return (self.label,)
-
-    def __call__(self, row: Any) -> str | None:
-        """The label on one row, or None."""
-        text = _read(row, self.column)
-        return self.label if text is not None and self._compiled().search(text) else None
-
-    def vote(self, frame: Any) -> list[str | None]:
-        """The label on each row whose text matches, in one pass over the column."""
-        found = _search(Rows.of(frame), self.column, self.pattern, self.flags)
-        return [self.label if hit else None for hit in found.tolist()]
-
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self.flags)  # re keeps compiled patterns itself
-
-
-@dataclass(frozen=True)
-class Like:
-    """Votes one label on rows near example rows; made by `like`."""
-
-    name: str
-    label: str
-    rows: tuple[str, ...]  # ids
-    radius: float
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The one label it gives."""
-        return (self.label,)
-
-    def vote(self, frame: Any) -> list[str | None]:
-        """Refuse: a frame has no vectors."""
-        raise VectorError(
-            f"labeling function {self.name!r} votes on rows near its examples, and rows alone have no "
-            "vectors; use it in a project's lfs.py or in session.add"
-        )
+from ..errors import ParameterError, UnknownName, VoteError
+from ..rows import Row, Rows
+from .kinds import ANY_CASE, Declared, form_of, read_cell, slug
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +33,7 @@ class ModelVotes:
         """The label on one row, or None."""
         record = Row.of(row)
         names = [self.columns] if isinstance(self.columns, str) else self.columns
-        return self.vote([{name: _read(record, name) for name in names}])[0]
+        return self.vote([{name: read_cell(record, name) for name in names}])[0]
 
     def vote(self, frame: Any) -> list[str | None]:
         """The model's answer on each row, None below the confidence."""
@@ -139,7 +73,7 @@ class ColumnLabels:
 
     def __call__(self, row: Any) -> Any:
         """The label on one row, or None."""
-        return self.vote([{self.column: _read(row, self.column)}])[0]
+        return self.vote([{self.column: read_cell(row, self.column)}])[0]
 
     def vote(self, frame: Any) -> list[Any]:
         """The column's labels, through the mapping; missing values abstain."""
@@ -156,6 +90,10 @@ class ColumnLabels:
         return [table[value] for value in values]
 
 
+_INLINE = {re.ASCII: "a", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
+"""Flags that a pattern says itself."""
+
+
 def keywords(
     label: str,
     *words: str,
@@ -163,7 +101,7 @@ def keywords(
     ignore_case: bool = True,
     whole_words: bool = False,
     name: str | None = None,
-) -> TextPattern:
+) -> Declared:
     r"""Vote `label` on every row whose text holds one of the words.
 
     Parameters
@@ -184,19 +122,9 @@ def keywords(
     >>> money.name
     'keywords_money_gift_card'
     """
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise ParameterError(
-            f"keywords needs at least one word and no empty one, got {list(words)}; "
-            'write keywords("spam", "money", "gift")'
-        )
-    parts = [_whole(word) if whole_words else re.escape(word) for word in words]
-    return TextPattern(
-        name=slug("keywords", words) if name is None else name,
-        label=label,
-        pattern="|".join(parts),
-        column=column,
-        flags=int(re.IGNORECASE) if ignore_case else 0,
-    )
+    options = {"column": column, "whole_words": whole_words, "ignore_case": ignore_case}
+    given = {"kind": "keywords", "label": label, "words": words}
+    return form_of(given | options).function(name)  # type: ignore[no-any-return]
 
 
 def regex(
@@ -206,7 +134,7 @@ def regex(
     column: str = "text",
     flags: int = 0,
     name: str | None = None,
-) -> TextPattern:
+) -> Declared:
     r"""Vote `label` on every row in whose text `re.search(pattern, text, flags)` finds something.
 
     Examples
@@ -216,14 +144,18 @@ def regex(
     ('spam', 'regex_check_s_out')
     """
     if isinstance(pattern, re.Pattern):
-        # a compiled pattern always carries UNICODE; compiling again adds it by itself
-        flags |= pattern.flags & ~re.UNICODE
-        pattern = pattern.pattern
-    found = slug("regex", [pattern]) if name is None else name
-    return TextPattern(name=found, label=label, pattern=pattern, column=column, flags=int(flags))
+        flags, pattern = flags | pattern.flags, pattern.pattern
+    named = slug("regex", [pattern]) if name is None else name
+    inside = "".join(letter for flag, letter in _INLINE.items() if flags & flag)
+    any_case = bool(flags & re.IGNORECASE) or pattern.startswith(ANY_CASE)
+    plain = f"(?{inside})" * bool(inside) + pattern.removeprefix(ANY_CASE)
+    given = {"kind": "regex", "label": label, "pattern": plain, "column": column}
+    return form_of(given | {"ignore_case": any_case}).function(named)  # type: ignore[no-any-return]
 
 
-def like(label: str, *, rows: Sequence[str | int], radius: float, name: str | None = None) -> Like:
+def like(
+    label: str, *, rows: Sequence[str | int], radius: float, name: str | None = None
+) -> Declared:
     """Vote `label` on every row whose vector lies within `radius` of one of these rows.
 
     Parameters
@@ -236,29 +168,17 @@ def like(label: str, *, rows: Sequence[str | int], radius: float, name: str | No
 
     Examples
     --------
-    >>> like("spam", rows=["m17", "m4"], radius=0.3)
-    Like(name='like_m17_m4', label='spam', rows=('m17', 'm4'), radius=0.3)
+    >>> like("spam", rows=["m17", 4], radius=0.3)
+    Declared(name='like_m17_4', form=Like(label='spam', rows=['m17', '4'], radius=0.3))
     """
     if isinstance(rows, str) or not isinstance(rows, Sequence) or not rows:
         raise ParameterError(
             f"like needs a list of at least one row id, got {rows!r:.60}; "
             'write like("spam", rows=["17"], radius=0.3)'
         )
-    for each in rows:
-        if isinstance(each, bool) or not isinstance(each, str | int):
-            raise ParameterError(
-                f"like names rows by id, got {each!r:.60}; give ids as text or whole numbers"
-            )
-    number = isinstance(radius, int | float) and not isinstance(radius, bool)
-    if not number or not math.isfinite(radius) or radius < 0:
-        raise RadiusError(
-            f"the radius of like is a distance of at least 0, got {radius!r:.60}; "
-            "give a number, such as 0.3"
-        )
-    ids = tuple(dict.fromkeys(map(str, rows)))
-    found = slug("like", ids) if name is None else name
-    check_label(label, found)
-    return Like(found, label, ids, float(radius))
+    ids = list(dict.fromkeys(map(str, rows)))
+    given = {"kind": "like", "label": label, "rows": ids, "radius": radius}
+    return form_of(given).function(name)  # type: ignore[no-any-return]
 
 
 def from_model(
@@ -355,66 +275,3 @@ def check_label(label: Any, name: str) -> None:
         raise ParameterError(
             f"labeling function {name!r} votes {label!r}; a label is your own text, such as 'spam'"
         )
-
-
-def _read(row: Any, column: str) -> Any:
-    row = Row.of(row)
-    if isinstance(row, Row):
-        return row[column]
-    return getattr(row, column) if hasattr(row, column) else row[column]
-
-
-def slug(kind: str, words: Sequence[str]) -> str:
-    """A name for a function nobody named."""
-    joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")
-    return f"{kind}_{joined[:40].rstrip('_')}" if joined else kind
-
-
-def _whole(word: str) -> str:
-    left = r"\b" if re.match(r"\w", word[0]) else ""
-    right = r"\b" if re.match(r"\w", word[-1]) else ""
-    return left + re.escape(word) + right
-
-
-def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
-    """Where `re.search` finds the pattern; (n_rows,) bool, False where the text is missing."""
-    import pyarrow as pa
-
-    texts = rows.texts(column)
-    found = np.zeros(rows.n_rows, dtype=bool)
-    left = as_mask(texts.is_valid())
-    if _means_the_same(pattern, flags):
-        inline = "(?i)" * bool(flags & re.IGNORECASE) + "(?m)" * bool(flags & re.MULTILINE)
-        inline += "(?s)" * bool(flags & re.DOTALL)
-        try:
-            hits = rows.matches(column, inline + pattern)
-        except pa.ArrowInvalid:  # look-around, back-references: RE2 says that it has none
-            pass
-        else:
-            left &= rows.matches(column, _ODD, keep=True)
-            found = hits & ~left
-    search = re.compile(pattern, flags).search
-    where = np.flatnonzero(left)
-    if len(where):
-        wanted = pa.Array.from_buffers(pa.int64(), len(where), [None, pa.py_buffer(where)])
-        rest = texts.take(wanted).to_pylist()
-        found[where] = [search(text) is not None for text in rest]
-    return found
-
-
-def _means_the_same(pattern: str, flags: int) -> bool:
-    r"""Whether RE2 and `re` read a pattern alike, in a text that is not odd.
-
-    Not if it is not ASCII (case folding differs), holds `{,n}` (a count to one, literal to the other) or
-    `[:` (a POSIX class to one), or has a flag, a group or an escape not looked into here.
-    """
-    flags = re.compile(pattern, flags).flags  # with those written inside the pattern, as in (?i)
-    known = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE
-    escapes = set(re.findall(r"\\([A-Za-z0-9])", pattern)) - set("AbdDnrsStwW")
-    special = re.search(r"\{,|\[:|\(\?(?!:|P<)", re.sub(r"^\(\?[ims]+\)", "", pattern))
-    return not (special or flags & ~known or escapes) and pattern.isascii()
-
-
-_ODD = r"[^\x00-\x7f\x{2010}-\x{2027}\x{fe0f}\x{feff}\x{1f300}-\x{1f6ff}]|[\v\x1c-\x1f]|\n\z"
-"""Texts to which the two may say otherwise: with letters, digits or blanks beyond ASCII (typographic
-punctuation and emoji are neither to both), blanks that are none to RE2, or a newline at the end."""

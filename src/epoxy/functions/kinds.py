@@ -1,68 +1,68 @@
-"""Labeling functions as plain values that a form can show: to a function, to code, and back from code.
+"""Labeling functions as plain values: forms of words, patterns, example rows and Python code.
 
 {"kind": "keywords", "label", "words", "column", "whole_words", "ignore_case"}
 {"kind": "regex", "label", "pattern", "column", "ignore_case"}
 {"kind": "like", "label", "rows", "radius"}
 {"kind": "python", "code"}
 
-A kind is one class here: its fields are what a form, a page or an agent is told, `call` is what an
-author would write, and `of_call` reads that back. `KINDS` lists them.
+A form's fields are what a page or an agent is told, what a file of functions says, and what votes. Words
+and patterns run over whole columns, and have two engines and one answer: Python's `re` defines what a
+pattern means, and Arrow's RE2, some twenty times as fast, answers for the rows and patterns on which the
+two agree: plain ASCII, and what is written in both alike. The rest goes through `re`.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
+import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from msgspec import Meta, Struct, ValidationError, convert
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
 
-from ..errors import CodeError, ParameterError, UnknownName
-from .declare import keywords, like, regex, slug
+from ..errors import CodeError, ParameterError, VectorError
+from ..rows import Row, Rows, as_mask
 
 Text = Annotated[str, Meta(max_length=20_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 """A text that a person writes, and one that names something."""
-_WIDTH = 96
-_ANY_CASE = "(?i)"
+ANY_CASE = "(?i)"
 
 
 class Kind(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """Fields of one kind of function."""
-
-    maker: ClassVar[Callable[..., Any] | None] = None  # what makes it of `call`, in `epoxy`
-
-    def call(self) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments, by position and by name, but for the function's name."""
-        raise ParameterError("Python code runs in a process of its own; save it, or draft it")
 
     @property
     def kind(self) -> str:
         """What kind of function."""
         return str(self.__struct_config__.tag)
 
-    @classmethod
-    def of_call(cls, given: dict[str, Any]) -> Self:
-        """The same of the arguments by name; raises where they say more than the fields."""
-        return convert({**given, "kind": cls.__struct_config__.tag}, cls)
+    def call(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments, by position and by name, but for the function's name."""
+        raise ParameterError("Python code runs in a process of its own; save it, or draft it")
 
-    def name(self) -> str:
-        """What the function is called where nobody names it."""
-        return str(self.function().name)
+    def function(self, name: str | None = None) -> Declared:
+        """The labeling function; refused where it cannot vote, and Python code is not run here."""
+        self.call()
+        said = getattr(self, self.__struct_fields__[1])  # after the label
+        words = [said] if isinstance(said, str) else said
+        return Declared(slug(self.kind, words) if name is None else name, self)
 
-    def function(self, name: str | None = None) -> Any:
-        """The labeling function; Python code is not run here."""
-        given, named = self.call()
-        assert self.maker is not None
-        return type(self).maker(*given, **named, name=name)  # type: ignore[misc]
+    def pattern_and_flags(self) -> tuple[str, int]:
+        """What is looked for in texts."""
+        raise VectorError(
+            "labeling functions of example rows vote on rows near them, and rows alone have no "
+            "vectors; use one in a project's lfs.py or in session.add"
+        )
 
 
 class Keywords(Kind, frozen=True, tag="keywords"):
     """A function of words."""
 
-    maker = keywords
     label: Name
     words: list[Text]
     column: Name = "text"
@@ -74,11 +74,20 @@ class Keywords(Kind, frozen=True, tag="keywords"):
         names = ("column", "whole_words", "ignore_case")
         return [self.label, *self.words], {name: getattr(self, name) for name in names}
 
+    def pattern_and_flags(self) -> tuple[str, int]:
+        """Any of the words."""
+        if not self.words or not all(self.words):
+            raise ParameterError(
+                f"keywords needs at least one word and no empty one, got {self.words}; "
+                'write keywords("spam", "money", "gift")'
+            )
+        words = [_whole(word) if self.whole_words else re.escape(word) for word in self.words]
+        return "|".join(words), int(re.IGNORECASE) if self.ignore_case else 0
+
 
 class Pattern(Kind, frozen=True, tag="regex"):
     """A function of a regular expression."""
 
-    maker = regex
     label: Name
     pattern: Text
     column: Name = "text"
@@ -86,26 +95,24 @@ class Pattern(Kind, frozen=True, tag="regex"):
 
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """The label and the pattern, which says itself that case does not matter."""
-        return [self.label, _ANY_CASE * self.ignore_case + self.pattern], {"column": self.column}
+        return [self.label, ANY_CASE * self.ignore_case + self.pattern], {"column": self.column}
 
-    @classmethod
-    def of_call(cls, given: dict[str, Any]) -> Self:
-        """The case may be a flag."""
-        flags, pattern = given.pop("flags", 0), given["pattern"].removeprefix(_ANY_CASE)
-        if flags not in (0, int(re.IGNORECASE)):
-            raise ParameterError(f"flags={flags} have no field; write them into the pattern")
-        any_case = bool(flags) or pattern != given["pattern"]
-        return super().of_call({**given, "pattern": pattern, "ignore_case": any_case})
-
-    def function(self, name: str | None = None) -> Any:
-        """The labeling function."""
-        return super().function(slug("regex", [self.pattern]) if name is None else name)
+    def pattern_and_flags(self) -> tuple[str, int]:
+        """The pattern, where it is one."""
+        flags = int(re.IGNORECASE) if self.ignore_case else 0
+        try:
+            re.compile(self.pattern, flags)
+        except re.error as error:
+            raise ParameterError(
+                f"pattern {self.pattern!r} is not a regular expression: {error}; "
+                "escape special characters with a backslash"
+            ) from None
+        return self.pattern, flags
 
 
 class Like(Kind, frozen=True, tag="like"):
     """A function of example rows, by their ids."""
 
-    maker = like
     label: Name
     rows: list[Name]
     radius: Annotated[float, Meta(ge=0, le=1e6)]
@@ -113,11 +120,6 @@ class Like(Kind, frozen=True, tag="like"):
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """The label, the rows and how far."""
         return [self.label], {"rows": self.rows, "radius": self.radius}
-
-    @classmethod
-    def of_call(cls, given: dict[str, Any]) -> Self:
-        """Ids may be numbers."""
-        return super().of_call({**given, "rows": [str(each) for each in given["rows"]]})
 
 
 class Python(Kind, frozen=True, tag="python"):
@@ -138,28 +140,16 @@ class Python(Kind, frozen=True, tag="python"):
 
 Form = Keywords | Pattern | Like | Python
 """What a definition may be; its JSON schema is what a page or an agent is told."""
-KINDS: dict[str, type[Kind]] = {
-    str(each.__struct_config__.tag): each for each in (Keywords, Pattern, Like, Python)
-}
-DECLARED = tuple(name for name, kind in KINDS.items() if kind.maker is not None)
-"""Kinds that are a call."""
 
 
-def form_of(given: Mapping[str, Any] | Form) -> Form:
-    """One function as a value, complete and checked."""
+def form_of(given: Mapping[str, Any] | Form) -> Any:
+    """One function as a value, complete and checked; texts of the user's own types become plain ones."""
     if isinstance(given, Kind):
         return given
-    kind = given.get("kind") if isinstance(given, Mapping) else None
-    if kind not in KINDS:
-        raise UnknownName.of("kind of function", kind, KINDS)
-    told = dict(given)
-    if kind == "like" and isinstance(told.get("rows"), list | tuple):
-        told["rows"] = [str(each) for each in told["rows"]]
     try:
-        made: Form = convert(told, Form)
-    except ValidationError as error:
-        raise ParameterError(f"this {kind} function cannot be: {error}; correct it") from None
-    return made
+        return msgspec.json.decode(json.dumps(given), type=Form)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise ParameterError(f"this function cannot be: {error}; correct it") from None
 
 
 def parsed(code: str | bytes, place: str = "the code") -> ast.Module:
@@ -173,64 +163,99 @@ def parsed(code: str | bytes, place: str = "the code") -> ast.Module:
         raise CodeError(f"{place} cannot be parsed: {error}; correct it") from None
 
 
-def call_code(form: Form, name: str, callee: str) -> str:
-    """The call that makes a function, as an author would write it."""
-    form.function(name)  # says what is wrong with it
-    given, named = form.call()
-    usual = inspect.signature(type(form).maker or keywords).parameters
-    parts = [_written(each) for each in given]
-    for option, value in {**named, "name": name}.items():
-        if value != usual[option].default:
-            parts.append(f"{option}={_written(value)}")
-    line = f"{callee}({', '.join(parts)})"
-    return line if len(line) <= _WIDTH else f"{callee}(\n{_filled(parts)}\n)"
+@dataclass(frozen=True)
+class Declared:
+    """Votes one label wherever its form holds; made by `keywords`, `regex` and `like`."""
+
+    name: str
+    form: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.form, Like):
+            self.form.pattern_and_flags()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The one label it gives."""
+        return (str(self.form.label),)
+
+    @property
+    def column(self) -> str | None:
+        """The column it reads."""
+        return getattr(self.form, "column", None)
+
+    def __call__(self, row: Any) -> str | None:
+        """The label on one row, or None."""
+        pattern, flags = self.form.pattern_and_flags()
+        text = read_cell(row, self.column or "")
+        # re keeps compiled patterns itself
+        return self.labels[0] if text is not None and re.search(pattern, text, flags) else None
+
+    def vote(self, frame: Any) -> list[str | None]:
+        """The label on each row whose text matches, in one pass over the column."""
+        found = _search(Rows.of(frame), self.column or "", *self.form.pattern_and_flags())
+        return [self.form.label if hit else None for hit in found.tolist()]
 
 
-def read_call(call: ast.Call, kind: str) -> tuple[str | None, Form | None]:
-    """The name and the form of a call; None where its arguments are more than literals."""
-    made, name = KINDS[kind], None
-    for each in call.keywords:
-        if each.arg == "name":
-            name = each.value.value if isinstance(each.value, ast.Constant) else ""
-    if name is not None and (not isinstance(name, str) or not name):
-        return None, None
-    try:
-        given = [ast.literal_eval(each) for each in call.args]
-        named = {str(each.arg): _literal(each) for each in call.keywords if each.arg != "name"}
-        bound = inspect.signature(made.maker or keywords).bind(*given, **named)
-        form: Any = made.of_call(bound.arguments)
-        form.function(name)
-        return form.name() if name is None else name, form
-    except (ValueError, TypeError, SyntaxError, AttributeError, KeyError):
-        return name, None
+def read_cell(row: Any, column: str) -> Any:
+    """The value of a column of any kind of row."""
+    row = Row.of(row)
+    if isinstance(row, Row):
+        return row[column]
+    return getattr(row, column) if hasattr(row, column) else row[column]
 
 
-def _literal(given: ast.keyword) -> Any:
-    """A literal, or `re.IGNORECASE` under its usual names."""
-    node = given.value
-    if given.arg == "flags" and isinstance(node, ast.Attribute):
-        if isinstance(node.value, ast.Name) and node.value.id == "re":
-            return int(getattr(re, node.attr))
-        raise ValueError
-    if given.arg is None:
-        raise ValueError
-    return ast.literal_eval(node)
+def slug(kind: str, words: Sequence[str]) -> str:
+    """A name for a function nobody named."""
+    joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")
+    return f"{kind}_{joined[:40].rstrip('_')}" if joined else kind
 
 
-def _filled(parts: list[str]) -> str:
-    """Arguments one after another on lines of a readable width."""
-    lines = ["    "]
-    for part in parts:
-        if len(lines[-1]) + len(part) > _WIDTH and lines[-1].strip():
-            lines.append("    ")
-        lines[-1] += f"{part}, "
-    return "\n".join(each.rstrip() for each in lines)
+def _whole(word: str) -> str:
+    left = r"\b" if re.match(r"\w", word[0]) else ""
+    right = r"\b" if re.match(r"\w", word[-1]) else ""
+    return left + re.escape(word) + right
 
 
-def _written(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
-    plain = isinstance(value, str) and value.isprintable() and '"' not in value
-    if not plain or value.endswith("\\"):
-        return repr(value)
-    return f'r"{value}"' if "\\" in value else f'"{value}"'
+def _search(rows: Rows, column: str, pattern: str, flags: int) -> np.ndarray:
+    """Where `re.search` finds the pattern; (n_rows,) bool, False where the text is missing."""
+    import pyarrow as pa
+
+    texts = rows.texts(column)
+    found = np.zeros(rows.n_rows, dtype=bool)
+    left = as_mask(texts.is_valid())
+    if _means_the_same(pattern, flags):
+        inline = "(?i)" * bool(flags & re.IGNORECASE) + "(?m)" * bool(flags & re.MULTILINE)
+        inline += "(?s)" * bool(flags & re.DOTALL)
+        try:
+            hits = rows.matches(column, inline + pattern)
+        except pa.ArrowInvalid:  # look-around, back-references: RE2 says that it has none
+            pass
+        else:
+            left &= rows.matches(column, _ODD, keep=True)
+            found = hits & ~left
+    search = re.compile(pattern, flags).search
+    where = np.flatnonzero(left)
+    if len(where):
+        wanted = pa.Array.from_buffers(pa.int64(), len(where), [None, pa.py_buffer(where)])
+        rest = texts.take(wanted).to_pylist()
+        found[where] = [search(text) is not None for text in rest]
+    return found
+
+
+def _means_the_same(pattern: str, flags: int) -> bool:
+    r"""Whether RE2 and `re` read a pattern alike, in a text that is not odd.
+
+    Not if it is not ASCII (case folding differs), holds `{,n}` (a count to one, literal to the other) or
+    `[:` (a POSIX class to one), or has a flag, a group or an escape not looked into here.
+    """
+    flags = re.compile(pattern, flags).flags  # with those written inside the pattern, as in (?i)
+    known = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE
+    escapes = set(re.findall(r"\\([A-Za-z0-9])", pattern)) - set("AbdDnrsStwW")
+    special = re.search(r"\{,|\[:|\(\?(?!:|P<)", re.sub(r"^(\(\?[ims]+\))+", "", pattern))
+    return not (special or flags & ~known or escapes) and pattern.isascii()
+
+
+_ODD = r"[^\x00-\x7f\x{2010}-\x{2027}\x{fe0f}\x{feff}\x{1f300}-\x{1f6ff}]|[\v\x1c-\x1f]|\n\z"
+"""Texts to which the two may say otherwise: with letters, digits or blanks beyond ASCII (typographic
+punctuation and emoji are neither to both), blanks that are none to RE2, or a newline at the end."""

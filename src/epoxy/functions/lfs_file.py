@@ -1,8 +1,8 @@
 """The file of labeling functions as a person keeps it: read, added to and changed without running it.
 
-It is the author's own file, so it is changed by splicing bytes: comments, layout, line endings and the
-byte-order mark around what changes stay as they are. Python's `ast` says where things stand; its
-columns count UTF-8 bytes. What was written is read again before it is written to disk, and nothing
+It is the author's own file, so it is changed by splicing: comments and layout around what changes stay as
+they are, and so do the file's line endings and byte-order mark. Python's `ast` says where things stand;
+its columns count UTF-8 bytes. What was written is read again before it is written to disk, and nothing
 is written over what somebody else saved since.
 """
 
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import io
+import inspect
 import keyword
 import re
 import shutil
-import tokenize
 import unicodedata
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
@@ -26,11 +25,15 @@ from typing import Any
 from ..errors import CodeError, FileChanged, ParameterError, StoreError, UnknownName
 from ..running.loader import digest
 from ..storage import read_whole, write_whole
-from .kinds import DECLARED, Form, Python, call_code, form_of, parsed, read_call
+from .declare import keywords, like, regex
+from .kinds import Form, Python, form_of, parsed
 
 __all__ = ["FunctionsFile", "WrittenFunction"]
 
 MOST_BYTES = 16 << 20
+_WIDTH = 96
+_DECLARED: dict[str, Any] = {"keywords": keywords, "regex": regex, "like": like}
+"""What makes the kinds that are a call."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class WrittenFunction:
     code: str
     definition: Form | None = None
     """What a form can show; None where the code says more than that."""
-    _span: tuple[int, int] = field(default=(0, 0), repr=False)  # what is replaced, in bytes
+    _span: tuple[int, int] = field(default=(0, 0), repr=False)  # what is replaced
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,22 +95,19 @@ class FunctionsFile:
 
     @cached_property
     def text(self) -> str:
-        """What it says."""
+        """What it says, with plain line endings."""
         try:
-            encoding = tokenize.detect_encoding(io.BytesIO(self.content).readline)[0]
-            if encoding in ("utf-8", "utf-8-sig"):
-                return self.content.decode(encoding)
-            line, reason = 1, f"it is written in {encoding}"
+            return re.sub("\r\n?", "\n", self.content.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            line, reason = self.content[: error.start].count(b"\n") + 1, "it is not utf-8"
-        except SyntaxError as error:
-            line, reason = 1, str(error)
-        raise CodeError(f"{reason}; save it as UTF-8", str(self.path), line)
+            line = self.content[: error.start].count(b"\n") + 1
+            raise CodeError("it is not utf-8; save it as UTF-8", str(self.path), line) from None
 
     def encoded(self, text: str) -> bytes:
         """Another text as this file would hold it: with its mark, and its line endings."""
+        newline = "\r\n" if b"\r\n" in self.content else "\n"
+        mark = BOM_UTF8 if self.content.startswith(BOM_UTF8) else b""
         try:
-            return self._start + re.sub("\r\n?|\n", self._newline, text).encode()
+            return mark + re.sub("\r\n?|\n", newline, text).encode()
         except UnicodeEncodeError as error:
             raise StoreError(
                 f"{error.object[error.start]!r} is no character that {self.path} can hold; take it out"
@@ -135,10 +135,10 @@ class FunctionsFile:
     def name_of(self, definition: Form) -> str:
         """What a function is called where nobody names it; of Python code, what its decorator says."""
         if not isinstance(definition, Python):
-            return definition.name()
+            return str(definition.function().name)
         node = definition.last_def
         text = self._imported("python")[0].rstrip()
-        whole = FunctionsFile(self.path, text + b"\n" + self.encoded(definition.code))
+        whole = FunctionsFile(self.path, self.encoded(f"{text}\n{definition.code}"))
         end = len(text.splitlines()) + (node.end_lineno or 0)
         found = [each for each in whole.functions if each.end == end]
         if not found:
@@ -163,9 +163,9 @@ class FunctionsFile:
         gap = "" if isinstance(last, ast.Assign) else "\n"
         if made.kind == "python" or isinstance(last, ast.FunctionDef | ast.ClassDef):
             gap = "\n\n"
-        if body and not body.endswith((b"\n", b"\r")):
+        if body and not body.endswith("\n"):
             gap = f"\n{gap}"
-        return self._checked(body + self._encoded(f"{gap}{code}\n"), made, name)
+        return self._checked(f"{body}{gap}{code}\n", made, name)
 
     def code_of(self, definition: Form, name: str) -> tuple[str, str]:
         """The variable a new function would be kept in, and the code that makes it."""
@@ -188,14 +188,13 @@ class FunctionsFile:
                 "add a new function and take the old one out"
             )
         if isinstance(made, Python):
-            code, body = made.code.strip("\r\n"), self.content
+            code, body = made.code.strip("\r\n"), self.text
         else:
-            same = self.content[start:end].partition(b"(")[0].decode()
+            same = old.code.partition("(")[0]
             body, callee = self._imported(made.kind)
             code = call_code(made, called, same if old.kind == made.kind else callee)
-        shift = len(body) - len(self.content)
-        spliced = body[: start + shift] + self._encoded(code) + body[end + shift :]
-        return self._checked(spliced, made, called)
+        shift = len(body) - len(self.text)
+        return self._checked(body[: start + shift] + code + body[end + shift :], made, called)
 
     def write(self, content: bytes, expecting: str, *, checked: bool = True) -> FunctionsFile:
         """Write other content in its place, whole or not at all, and return it as read.
@@ -227,34 +226,20 @@ class FunctionsFile:
 
     # reading
 
-    @property
-    def _newline(self) -> str:
-        return "\r\n" if b"\r\n" in self.content else "\n"
-
-    @property
-    def _start(self) -> bytes:
-        """The byte-order mark, if it has one."""
-        return BOM_UTF8 if self.content.startswith(BOM_UTF8) else b""
-
-    def _encoded(self, code: str) -> bytes:
-        return self.encoded(code).removeprefix(BOM_UTF8)
-
     @cached_property
     def _tree(self) -> ast.Module:
         return parsed(self.text, str(self.path))
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        """Where each line begins, in bytes."""
-        starts = [len(self._start)]
-        for line in self.content.removeprefix(self._start).splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
-        return starts
+    def _place(self, line: int, column: int) -> int:
+        """Where in the text a line and a byte of it are."""
+        lines = self.text.split("\n")
+        inside = lines[line - 1].encode()[:column].decode()
+        return sum(len(each) + 1 for each in lines[: line - 1]) + len(inside)
 
     @cached_property
     def _names(self) -> dict[str, str]:
         """What names of the file mean of ours: "epoxy" for the package, else "keywords" and so on."""
-        known = (*DECLARED, "labeling_function")
+        known = (*_DECLARED, "labeling_function")
         found: dict[str, str] = {}
         for node in self._tree.body:
             if isinstance(node, ast.Import):
@@ -275,7 +260,7 @@ class FunctionsFile:
     def _written(self, node: ast.FunctionDef | ast.Call) -> WrittenFunction | None:
         if isinstance(node, ast.Call):
             kind = self._meaning(node.func)
-            if kind not in DECLARED:
+            if kind not in _DECLARED:
                 return None
             name, definition = read_call(node, kind)
             return None if name is None else self._at(node, name, kind, definition)
@@ -292,16 +277,15 @@ class FunctionsFile:
     def _at(
         self, node: ast.FunctionDef | ast.Call, name: str, kind: str, definition: Form | None
     ) -> WrittenFunction:
-        line, start = node.lineno, self._starts[node.lineno - 1] + node.col_offset
+        line, column = node.lineno, node.col_offset
         if isinstance(node, ast.FunctionDef):  # with its decorators
-            line = node.decorator_list[0].lineno
-            start = self._starts[line - 1]
+            line, column = node.decorator_list[0].lineno, 0
         last = node.end_lineno or line
-        end = self._starts[last - 1] + (node.end_col_offset or 0)
-        code = re.sub("\r\n?", "\n", self.content[start:end].decode())
+        span = self._place(line, column), self._place(last, node.end_col_offset or 0)
+        code = self.text[slice(*span)]
         if kind == "python":
             definition = Python(code)
-        return WrittenFunction(name, kind, line, last, code, definition, (start, end))
+        return WrittenFunction(name, kind, line, last, code, definition, span)
 
     # writing
 
@@ -319,25 +303,24 @@ class FunctionsFile:
             found, count = f"{plain}_{count}", count + 1
         return found
 
-    def _imported(self, kind: str) -> tuple[bytes, str]:
-        """The content with epoxy imported, if nothing of it that is needed is, and what to call."""
+    def _imported(self, kind: str) -> tuple[str, str]:
+        """The text with epoxy imported, if nothing of it that is needed is, and what to call."""
         wanted = "labeling_function" if kind == "python" else kind
         for name, meaning in self._names.items():
             if meaning in ("epoxy", wanted):
-                return self.content, f"{name}.{kind}" if meaning == "epoxy" else name
-        after = len(self._start)
+                return self.text, f"{name}.{kind}" if meaning == "epoxy" else name
+        lines, after = self.text.split("\n"), 0
         for node in self._tree.body:
             doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             if not doc and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
                 break
-            after = self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
-        before, line = self.content[:after], "import epoxy\n"
-        if len(before) > len(self._start) and not before.endswith((b"\n", b"\r")):
-            line = f"\n{line}"
-        return before + self._encoded(line) + self.content[after:], f"epoxy.{kind}"
+            after = node.end_lineno or node.lineno
+        lines.insert(after, "import epoxy")
+        return "\n".join(lines) + "\n" * (after == len(lines) - 1), f"epoxy.{kind}"
 
-    def _checked(self, content: bytes, definition: Form, name: str) -> bytes:
-        """The content, after reading in it what was to be written."""
+    def _checked(self, text: str, definition: Form, name: str) -> bytes:
+        """The content of a text, after reading in it what was to be written."""
+        content = self.encoded(text)
         made = FunctionsFile(self.path, content)
         if definition.kind == "python" and name not in [each.name for each in made.functions]:
             raise ParameterError(
@@ -375,3 +358,62 @@ def _bound(node: ast.stmt) -> set[str]:
         return {(a.asname or a.name).partition(".")[0] for a in node.names}
     inside = (each for each in ast.walk(node) if isinstance(each, ast.Name))
     return {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+
+
+def call_code(form: Form, name: str, callee: str) -> str:
+    """The call that makes a function, as an author would write it."""
+    form.function(name)  # says what is wrong with it
+    given, named = form.call()
+    usual = inspect.signature(_DECLARED[form.kind]).parameters
+    parts = [_written(each) for each in given]
+    for option, value in {**named, "name": name}.items():
+        if value != usual[option].default:
+            parts.append(f"{option}={_written(value)}")
+    line = f"{callee}({', '.join(parts)})"
+    return line if len(line) <= _WIDTH else f"{callee}(\n{_filled(parts)}\n)"
+
+
+def read_call(call: ast.Call, kind: str) -> tuple[str | None, Form | None]:
+    """The name and the form of a call; None where its arguments are more than literals."""
+    named = {each.arg: each for each in call.keywords}
+    try:
+        name = ast.literal_eval(named["name"].value) if "name" in named else None
+        if name is not None and (not isinstance(name, str) or not name):
+            return None, None
+    except ValueError:
+        return None, None
+    try:
+        given = [ast.literal_eval(each) for each in call.args]
+        made: Any = _DECLARED[kind](*given, **{str(at): _literal(named[at]) for at in named})
+    except (ValueError, TypeError, SyntaxError, AttributeError):
+        return name, None
+    return made.name, made.form
+
+
+def _literal(given: ast.keyword) -> Any:
+    """A literal, or `re.IGNORECASE` under its usual names."""
+    node = given.value
+    if given.arg == "flags" and isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id == "re":
+            return int(getattr(re, node.attr))
+        raise ValueError
+    return ast.literal_eval(node)
+
+
+def _filled(parts: list[str]) -> str:
+    """Arguments one after another on lines of a readable width."""
+    lines = ["    "]
+    for part in parts:
+        if len(lines[-1]) + len(part) > _WIDTH and lines[-1].strip():
+            lines.append("    ")
+        lines[-1] += f"{part}, "
+    return "\n".join(each.rstrip() for each in lines)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    plain = isinstance(value, str) and value.isprintable() and '"' not in value
+    if not plain or value.endswith("\\"):
+        return repr(value)
+    return f'r"{value}"' if "\\" in value else f'"{value}"'

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..errors import CodeError, ParameterError, StoreError, UnknownName
 from ..functions.apply import Failure, FailureKind
-from ..functions.declare import Like
+from ..functions.kinds import Declared
 from ..progress import Progress, silent
 from ..storage import open_regular
 from .loader import digest_of
@@ -92,7 +92,7 @@ class Loaded:
         return tuple(each.name for each in self.functions)
 
     @property
-    def likes(self) -> dict[str, Like]:
+    def likes(self) -> dict[str, Declared]:
         """The functions of example rows, which this process must ask itself."""
         return {each.name: each.like for each in self.functions if each.like is not None}
 

@@ -9,14 +9,13 @@ running, an alarm of the system ends the process.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,9 @@ from ..functions.apply import (
     said,
     whole,
 )
-from ..functions.declare import Like, like
 from ..functions.define import LabelingFunction, RowFunction, SnorkelFunction
 from ..functions.fingerprint import fingerprint
+from ..functions.kinds import Declared, Like
 from ..rows import Row, Rows
 from .loader import Loader
 
@@ -48,23 +47,19 @@ class LoadedFunction:
     """A labeling function as its file declares it."""
 
     name: str
-    kind: str  # the class: RowFunction, BatchFunction, TextPattern, ModelVotes, …
     labels: tuple[str, ...]  # empty when only its code knows
     fingerprint: str | None  # None where no fingerprint covers all it depends on
-    like: Like | None = None  # a function of example rows, which votes where vectors are
+    like: Declared | None = None  # a function of example rows, which votes where vectors are
 
     @classmethod
     def of(cls, name: str, lf: LabelingFunction) -> LoadedFunction:
-        """Describe a function; texts of the user's own types become plain ones, which travel."""
+        """Describe a function."""
         try:
             meaning = fingerprint(lf)
         except Exception:  # noqa: BLE001 - objects of the user's decide how they are taken apart
             meaning = None
-        made = None
-        if isinstance(lf, Like):
-            told = json.loads(json.dumps(asdict(lf)))
-            made = like(told.pop("label"), **told)
-        return cls(name, type(lf).__name__, tuple(map(as_text, lf.labels)), meaning, made)
+        made = lf if isinstance(lf, Declared) and isinstance(lf.form, Like) else None
+        return cls(name, tuple(map(as_text, lf.labels)), meaning, made)
 
 
 class Worker:

@@ -21,8 +21,8 @@ import numpy as np
 from ..errors import AlignmentError, ParameterError, UnknownName, VectorError, VoteError
 from ..extension import AUTO, Setting, as_setting
 from ..functions.apply import apply, check_declared
-from ..functions.declare import Like
 from ..functions.define import as_labeling_function
+from ..functions.kinds import Declared, Like
 from ..loans import Neighbourhood
 from ..neighbors import Space
 from ..neighbors.knn import nearest_rows, reaches
@@ -457,7 +457,7 @@ def _are_numbered_apart(state: State, names: list[list[str]], at: int) -> bool:
 def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
     """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
     classes = state.workspace.classes
-    if isinstance(lf, Like):
+    if isinstance(lf, Declared) and isinstance(lf.form, Like):
         return SetVotes(lf.name, like_votes(lf, state.names, state.workspace.near, classes))
     if rows is None:
         raise ParameterError(
@@ -470,14 +470,16 @@ def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
 
 
 def like_votes(
-    like: Like, names: RowNames, near: Neighbourhood, classes: tuple[str, ...]
+    like: Declared, names: RowNames, near: Neighbourhood, classes: tuple[str, ...]
 ) -> tuple[np.ndarray, ...]:
     """A column of class indices for every split: the label within the radius of an example, else −1."""
     check_declared([as_labeling_function(like)], classes)
     places = places_of(like, names)
     far = nearest_of(near, places, f"labeling function {like.name!r}")
-    vote = classes.index(like.label)
-    columns = [np.where(reaches(like.radius, each), vote, ABSTAIN).astype(np.int8) for each in far]
+    vote = classes.index(like.form.label)
+    columns = [
+        np.where(reaches(like.form.radius, each), vote, ABSTAIN).astype(np.int8) for each in far
+    ]
     if len(classes) > 127:
         columns = [each.astype(np.int16) for each in columns]
     for at, row in places:  # a row is like itself, with or without a direction
@@ -485,10 +487,10 @@ def like_votes(
     return tuple(columns)
 
 
-def places_of(like: Like, names: RowNames) -> list[Place]:
+def places_of(like: Declared, names: RowNames) -> list[Place]:
     """Where the example rows are, in whichever file."""
     found = []
-    for row in like.rows:
+    for row in like.form.rows:
         places = (names.find(file, row) for file in dict.fromkeys(names.files))
         place = next((each for each in places if each is not None), None)
         if place is None:

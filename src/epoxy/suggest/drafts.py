@@ -18,8 +18,8 @@ import numpy as np
 
 from ..diagnostics import interval
 from ..errors import CodeError, EpoxyError, ParameterError, StoreError
-from ..functions.kinds import Form, Python, call_code, form_of
-from ..functions.lfs_file import FunctionsFile
+from ..functions.kinds import Form, Python, form_of
+from ..functions.lfs_file import FunctionsFile, call_code
 from ..running import Limits, Runner
 from ..session.edits import Edit, Remove, SetVotes, known, places_of, several, votes_of
 from ..session.state import Trial, Written

@@ -11,8 +11,7 @@ import numpy as np
 from msgspec import to_builtins
 
 from ..errors import EpoxyError, NotIdentifiable, ParameterError, UnknownName
-from ..functions.declare import slug
-from ..functions.kinds import Form, form_of
+from ..functions.kinds import Form, form_of, slug
 from ..session.edits import known, votes_of
 from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
@@ -199,7 +198,8 @@ class _Suggesting:
         else:
             ids = [self.session.state.names.name((TRAIN, row))[1] for row in bundle.parts]
             given |= {"rows": ids, "radius": bundle.radius}
-        return form_of(given)
+        made: Form = form_of(given)
+        return made
 
     def _voted(self, votes: Sequence[Any]) -> np.ndarray:
         """Rows it votes on, through all splits; rows without cells are not voted on; (n_rows,) bool."""
