@@ -168,19 +168,16 @@ class Oracle:
         found[:, ~self.directed] = np.inf
         return found
 
-    def near(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each row its nearest nodes with other vectors, and the cosines of features; −1 for none."""
-        x, mine = unit(self.view.of(vectors)), unit(self.features[self.nodes])
+    def near(self, vectors: np.ndarray) -> np.ndarray:
+        """For each row its nearest nodes with other vectors; −1 for none."""
         listed = np.full((len(vectors), c.NEAREST), -1)
-        weight = np.zeros(listed.shape)
         if len(self.nodes):
             far = self.distances(vectors)[:, self.nodes]
             for row, each in enumerate(far):
                 order = np.argsort(each, kind="stable")
                 order = [at for at in order if np.isfinite(each[at]) and each[at] > 0][: c.NEAREST]
                 listed[row, : len(order)] = order
-                weight[row, : len(order)] = np.maximum(mine[order] @ x[row], 0)
-        return listed, weight
+        return listed
 
     def thought(self, taught: np.ndarray, voted: np.ndarray) -> tuple[np.ndarray, ...]:
         """Mean T of each node over its rows that have votes, whether it has some, and the mean of all."""
@@ -193,13 +190,13 @@ class Oracle:
         )
         return mean, has, base
 
-    def shares(self, lists: tuple[np.ndarray, np.ndarray], thought: tuple[Any, ...]) -> np.ndarray:
+    def shares(self, listed: np.ndarray, thought: tuple[Any, ...]) -> np.ndarray:
         """What is thought around rows; the base where nobody is."""
-        (listed, weight), (mean, has, base) = lists, thought
-        heavy = weight * np.append(has, False)[listed]
-        total = np.einsum("nj,njk->nk", heavy, np.vstack([mean, base])[listed])
+        mean, has, base = thought
+        heard = np.append(has, False)[listed].astype(float)
+        total = np.einsum("nj,njk->nk", heard, np.vstack([mean, base])[listed])
         total += c.VOICES * base
-        return total / (heavy.sum(axis=1, keepdims=True) + c.VOICES)
+        return total / (heard.sum(axis=1, keepdims=True) + c.VOICES)
 
     def borrowed(self, votes: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Vote and distance of the nearest train row each source votes on, for each row."""
@@ -224,7 +221,7 @@ class Oracle:
         counts = self.counts(self.votes[:, others])
         voted = counts.sum(axis=1) > 0
         thought = self.thought(self.taught(counts, prior), voted)
-        around = self.shares(tuple(each[rows] for each in self.lists), thought)
+        around = self.shares(self.lists[rows], thought)
         at = np.arange(len(rows))
         own = counts[rows]
         found = (own[at, said] + c.VOICES * around[at, said]) / (own.sum(axis=1) + c.VOICES)

@@ -1,10 +1,10 @@
 """The rows around a row: its nearest train rows in the graph that lending uses, and what votes make of them.
 
 Rows with equal vectors are one node. What is thought of a node is the mean of T over those of its rows that
-have votes; what is thought around a row is the mean over its nearest nodes, the likest the loudest, and
-`VOICES` rows that are thought to be as the average:
+have votes; what is thought around a row is the mean over its nearest nodes that have votes, and `VOICES`
+rows that are thought to be as the average:
 
-    share(x) = (Σ w_j m_j T_j + VOICES · T̄) / (Σ w_j m_j + VOICES)        w: cosine of features, m: has votes
+    share(x) = (Σ T_j + VOICES · T̄) / (n + VOICES)        over the n of the 30 nearest nodes that have votes
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from .. import mapped
-from ..compiling import compiled, reordered
+from ..compiling import compiled
 from ..loans import NOBODY, Neighbourhood
-from ..neighbors.workers import spread
 from ..workspace import TRAIN
 from .constants import FAINT, NEAREST, VOICES
 from .view import View, blocks, gram, inverse_of, spaced
@@ -34,54 +33,36 @@ def against(share: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The nearest train nodes of each asking node with other vectors than its own, and how like they are."""
+    """The nearest train nodes of each asking node, with other vectors than its own."""
 
     at: np.ndarray  # (n_rows,) int32 the asking node of each row, −1 for a row that is near nobody
     node: np.ndarray  # (n_nodes, NEAREST) int32, −1 for none
-    weight: np.ndarray  # (n_nodes, NEAREST) float32
 
     @classmethod
-    def of(cls, near: Neighbourhood, at: int, features: Any, train: Any) -> Lists:
-        """Of the rows of split `at`, from the graph and from both splits' features."""
+    def of(cls, near: Neighbourhood, at: int) -> Lists:
+        """Of the rows of split `at`."""
         assert near.graphs is not None
-        graph = near.graphs[at]
+        graph, away = near.graphs[at], near.places[at]
         near_by, far = graph.listed(NEAREST + 1)
         listed = mapped.empty((len(near_by), min(NEAREST, near_by.shape[1])), np.int32)
         for part in blocks(len(listed)):
             both = np.ascontiguousarray(near_by[part]), np.ascontiguousarray(far[part])
             listed[part] = _others(*both, NEAREST)
-        home, away = near.places[TRAIN], near.places[at]
-        first, asking = graph.train.first, graph.onto.first
-        mine = mapped.take(train, first if home is None else home[first])
-        for part in blocks(len(mine)):
-            length = np.linalg.norm(mine[part], axis=1, keepdims=True)
-            mine[part] /= np.maximum(length, np.float32(1e-9))
-        weight = mapped.empty(listed.shape, np.float32)
-        rows = asking if away is None else away[asking]
-
-        def weigh(part: slice) -> None:
-            asked = features[rows[part]]
-            length = np.maximum(np.linalg.norm(asked, axis=1), np.float32(1e-9))
-            _cosines(asked, mine, listed[part], length, weight[part])
-
-        spread(weigh, blocks(len(listed)))
         number = graph.onto.node
         if away is not None:
             number = np.full(near.sizes[at], NOBODY, np.int32)
             number[away] = graph.onto.node
-        return cls(number, listed, weight)
+        return cls(number, listed)
 
     def take(self, rows: np.ndarray | slice) -> Lists:
         """Those of some rows."""
-        return Lists(self.at[rows], self.node, self.weight)
+        return Lists(self.at[rows], self.node)
 
     def mean(self, thought: Thought, nodes: np.ndarray | None = None) -> np.ndarray:
         """Shares around asking nodes (None: all) less the base; (n_asking, n_classes)."""
-        node, weight = self.node, self.weight
-        if nodes is not None:
-            node, weight = node[nodes], weight[nodes]
+        node = self.node if nodes is None else self.node[nodes]
         found = np.empty((len(node), len(thought.base)))
-        _mean(node, weight, thought.table, found)
+        _mean(node, thought.table, found)
         return found
 
     def by_row(self, of_nodes: np.ndarray) -> np.ndarray:
@@ -149,7 +130,7 @@ class Vectors:
         """From the vectors of every split and the neighbours among them."""
         view, own = View.over(given[TRAIN], seed, apart=apart)
         features = (own, *map(view.of, given[1:]))
-        lists = tuple(Lists.of(near, at, each, features[TRAIN]) for at, each in enumerate(features))
+        lists = tuple(Lists.of(near, at) for at in range(len(given)))
         return cls(near, tuple(given), view, features, lists)
 
     @property
@@ -191,20 +172,8 @@ def _others(listed: Any, distance: Any, count: int) -> Any:
     return found
 
 
-@reordered
-def _cosines(asked: Any, units: Any, listed: Any, length: Any, weight: Any) -> None:
-    for row in range(listed.shape[0]):
-        for at in range(listed.shape[1]):
-            total = np.float32(0)
-            node = listed[row, at]
-            if node >= 0:
-                for each in range(units.shape[1]):
-                    total += asked[row, each] * units[node, each]
-            weight[row, at] = max(total / length[row], np.float32(0))
-
-
 @compiled
-def _mean(listed: Any, weight: Any, table: Any, found: Any) -> None:
+def _mean(listed: Any, table: Any, found: Any) -> None:
     n_classes = found.shape[1]
     for row in range(listed.shape[0]):
         found[row, :] = 0.0
@@ -213,9 +182,8 @@ def _mean(listed: Any, weight: Any, table: Any, found: Any) -> None:
             node = listed[row, at]
             if node < 0 or table[node, n_classes] == 0:
                 continue
-            heavy = np.float64(weight[row, at])
-            heard += heavy
+            heard += 1.0
             for label in range(n_classes):
-                found[row, label] += heavy * table[node, label]
+                found[row, label] += table[node, label]
         for label in range(n_classes):
             found[row, label] /= heard

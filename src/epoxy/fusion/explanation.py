@@ -123,19 +123,18 @@ def _votes(
 
 
 def _neighbours(model: Fusion, row: Rows, part: float, pair: tuple[int, int]) -> Voice:
-    """The train rows around it, those that weigh most first."""
+    """The train rows around it, those that say most first."""
     sight, lists = model.fitted_.sight, row.lists
     assert sight is not None
     assert lists is not None
     label, other = pair
-    node, heavy = (each[max(int(lists.at[0]), 0)] for each in (lists.node, lists.weight))
-    table = sight.thought.table[np.maximum(node, 0)]
-    heavy = np.where((node >= 0) & (lists.at[0] >= 0), heavy, 0.0) * table[:, -1]
-    pulls = heavy * (table[:, label] - table[:, other])
-    order = np.argsort(-np.abs(pulls), kind="stable")[:SHOWN]
-    shown = tuple(model.row_at(int(node[at])) for at in order if heavy[at] > 0)
-    share = float((heavy @ table[:, label]) / (heavy.sum() + VOICES) + sight.thought.base[label])
-    name, count = model.train_.classes[label], int((heavy > 0).sum())
+    node = lists.node[lists.at[0]] if lists.at[0] >= 0 else np.empty(0, np.int32)
+    node = node[(node >= 0) & (sight.thought.count[node] > 0)]
+    table = sight.thought.table[node]
+    order = np.argsort(-np.abs(table[:, label] - table[:, other]), kind="stable")[:SHOWN]
+    shown = tuple(model.row_at(int(each)) for each in node[order])
+    share = float(table[:, label].sum() / (len(node) + VOICES) + sight.thought.base[label])
+    name, count = model.train_.classes[label], len(node)
     detail = (
         f"of the rows around it {count} have votes, and {share:.0%} of what these say is {name!r}"
     )

@@ -15,7 +15,7 @@ with votes and 1.35 on others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -274,7 +274,7 @@ def _used(lists: Lists) -> Lists:
     nodes, at = np.unique(lists.at[lists.at >= 0], return_inverse=True)
     number = np.full(len(lists.at), -1, np.int32)
     number[lists.at >= 0] = at
-    return replace(lists, at=number, node=lists.node[nodes], weight=lists.weight[nodes])
+    return Lists(number, lists.node[nodes])
 
 
 @compiled

@@ -326,7 +326,7 @@ class Fusion(Estimator, Updatable):
             near = vectors.near.asked_by(split, apart=True)
             if near.graphs is None:  # none of these rows has a direction
                 return fitted.rows(own, [Loans.nobody(each) for each in own])
-            lists = Lists.of(near, 1, features, vectors.features[TRAIN])
+            lists = Lists.of(near, 1)
         splits = (train,) if same else (train, split)
         columns = [[column_of(each, number) for each in splits] for number in fitted.columns]
         alone = replace(near, graphs=None if near.graphs is None else near.graphs[: at + 1])
@@ -343,7 +343,7 @@ class Fusion(Estimator, Updatable):
         if self._vectors is None:
             near = Neighbourhood.over((train,), self.metric, apart=True)
             features = sight.view.of(train.vectors)
-            lists = Lists.of(near, TRAIN, features, features)
+            lists = Lists.of(near, TRAIN)
             self._vectors = Vectors(near, (train.vectors,), sight.view, (features,), (lists,))
         return self._vectors
 
