@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epoxy import Fusion, Split, Votes
-from epoxy.fusion.decision import f1_rule, f1_threshold, n_heard
+from epoxy.fusion.decision import f1_rule, f1_threshold
 
 CLASSES = ["ham", "spam"]
 
@@ -52,20 +52,9 @@ def test_no_vote_says_nothing_about_the_balance():
 
 def test_the_threshold_with_the_best_f1_by_eye() -> None:
     # calling 2 rows positive: 2·1.8 / (2 + 2.0); 1 row: 2·0.9 / (1 + 2.0); 3 rows: 2·1.9 / 5
-    nobody = np.empty(0)
-    assert f1_threshold(np.array([0.9, 0.9, 0.1, 0.1]), nobody, nobody) == pytest.approx(0.5)
-
-
-def test_many_labelled_rows_correct_a_threshold_that_few_do_not() -> None:
-    """The probabilities are far too low: of labelled rows, those from 0.2 on are positive."""
-    promised = np.repeat([0.9, 0.2, 0.01], [50, 100, 850])
-    shown, right = np.array([0.9, 0.2, 0.2, 0.01]), np.array([True, True, True, False])
-
-    few = f1_threshold(promised, shown, right)
-    many = f1_threshold(promised, np.repeat(shown, 300), np.repeat(right, 300))
-
-    assert few == pytest.approx((0.2 + 0.9) / 2)
-    assert many == pytest.approx((0.01 + 0.2) / 2)
+    assert f1_threshold(np.array([0.1, 0.9, 0.1, 0.9])) == 0.9
+    # 1 row: 2·0.9 / (1 + 1.8); 2 rows: 2·1.4 / (2 + 1.8); 3 rows: 2·1.8 / (3 + 1.8)
+    assert f1_threshold(np.array([0.9, 0.5, 0.4])) == 0.4
 
 
 @pytest.mark.parametrize(("agreed", "called"), [(None, 16), (0.04, 6), (0.1, 9), (0.9, 16)])
@@ -75,9 +64,8 @@ def test_without_labels_how_sources_agree_may_lower_what_f1_calls_and_never_rais
     positive = np.linspace(0.95, 0.05, 40)
     proba = np.column_stack([1 - positive, positive])
     before = np.where(np.arange(40)[:, None] < 16, [0.2, 0.8], [0.8, 0.2])
-    nobody = np.empty(0)
 
-    rule = f1_rule(positive, before, 1, agreed, nobody, nobody.astype(bool), 0)
+    rule = f1_rule(positive, before, 1, agreed, 0)
 
     assert (rule(proba) == 1).sum() == called  # midway in log-odds
 
@@ -126,24 +114,22 @@ def test_a_share_that_would_split_equals_goes_to_the_nearer_end_of_them(share, c
     positive = np.array([0.9, 0.9, 0.6, 0.6, 0.6, 0.6, 0.1, 0.1, 0.1, 0.1])
     proba = np.column_stack([1 - positive, positive])
     before = np.where(np.arange(10)[:, None] < share, [0.2, 0.8], [0.8, 0.2])
-    nobody = np.empty(0)
 
-    rule = f1_rule(positive, before, 1, None, nobody, nobody.astype(bool), 0)
+    rule = f1_rule(positive, before, 1, None, 0)
 
     assert (rule(proba) == 1).sum() == called
 
 
-def test_chosen_labels_move_a_share_as_far_as_random_ones_vouch_for_them():
+def test_labels_move_how_many_rows_are_called_to_the_threshold_that_is_best_by_probabilities():
     positive = np.linspace(0.95, 0.05, 40)
     proba = np.column_stack([1 - positive, positive])
     before = np.where(np.arange(40)[:, None] < 4, [0.2, 0.8], [0.8, 0.2])
-    shown, right = np.array([0.9, 0.8, 0.7, 0.6, 0.2, 0.1]), np.arange(6) < 4
+    best = (positive >= f1_threshold(positive)).sum()
 
-    def called(n_random: int, taught: int) -> int:
-        drawn = shown[:n_random], right[:n_random]
-        many = n_heard(np.zeros(taught), np.arange(taught) < n_random)
-        rule = f1_rule(positive, before, 1, None, *drawn, many)
-        return int((rule(proba) == 1).sum())
+    called = [
+        (f1_rule(positive, before, 1, None, many)(proba) == 1).sum() for many in (0, 6, 60, 1e9)
+    ]
 
-    assert called(0, 0) == called(0, 400) == 4
-    assert 4 < called(6, 6) < called(6, 12) < called(6, 24) == called(6, 400)
+    assert called[0] == 4
+    assert called == sorted(set(called))
+    assert called[-1] == best

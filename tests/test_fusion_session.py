@@ -258,20 +258,6 @@ def test_scores_rest_on_held_out_rows_drawn_at_random():
     assert session.report("train").summary["scores"] == dict(session.scores)
 
 
-def test_a_report_says_that_labelled_rows_look_chosen():
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(600, 8))
-    votes = epoxy.Votes(np.where(rng.random((600, 5)) < 0.4, (vectors[:, :5] > 0), -1))
-    train = Split(votes, vectors)
-    session = epoxy.Session(train)
-    corner = np.argsort(-vectors[:, 0] - vectors[:, 1])[:40]
-
-    for row in corner:
-        session.label(int(row), "1")
-
-    assert "look chosen" in str(session.report("train"))
-
-
 def crowd(n_sources: int, seed: int = 0) -> epoxy.Session:
     """Many sources that name both classes, each on few rows, and one that never votes."""
     rng = np.random.default_rng(seed)

@@ -150,16 +150,12 @@ def test_two_labellers_who_err_bring_the_model_to_the_share_of_a_rare_class() ->
 
 
 def test_labels_that_may_be_wrong_move_how_many_rows_f1_calls_at_most_half_of_the_way() -> None:
-    none, some = np.empty(0), np.arange(40) % 2 == 0
     trusted, doubted = np.zeros(40), np.full(40, 0.1)
 
-    assert n_heard(none, none.astype(bool)) == 0
-    assert (n_heard(trusted, some), n_heard(trusted, some & (np.arange(40) < 10))) == (40, 20)
-    assert n_heard(trusted, ~some & some) == n_heard(doubted, ~some & some) == 0
-    assert n_heard(np.full(1000, 0.5), np.ones(1000, bool)) == 0
-    assert 10 < n_heard(doubted, some) < n_heard(np.full(4000, 0.1), np.ones(4000, bool)) < HALF
-    both = np.concatenate([trusted, doubted])
-    assert n_heard(both, np.ones(80, bool)) > 40
+    assert n_heard(np.empty(0)) == n_heard(np.full(1000, 0.5)) == 0
+    assert n_heard(trusted) == 40
+    assert 10 < n_heard(doubted) < n_heard(np.full(4000, 0.1)) < HALF
+    assert 40 < n_heard(np.concatenate([trusted, doubted])) < 40 + HALF
 
 
 @pytest.mark.parametrize("trusted", [0, 30])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..engines.base import most_probable
-from ..scoring import ONE_BY_ONE, SUMS, ratios
+from ..scoring import ONE_BY_ONE, SUMS
 
 OF_POSITIVE = ("f1", "jaccard")
 """Scores of one class: the threshold is moved; Jaccard's index rises with F1."""
@@ -24,16 +24,12 @@ PLAIN = tuple(
 )
 """Scores that the most probable class serves, and scores of probabilities, which no rule moves."""
 SCORINGS = (*PLAIN, *OF_POSITIVE, *EVENED, *BALANCED)
-ENOUGH = 100
-"""So many positive labelled rows say as much about a threshold as the probabilities themselves."""
 HALF = 20.0
 """Labels that weigh as much, in how many rows are called positive, as what is known without."""
-HEARD = 4
-"""So many labels are heard there for each that was drawn at random, itself among them."""
 EVEN, BALANCE = 0.5, 0.75
 """Powers of the classes' mean probability to divide by: for macro F1, and for balanced accuracy."""
 HALF_EVEN = 10.0
-"""Random labels with which macro F1 evens out the classes half as much as with many."""
+"""Labels with which macro F1 evens out the classes half as much as with many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +52,12 @@ class Rule:
         return np.where(called, self.positive, others.argmax(axis=1))
 
 
-def macro_rule(mean: np.ndarray, n_random: int) -> Rule:
-    """Divide by the square root of the classes' mean probability, by less while few labels are random.
+def macro_rule(mean: np.ndarray, many: float) -> Rule:
+    """Divide by the square root of the classes' mean probability, by less while labels are few.
 
     Without labels that mean is drawn to equal shares, and says little of how rare a class is.
     """
-    power = EVEN * n_random / (n_random + HALF_EVEN)
-    return Rule(divisors=mean**power) if n_random else Rule()
+    return Rule(divisors=mean ** (EVEN * many / (many + HALF_EVEN))) if many else Rule()
 
 
 def balanced_rule(mean: np.ndarray) -> Rule:
@@ -74,30 +69,19 @@ def balanced_rule(mean: np.ndarray) -> Rule:
     return Rule(divisors=mean**BALANCE)
 
 
-def n_heard(noise: np.ndarray, drawn: np.ndarray) -> float:
+def n_heard(noise: np.ndarray) -> float:
     """How many labels say how many rows are positive; `noise` is how often each is wrong, 0 if trusted.
 
-    Labels that were chosen have a say beside those `drawn` at random, which show whether what they taught
-    holds; alone they move no share. A label wrong at rate ρ tells (1 − 2ρ)² as much about a share as a
-    trusted one. But mistakes about a rare class look like more of it, and nobody knows how evenly people
-    err: so all of these together weigh less than what is known without labels, however many they are.
+    A label wrong at rate ρ tells (1 − 2ρ)² as much about a share as a trusted one. But mistakes about a
+    rare class look like more of it, and nobody knows how evenly people err: so all of these together weigh
+    less than what is known without labels, however many they are.
     """
-
-    def together(some: np.ndarray) -> float:
-        doubted = float(((1 - 2 * np.minimum(some, 0.5)) ** 2)[some > 0].sum())
-        return int((some == 0).sum()) + HALF * doubted / (HALF + doubted)
-
-    return min(together(noise), HEARD * together(noise[drawn]))
+    doubted = float(((1 - 2 * np.minimum(noise, 0.5)) ** 2)[noise > 0].sum())
+    return int((noise == 0).sum()) + HALF * doubted / (HALF + doubted)
 
 
 def f1_rule(
-    own: np.ndarray,
-    before: np.ndarray,
-    positive: int,
-    agreed: float | None,
-    shown: np.ndarray,
-    right: np.ndarray,
-    many: float,
+    own: np.ndarray, before: np.ndarray, positive: int, agreed: float | None, many: float
 ) -> Rule:
     """Call so many train rows positive as the model without labels, source agreement and labels say.
 
@@ -105,9 +89,8 @@ def f1_rule(
     too many rows of a rare class. Where how sources agree (`agreed`) says fewer, it says too few, and midway,
     in log-odds, is the share called without labels. Labels teach the model how many rows are positive, so
     in proportion to their number (`many`, see `n_heard`) the share becomes that beyond the threshold which
-    is best by the probabilities of train rows, and by held-out ones of trusted labels drawn at random
-    (`shown`, and whether each is `right`). `own` are probabilities of the class on train rows, and `before`
-    of all classes by the model without labels.
+    is best by its probabilities. `own` are those of the class on train rows, and `before` of all classes by
+    the model without labels.
     """
     n_rows = len(own)
     if not n_rows:
@@ -116,7 +99,7 @@ def f1_rule(
     if agreed is not None and agreed < share:
         share = _between(share, agreed, 0.5, n_rows)
     if many:
-        beyond = float((own >= f1_threshold(own, shown, right)).mean())
+        beyond = float((own >= f1_threshold(own)).mean())
         share = _between(share, beyond, float(many / (many + HALF)), n_rows)
     falling = np.append(np.sort(own)[::-1], 0.0)
     called = round(share * n_rows)
@@ -135,34 +118,11 @@ def _between(first: float, second: float, weight: float, n_rows: int) -> float:
     return float(1 / (1 + np.exp(-((1 - weight) * odds[0] + weight * odds[1]))))
 
 
-def f1_threshold(promised: np.ndarray, shown: np.ndarray, right: np.ndarray) -> float:
-    """The threshold with the best F1, as the probabilities promise it and as labelled rows show it.
+def f1_threshold(proba: np.ndarray) -> float:
+    """The threshold with the best F1, as probabilities of the class promise it.
 
-    Calling rows positive from t on has expected true positives Σ p over them, which needs no true label
-    and is steady. Labelled rows show what probabilities that are off would hide. The two curves are
-    averaged, and labelled rows weigh as much as promises once a hundred of them are positive.
-
-    Parameters
-    ----------
-    promised
-        Probabilities of the positive class on rows without a label.
-    shown
-        Those of labelled rows, by models that did not learn from them.
-    right
-        Whether each labelled row is positive.
+    Of the n rows that are called positive as many are so as their probabilities add up to.
     """
-    values = np.unique(np.r_[promised, shown])
-    places = (np.r_[0.0, values[:-1]] + values) / 2
-    share = right.sum() / (right.sum() + ENOUGH)
-    curve = (1 - share) * _f1_from(places, promised, promised)
-    curve += share * _f1_from(places, shown, right.astype(float))
-    return float(places[curve.argmax()])
-
-
-def _f1_from(places: np.ndarray, proba: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """F1 of calling rows positive from each place on, for true labels or for probable ones."""
-    order = np.argsort(proba)
-    below = np.searchsorted(proba[order], places)
-    before = np.r_[0.0, np.cumsum(positive[order])]
-    found = before[-1] - before[below]
-    return ratios(found, len(proba) - below, before[-1])[2]
+    falling = np.sort(proba)[::-1]
+    found = 2 * np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
+    return float(falling[found.argmax()])

@@ -24,7 +24,6 @@ from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from . import decision
 from .around import Vectors
-from .chosen import Crowd, looks_chosen, margin
 from .constants import LENT
 from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
@@ -95,7 +94,7 @@ class FusionEngine:
             rows = [self._with_likest(fitted, at, each) for at, each in enumerate(rows)]
         proba = tuple(_probabilities(fitted, *each) for each in zip(rows, said))
         self._last = (workspace, rows, said, base)
-        rule = self._rule(workspace, proba, held)
+        rule = self._rule(workspace, proba)
         return self._concluded(workspace, fitted, rule, rows, proba, held)
 
     def _take_up_vectors(self, workspace: Workspace) -> None:
@@ -151,57 +150,29 @@ class FusionEngine:
 
     # decisions
 
-    def _rule(
-        self, workspace: Workspace, proba: tuple[np.ndarray, ...], held: np.ndarray
-    ) -> decision.Rule:
-        scoring, labels = self.parameters.scoring, workspace.labels
+    def _rule(self, workspace: Workspace, proba: tuple[np.ndarray, ...]) -> decision.Rule:
+        scoring, many = self.parameters.scoring, decision.n_heard(workspace.labels.noise)
         mean = proba[TRAIN].mean(axis=0)
         if scoring in decision.BALANCED:
             return decision.balanced_rule(mean)
-        if scoring not in decision.OF_POSITIVE and not (
-            scoring in decision.EVENED and labels.count
-        ):
-            return decision.Rule()
-        drawn = self.drawn_at_random(workspace)[0]
         if scoring in decision.EVENED:
-            return decision.macro_rule(mean, int(drawn.sum()))
+            return decision.macro_rule(mean, many)
+        if scoring not in decision.OF_POSITIVE:
+            return decision.Rule()
         positive = positive_index(self.parameters.positive, workspace.classes)
         assert positive is not None  # checked with the parameters
-        many = decision.n_heard(labels.noise, drawn)
-        drawn = drawn & (labels.noise == 0)  # what may be wrong is no truth to set a threshold by
-        right, shown = labels.labels[drawn] == positive, held[drawn, positive]
         base: Fitted = self._last[3]
         told, agreed = base.balance.agreed, None
         # where how sources agree speaks by itself, it has said so already
         if told is not None and len(told) == 2 and base.likelihood is None:
             agreed = float(told[positive])
-        before = softmax(self.before()[TRAIN])
-        own = proba[TRAIN][:, positive]
-        return decision.f1_rule(own, before, positive, agreed, shown, right, many)
+        own, before = proba[TRAIN][:, positive], softmax(self.before()[TRAIN])
+        return decision.f1_rule(own, before, positive, agreed, many)
 
     def before(self) -> list[np.ndarray]:
         """Logits of every split without what hand labels taught."""
         _, rows, said, base = self._last
         return [base.summed(*each) for each in zip(rows, said)]
-
-    def drawn_at_random(self, workspace: Workspace) -> tuple[np.ndarray, str]:
-        """Labelled rows taken as drawn at random, and why others are not, in words.
-
-        Those told to be, and those whose choice is not known, while nothing tells them from others.
-        """
-        rows, labels = self._last[1], workspace.labels
-        unknown = labels.representative & ~labels.told_random
-        if not unknown.any():
-            return labels.told_random, ""
-        margins = [margin(each) for each in self.before()]
-        mine = labels.gather(margins)[unknown]
-        crowd = Crowd(margins[TRAIN], rows[TRAIN].own)
-        features = gram = None
-        if self.vectors is not None and self._taught is not None:
-            features, gram = self._taught.features[unknown], self.vectors.gram
-        votes = labels.gather([each.own.T for each in rows])[unknown].T
-        why = looks_chosen(mine, votes, crowd, features, gram)
-        return (labels.told_random if why else labels.told_random | unknown), why
 
     # reading
 

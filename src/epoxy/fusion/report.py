@@ -32,19 +32,12 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
     """What each source and part does on a split of a session, and how good its labels are."""
     rows, model = engine.seen(outcome), outcome.model
     said = model.fitted_.parts(rows[at])
-    notes = _notes(model, said)
-    why = engine.drawn_at_random(outcome.workspace)[1]
-    if why:
-        notes.append(
-            f"labelled rows whose choice is not known look chosen: {why}; "
-            "they teach, and thresholds do not rest on them"
-        )
     details = Details(
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
         lines={"lent votes": engine.lends},
-        notes=tuple(notes),
+        notes=tuple(_notes(model, said)),
         tables=(_parts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
     )
     return report_of(outcome, at, positive, details)

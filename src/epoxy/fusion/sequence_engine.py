@@ -72,7 +72,7 @@ class SequenceEngine(FusionEngine):
         assert held is not None  # there is no problem
         if labels.count:
             held = _held_out(workspace, held, bare, steps, counts, layouts)
-        rule = self._rule(workspace, proba, held)
+        rule = self._rule(workspace, proba)
 
         def make() -> Fusion:
             model: Fusion = outcome.model
