@@ -51,17 +51,16 @@ Places = dict[str, np.ndarray]
 
 def columns(network: str | None = None) -> list[BenchColumn]:
     """All columns of the paper's tables."""
-    about = {"random": True, "loads": "torch", "variant": network or ""}
+    about = {"random": True, "variant": network or ""}
     return [
         *bench.COLUMNS,
         BenchColumn("Liger", liger, "dev vectors", random=True),
-        BenchColumn("TS-FT", partial(ts_ft, network), "dev rows", cost=60, **about),
-        BenchColumn("WS-FT", partial(weakly, triplet_labels, network), "rows", cost=180, **about),
+        BenchColumn("TS-FT", partial(ts_ft, network), "dev rows", **about),
+        BenchColumn("WS-FT", partial(weakly, triplet_labels, network), "rows", **about),
         BenchColumn(
             "Epoxy-FT",
             partial(weakly, epoxy_labels, network),
             "dev rows vectors",
-            cost=180,
             **about,
         ),
     ]
@@ -184,8 +183,7 @@ def head_for(context: Context, network: str | None, n_rows: int) -> FineTuned:
     """A network to fine-tune on so many rows."""
     epochs = int(np.clip(math.ceil(STEPS / math.ceil(n_rows / Training.batch_size)), 3, 20))
     training = Training(epochs=1 if context.settings.quick else epochs, patience=3)
-    about = {"seed": context.seed, "progress": context.progress}
-    return FineTuned(network, training=training, classes=context.task.classes, **about)
+    return FineTuned(network, training=training, classes=context.task.classes, seed=context.seed)
 
 
 def answer(context: Context, head: FineTuned, dev: np.ndarray | None) -> Prediction:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .context import BenchColumn, BenchSettings, Context, Prediction
 from .loop import read, run
 from .methods import COLUMNS
-from .page import markdown, tables, text, write_pages
+from .page import markdown, tables, text, write_page
 from .task import open_task
 
 __all__ = [
@@ -24,5 +24,5 @@ __all__ = [
     "run",
     "tables",
     "text",
-    "write_pages",
+    "write_page",
 ]

@@ -11,11 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import EpoxyError, LabelError, VectorError
+from ..errors import EpoxyError
 from ..extension import Reach, reach
 from ..label_models import balance_of
 from ..numerics import unit_rows
-from ..progress import Progress, silent
 from ..votes import Split
 from .task import BenchTask
 
@@ -67,20 +66,15 @@ class BenchColumn:
     run: Callable[[Context], Prediction]
     needs: str = ""  # of the words "dev", "rows", "vectors", "gold"
     random: bool = False
-    cost: float = 1.0  # rough seconds per 1000 train rows, for the time left
-    loads: str | None = None  # a module to import before the clock starts
     variant: str = ""  # what else determines its results
 
     def lacks(self, task: BenchTask) -> str | None:
         """Why this column cannot run on the task, and the cure, as a sentence; None if it can."""
-        missing = {need: task.lacks(need) for need in self.needs.split()}
-        cures = [cure for cure in missing.values() if cure is not None]
-        if not cures:
+        missing = [task.missing[need] for need in self.needs.split() if need in task.missing]
+        if not missing:
             return None
-        words = {"dev": "dev rows with true labels", "vectors": "vectors", "rows": "text or images"}
-        words["gold"] = "true labels of train rows"
-        what = " and ".join(words[need] for need, cure in missing.items() if cure is not None)
-        return f"{self.name} needs {what}, and there are none; add {' and '.join(cures)}"
+        what, cures = (" and ".join(each) for each in zip(*missing, strict=True))
+        return f"{self.name} needs {what}, and there are none; add {cures}"
 
     def takes(self, dev_rows: int | None) -> bool:
         """Whether it runs with so many dev rows: some need one, some are worth all alone."""
@@ -97,7 +91,6 @@ class Context:
         task: BenchTask,
         settings: BenchSettings,
         seed: int = 0,
-        progress: Progress = silent,
         *,
         dev_rows: int | None = None,
         gold: np.ndarray | None = None,
@@ -105,7 +98,6 @@ class Context:
         self.task = task.with_dev_rows(dev_rows, seed)
         self.settings = settings
         self.seed = seed
-        self.progress = progress
         self.gold = gold  # (n_train,) true labels, -1 unknown; only for a column that needs them
         self.seconds: dict[str, float] = {}
         """By stage, so far."""
@@ -131,24 +123,18 @@ class Context:
 
     @property
     def dev(self) -> Split:
-        """The labelled dev rows; an error where the task has none."""
-        if self.task.dev is None:
-            raise LabelError(
-                f"{self.task.name!r} has no dev rows with true labels; add a dev split"
-            )
+        """The labelled dev rows, of a column that needs them."""
+        assert self.task.dev is not None
         return self.task.dev
 
     @property
     def truth(self) -> np.ndarray:
         """The labels of the dev rows."""
-        y = self.dev.y
-        assert y is not None  # a task's dev split holds labelled rows only
-        return y
+        return self.dev.truth
 
     def vectors(self, split: Split) -> np.ndarray:
-        """The vectors of a split; an error where it has none."""
-        if split.vectors is None:
-            raise VectorError(f"{self.task.name!r} has no vectors; add vectors-*.npy")
+        """The vectors of a split, of a column that needs them."""
+        assert split.vectors is not None
         return split.vectors
 
     def vectors_and_votes(self, split: Split) -> np.ndarray:
@@ -187,17 +173,14 @@ class Context:
         A candidate that cannot answer (a label model that is not identifiable) is passed over; if
         none can, the first one's error is raised.
         """
-        keys = list(candidates)
         if self.task.dev is None:
-            return keys[0]
-        found: dict[Any, float] = {}
-        failed: EpoxyError | None = None
-        for key in keys:
+            return next(iter(candidates))
+        found, failed = {}, []
+        for key, answer in candidates.items():
             try:
-                found[key] = self.task.scoring.value(candidates[key](), self.truth)
+                found[key] = self.task.scoring.value(answer(), self.truth)
             except EpoxyError as error:
-                failed = failed or error
+                failed.append(error)
         if not found:
-            assert failed is not None  # at least one candidate was tried
-            raise failed
-        return max(found, key=lambda key: found[key])
+            raise failed[0]
+        return max(found, key=found.__getitem__)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib
 import importlib.metadata
 import json
 import os
@@ -34,9 +33,7 @@ from .page import need_pandas
 from .task import RESAMPLES, BenchTask, HiddenLabels, open_task
 
 FORMAT = 2
-_KEYS = ("created", "commit", "settings", "machine", "versions", "data", "results", "skipped")
 _PACKAGES = "epoxy-ws numpy scipy scikit-learn numba pyarrow torch transformers timm snorkel"
-_SCORES = ("score", "accuracy", "precision", "recall", "f1")
 _STAGES = {
     "training": "seconds",
     "tuning": "tuning_seconds",
@@ -53,11 +50,6 @@ class Cell:
     seed: int
     settings: BenchSettings
     dev_rows: int | None = None
-
-    @property
-    def cost(self) -> int:
-        """Rough milliseconds, for the time left."""
-        return round(self.column.cost * (500 + self.task.train.n_rows))
 
     @property
     def path(self) -> Path:
@@ -89,16 +81,10 @@ class Cell:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(result).encode())
 
-    def run(self, judge: HiddenLabels, progress: Progress = silent) -> dict[str, Any]:
+    def run(self, judge: HiddenLabels) -> dict[str, Any]:
         """Predict without the truth, then let the judge score it, once."""
-        if self.column.loads is not None:
-            with suppress(
-                ImportError
-            ):  # importing is not training; what is missing, the column says
-                importlib.import_module(self.column.loads)
         gold = judge.gold if "gold" in self.column.needs else None
-        given = (self.task, self.settings, self.seed, progress)
-        context = Context(*given, dev_rows=self.dev_rows, gold=gold)
+        context = Context(self.task, self.settings, self.seed, dev_rows=self.dev_rows, gold=gold)
         prediction = self.column.run(context)
         scoring, guess = context.task.scoring, prediction.guess
         if guess is None:
@@ -140,7 +126,7 @@ def run(
     columns
         The columns there are; `COLUMNS` and your own.
     progress
-        Called with (done, total) in estimated milliseconds of what is not done yet.
+        Called with (done, total) cells.
     said
         Called with one sentence for each thing that could not be done, and why.
     fresh
@@ -154,26 +140,23 @@ def run(
     bench.run(tasks, progress, fresh)
     results, runs = bench.collect(tasks)
     if results["results"]:
-        write_whole(home / "bench.json", _lines(results).encode())
-        write_whole(home / "bench.csv", need_pandas().DataFrame(runs).to_csv(index=False).encode())
+        write_whole(home / "bench.json", (json.dumps(results, indent=1) + "\n").encode())
+        write_whole(home / "bench.csv", runs.to_csv(index=False).encode())
     return results
 
 
 def read(path: str | Path) -> dict[str, Any]:
     """Read what `run` wrote, for the tables."""
     try:
-        found = json.loads(Path(path).read_text("utf-8"))
-        made = found["format"]
-        missing = [key for key in _KEYS if key not in found]
+        found = dict(json.loads(Path(path).read_text("utf-8")))
+        if found["format"] != FORMAT:
+            raise ValueError(f"format {found['format']!r}, and this version reads {FORMAT}")
+        return found
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ParameterError(
-            f"{path} is not a benchmark result ({type(error).__name__}); run the benchmark again"
+            f"{path} is not a benchmark result ({type(error).__name__}: {error}); "
+            "run the benchmark again"
         ) from None
-    if made != FORMAT:
-        raise ParameterError(f"{path} has format {made!r}, this version reads {FORMAT}; run again")
-    if missing:
-        raise ParameterError(f"{path} lacks {', '.join(missing)}; run the benchmark again")
-    return dict(found)
 
 
 @dataclass
@@ -203,46 +186,36 @@ class _Bench:
         self, tasks: list[tuple[BenchTask, HiddenLabels]], progress: Progress, fresh: bool
     ) -> None:
         """Do what is missing."""
-        plan = [
-            (judge, [each for each in self._planned(task) if fresh or each.read(self.home) is None])
-            for task, judge in tasks
-        ]
-        total = max(1, sum(cell.cost for _, cells in plan for cell in cells))
-        if any(cells for _, cells in plan):
+        cells = [(cell, judge) for task, judge in tasks for cell in self._planned(task)]
+        cells = [(cell, judge) for cell, judge in cells if fresh or cell.read(self.home) is None]
+        if cells:
             kernels.warm()  # compiled once per machine: no method's seconds
             neighbors.warm()
-        done = 0
-        for judge, cells in plan:
-            for cell in cells:
-                try:
-                    found = cell.run(judge, _part(progress, done, cell.cost, total))
-                except EpoxyError as error:
-                    self._skip(cell.task.name, cell.column.name, str(error))
-                else:
-                    cell.write(self.home, found)
-                done += cell.cost
-                progress(done, total)
+        for done, (cell, judge) in enumerate(cells, 1):
+            try:
+                cell.write(self.home, cell.run(judge))
+            except EpoxyError as error:
+                self._skip(cell.task.name, cell.column.name, str(error))
+            progress(done, len(cells))
 
-    def collect(
-        self, tasks: list[tuple[BenchTask, HiddenLabels]]
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def collect(self, tasks: list[tuple[BenchTask, HiddenLabels]]) -> tuple[dict[str, Any], Any]:
         """Sum up every finished cell of these data sets, also of columns not asked for now."""
         results, runs = [], []
         for task, judge in tasks:
             for dev_rows in dict.fromkeys(self.settings.dev_rows):
                 entries, guesses = [], {}
                 for column in self.known:
-                    cells = {
-                        each.seed: each.read(self.home) for each in self._of(task, column, dev_rows)
-                    }
-                    found = {seed: each for seed, each in cells.items() if each is not None}
+                    found = [
+                        {"seed": cell.seed, **kept}
+                        for cell in self._of(task, column, dev_rows)
+                        if (kept := cell.read(self.home)) is not None
+                    ]
                     if found:
                         about = {"data": task.name, "method": column.name, "dev_rows": dev_rows}
-                        entries.append({**about, "metric": task.scoring.name, **_sum_up(found)})
-                        runs += [
-                            {**about, "seed": seed, **_flat(each)} for seed, each in found.items()
-                        ]
-                        guesses[column.name] = [np.array(each["guess"]) for each in found.values()]
+                        flat = [_flat(each) for each in found]
+                        runs += [about | each for each in flat]
+                        entries.append({**about, "metric": task.scoring.name, **_over_seeds(flat)})
+                        guesses[column.name] = [np.array(each["guess"]) for each in found]
                 add_margins(entries, guesses, judge)
                 results += entries
         settings = asdict(self.settings)
@@ -258,7 +231,7 @@ class _Bench:
             "results": results,
             "skipped": self.skipped,
             "notes": self.notes,
-        }, runs
+        }, need_pandas().DataFrame(runs)
 
     def _planned(self, task: BenchTask) -> list[Cell]:
         have, found = 0 if task.dev is None else task.dev.n_rows, []
@@ -291,22 +264,19 @@ class _Bench:
             self.said(f"{data}{'' if method is None else ' · ' + method}: {reason}")
 
 
-def _sum_up(cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
-    every = [_flat(cell) for cell in cells.values()]
-    mean = {
-        name: round(float(np.mean([each[name] for each in every])), 6)
-        for name in (*_SCORES, *_STAGES.values())
-    }
-    spread = float(np.std([each["score"] for each in every], ddof=1)) if len(every) > 1 else 0.0
-    return {"mean": mean.pop("score"), "sd": spread, "seeds": len(every), **mean}
-
-
 def _flat(cell: Mapping[str, Any]) -> dict[str, Any]:
     """One run as a row: scores, seconds by stage, and what else it told as JSON."""
     seconds = {name: cell["seconds"].get(stage, 0.0) for stage, name in _STAGES.items()}
-    rest = {"commit": cell["commit"], "facts": json.dumps(cell["facts"])}
-    return {**{name: cell["scores"][name] for name in _SCORES}, **seconds, **rest}
+    told = {"commit": cell["commit"], "facts": json.dumps(cell["facts"])}
+    return {"seed": cell["seed"], **cell["scores"], **seconds, **told}
+
+
+def _over_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds; the spread of one run is 0, not unknown."""
+    frame = need_pandas().DataFrame(runs).drop(columns=["seed", "commit", "facts"])
+    mean = frame.mean().round(6).to_dict()
+    spread = float(frame["score"].std()) if len(frame) > 1 else 0.0
+    return {"mean": mean.pop("score"), "sd": spread, "seeds": len(frame), **mean}
 
 
 def add_margins(
@@ -339,18 +309,6 @@ def _redrawn(scores: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(scores, drawn, axis=0).mean(axis=0))
 
 
-def _lines(results: Mapping[str, Any]) -> str:
-    """JSON with one line for each result, so that two runs can be compared."""
-    entries = ",\n".join(map(json.dumps, results["results"]))
-    rest = json.dumps({**results, "results": []}, indent=1)
-    return rest.replace('"results": []', f'"results": [\n{entries}\n]', 1) + "\n"
-
-
-def _part(progress: Progress, done: int, cost: int, total: int) -> Progress:
-    """Progress inside one cell, as a part of the whole."""
-    return lambda some, every: progress(done + round(cost * some / max(1, every)), total)
-
-
 def _checked(settings: BenchSettings, known: Sequence[BenchColumn]) -> BenchSettings:
     columns(settings.methods, known)
     if settings.seeds < 1:
@@ -367,20 +325,14 @@ def _checked(settings: BenchSettings, known: Sequence[BenchColumn]) -> BenchSett
     return settings
 
 
-# where it ran, without names that identify a person
-
-
 def machine() -> dict[str, Any]:
-    """Processor, cores and memory."""
-    processor, memory = platform.processor() or platform.machine(), None
-    with suppress(OSError):
+    """Processor and cores, without names that identify a person."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-        names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-        processor = next(names, platform.machine())
-    with suppress(AttributeError, ValueError, OSError):
-        memory = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
-    about = {"processor": processor, "cores": os.cpu_count(), "memory_gb": memory}
-    return {**about, "system": platform.system()}
+        named = next(line for line in lines if line.startswith("model name"))
+        processor = named.split(":", 1)[1].strip()
+    return {"processor": processor, "cores": os.cpu_count(), "system": platform.system()}
 
 
 def versions() -> dict[str, str]:
@@ -394,15 +346,10 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """The commit the package's source is at, with `+` if it differs; None outside a repository."""
-    home = Path(__file__).parents[1]
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(home), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-        return done.stdout.strip()
-
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12"]
+    told = {"capture_output": True, "text": True, "check": True, "timeout": 10}
     try:
-        changed = git("status", "--porcelain", "--", str(home))
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+        named = subprocess.run([*git, "--exclude=*", "--dirty=+"], **told)  # type: ignore[call-overload]
     except (OSError, subprocess.SubprocessError):
         return None
+    return str(named.stdout.strip())

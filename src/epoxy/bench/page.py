@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import MissingExtra
+from ..storage import make_folder
 from .methods import CEILING, COLUMNS, OURS
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Results = Mapping[str, Any]
 LEAD = ("margin", "low", "high", "error")
-_LINES = ("Fusion", "LR-xv", "Self-train", "Boost-xv", "Epoxy", "MV-LM")
 _MOST = 5  # data sets side by side in a terminal
 
 
@@ -62,7 +62,6 @@ def frame_of(results: Results) -> DataFrame:
     )
     told = [each["dev_rows"] for each in results["results"]]
     frame["labels"] = ["all labels" if each is None else f"{each} labels" for each in told]
-    frame["stale"] = [each.get("as_of") is not None for each in results["results"]]
     return frame
 
 
@@ -114,7 +113,7 @@ _SCORES_NOTE = (
     "Points on the test rows; F1 is that of the positive class. ± standard deviation over seeds and "
     f"draws. ▼ significantly below {OURS}, ▲ significantly above (95 % paired bootstrap over test rows "
     f"and draws of dev rows). Bold: significantly first, {OURS} before every other column or another "
-    "before it. † from an earlier run, not compared. WS-LM is the paper's label model in FlyingSquid's "
+    "before it. WS-LM is the paper's label model in FlyingSquid's "
     "arithmetic for two classes (its own Triplet for more), and Epoxy, WS-NFT and WS-KNN build on it; "
     "Triplet is this package's own arithmetic for the same model. LR-xv: logistic regression on "
     "vectors and one-hot votes of the hand-labelled rows; Self-train: the same, self-trained on train "
@@ -129,7 +128,7 @@ def _cell(each: Series) -> str:
     shown = points(each["mean"]) + (f" ± {each['sd']:.1f}" if each["seeds"] > 1 else "")
     if each["low"] > 0:
         return f"{shown} ▼"
-    return f"{shown} ▲" if each["high"] < 0 else f"{shown} †" if each["stale"] else shown
+    return f"{shown} ▲" if each["high"] < 0 else shown
 
 
 def _others(one: DataFrame) -> DataFrame:
@@ -145,7 +144,7 @@ def first(one: DataFrame) -> str | None:
     if not len(others) or others["high"].iloc[0] < 0:
         return str(others["method"].iloc[0]) if len(others) else None
     ours = one.loc[one["method"] == OURS, "mean"]
-    low = others.loc[~others["stale"], "low"]
+    low = others["low"].dropna()
     # what was not compared is no first, and none before a higher mean
     ahead = len(low) and (low > 0).all() and len(ours) and others["mean"].iloc[0] < ours.iloc[0]
     return OURS if ahead else None
@@ -202,38 +201,9 @@ def _skipped(results: Results) -> PageTable:
     return PageTable("Not run", "", cells, words=True)
 
 
-def draw_curves(results: Results, path: Path) -> Path | None:
-    """Scores by the number of hand labels as a figure; None where there are fewer than two amounts."""
-    frame = frame_of(results)
-    steps = amounts(frame)
-    if len(steps) < 2:
-        return None
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra.of("drawing curves", "matplotlib", "bench") from None
-    frame = frame[frame["method"].isin(_LINES)]
-    sets = [each for each in frame.groupby("data", sort=False) if each[1]["method"].nunique() > 2]
-    figure = Figure(figsize=(12, 2.4 * -(-len(sets) // 4)), layout="constrained")
-    for at, (name, one) in enumerate(sets):
-        axes = figure.add_subplot(-(-len(sets) // 4), 4, at + 1, title=name)
-        lines = one.pivot(index="labels", columns="method", values="mean").reindex(steps)
-        for mark, style, method in zip("os^Dx+", ("-", "--", ":", "-.", "--", ":"), _LINES):
-            if method in lines:  # by marker and dashes too: colour is never alone
-                axes.plot(steps, lines[method], style, marker=mark, markersize=4, label=method)
-        axes.set_xticks(steps, [each.removesuffix(" labels") for each in steps])
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    with rc_context({"svg.hashsalt": "epoxy"}):
-        figure.savefig(path, metadata={"Date": None})
-    return path
-
-
-def markdown(results: Results, more: Sequence[PageTable] = (), figure: str | None = None) -> str:
-    """The page for the documentation."""
+def markdown(results: Results, more: Sequence[PageTable] = ()) -> str:
+    """A page of all tables, and of `more`."""
     parts = ["# Benchmarks", "", *map(_no_tags, _preamble(results))]
-    if figure is not None:
-        parts += ["", f"![Score on test by number of hand labels]({figure})"]
     for table in (*tables(results), *more):
         parts += ["", f"## {_no_tags(table.title)}", ""]
         parts += [_no_tags(table.note), ""] if table.note else []
@@ -252,14 +222,11 @@ def text(results: Results) -> str:
     return "\n\n".join(shown)
 
 
-def write_pages(results: Results, folder: str | Path) -> list[Path]:
-    """Write benchmarks.md and, with several amounts of labels, benchmarks.svg; returns the files."""
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    figure = draw_curves(results, home / "benchmarks.svg")
-    page = home / "benchmarks.md"
-    page.write_text(markdown(results, figure=figure.name if figure else None), encoding="utf-8")
-    return [page, *([figure] if figure else [])]
+def write_page(results: Results, folder: str | Path) -> Path:
+    """Write benchmarks.md; returns the file."""
+    page = make_folder(folder, "the page") / "benchmarks.md"
+    page.write_text(markdown(results), encoding="utf-8")
+    return page
 
 
 def _preamble(results: Results) -> list[str]:
@@ -267,16 +234,14 @@ def _preamble(results: Results) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     balance = settings["class_balance"] or "as the folder says, else counted on dev"
     runs = "quick: one seed" if settings["quick"] else f"{settings['seeds']} seeds"
-    marks = {tuple(each["as_of"].values()) for each in results["results"] if "as_of" in each}
-    carried = [f"† measured at commit `{commit}`, {day[:10]}." for commit, day in sorted(marks)]
     return [
         "Dev labels are the hand labels: they tune and fit. Test labels are read once, to score. Train "
         f"labels are read by the column {CEILING} alone, where there are any.",
         "",
         f"Run ({runs}; class balance: {balance}) at commit "
         f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_gb']} GB; {versions}.",
-        *(line for note in (*carried, *results.get("notes", ())) for line in ("", note)),
+        f"{machine['cores']} cores; {versions}.",
+        *(line for note in results["notes"] for line in ("", note)),
     ]
 
 

@@ -119,16 +119,19 @@ class BenchTask:
         at = self.scoring.positive
         return None if at is None else self.classes[at]
 
-    def lacks(self, need: str) -> str | None:
-        """What to add to the folder so that it has `dev`, `vectors` or `rows`; None if it has."""
+    @property
+    def missing(self) -> dict[str, tuple[str, str]]:
+        """What a column may need and the folder has not, in words, and what to add to it."""
         bare = [name for name, each in self.splits.items() if each.vectors is None]
-        cures = {
-            "dev": None if self.dev is not None else "dev.parquet with labels and votes-dev.npy",
-            "vectors": ", ".join(f"vectors-{name}.npy" for name in bare) or None,
-            "rows": None if self.rows else "a column 'text' to every split",
-            "gold": None if self.has_gold else "labels to train.parquet",
+        files = ", ".join(f"vectors-{name}.npy" for name in bare)
+        cure = "dev.parquet with labels and votes-dev.npy"
+        needs = {
+            "dev": (self.dev is None, "dev rows with true labels", cure),
+            "vectors": (bool(bare), "vectors", files),
+            "rows": (not self.rows, "text or images", "a column 'text' to every split"),
+            "gold": (not self.has_gold, "true labels of train rows", "labels to train.parquet"),
         }
-        return cures[need]
+        return {need: (what, cure) for need, (lacks, what, cure) in needs.items() if lacks}
 
     def with_dev_rows(self, count: int | None, seed: int) -> BenchTask:
         """With only `count` random dev rows and no texts; as it is where it has no more."""

@@ -73,8 +73,7 @@ def _tell(results: dict[str, Any], out: Path, json: str | None) -> None:
         write_json(results, json)
         raise ParameterError("nothing could be scored, for the reasons above; nothing was written")
     say(tools.text(results))
-    for path in tools.write_pages(results, out):
-        say(f"wrote {path}")
+    say(f"wrote {tools.write_page(results, out)}")
     write_json(results, json)
 
 
