@@ -7,8 +7,8 @@ import pytest
 
 from epoxy.label_models import Triplet
 from epoxy.sequences import Chain, learn_dependencies
-from epoxy.sequences.accuracy import one_coin, vote_counts
 from epoxy.sequences.dependencies import Linked
+from epoxy.sequences.movement import vote_counts
 from epoxy.votes import Votes
 
 NAMES = list("abcdefghij")
@@ -97,10 +97,18 @@ def test_dependent_pairs_never_meet_in_a_triplet_on_one_row():
     assert accuracy == pytest.approx(truth, abs=0.04)
 
 
+def one_coin(theta, coverage):
+    """Pr(vote | class) of sources with one accuracy, whose silence says nothing; two classes."""
+    said = coverage[:, None, None] * (
+        (1 - theta)[:, None, None] / 2 + theta[:, None, None] * np.eye(2)
+    )
+    return np.concatenate([np.tile((1 - coverage)[:, None, None], (1, 1, 2)), said], axis=1)
+
+
 def pair_setting() -> tuple[Votes, np.ndarray, np.ndarray]:
     votes, _ = votes_with_copies([(0, 2)], seed=4)
     counts = vote_counts(votes.matrix, np.arange(5000), np.arange(5000), 2)
-    tables = one_coin(np.linspace(0.3, 0.8, 10), votes.coverage, 2)
+    tables = one_coin(np.linspace(0.3, 0.8, 10), votes.coverage)
     return votes, counts, tables
 
 
@@ -118,7 +126,7 @@ def test_a_corrected_pair_is_a_distribution_with_the_sources_own_tables():
 
 def test_a_corrected_pair_agrees_as_often_as_observed():
     votes, counts, _ = pair_setting()
-    tables = one_coin(np.full(10, 0.55), votes.coverage, 2)
+    tables = one_coin(np.full(10, 0.55), votes.coverage)
     barred = np.zeros((10, 10), dtype=bool)
     barred[0, 2] = True
 

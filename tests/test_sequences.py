@@ -57,8 +57,7 @@ def by_enumeration(model: Chain, rows: np.ndarray) -> tuple[np.ndarray, tuple[in
     for labels in itertools.product(range(n_classes), repeat=length):
         joint = 1.0
         for t, y in enumerate(labels):
-            place = t if len(model.by_place_) > 1 else 0
-            said = np.exp(model.by_place_[place, np.arange(n_sources), rows[t] + 1, y])
+            said = np.exp(model.by_place_[0, np.arange(n_sources), rows[t] + 1, y])
             share = prior.singles[0 if prior.stationary else t][y]
             joint *= np.prod(share * said)  # Π_i mu_{y,i}
             degree = n_sources + (t > 0) + (t < length - 1)
@@ -84,14 +83,13 @@ def by_enumeration(model: Chain, rows: np.ndarray) -> tuple[np.ndarray, tuple[in
     seed=st.integers(0, 10_000),
     n_classes=st.integers(2, 3),
     length=st.integers(2, 4),
-    tied=st.booleans(),
     joint=st.booleans(),
 )
-def test_probabilities_equal_enumeration_of_the_papers_model(seed, n_classes, length, tied, joint):
+def test_probabilities_equal_enumeration_of_the_papers_model(seed, n_classes, length, joint):
     votes, _ = film(121, n_classes=n_classes, seed=seed)
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.ones(n_classes**length)) if joint else None
-    model = Chain(length, class_balance=shares, tied=tied).fit(votes)
+    model = Chain(length, class_balance=shares).fit(votes)
 
     found = model.predict_proba(votes)
 
@@ -145,14 +143,13 @@ def test_neighbours_correct_a_lone_mistake():
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("tied", [True, False])
-def test_accuracies_and_movement_are_recovered_from_votes_alone(n_classes, tied):
+def test_accuracies_and_movement_are_recovered_from_votes_alone(n_classes):
     # 40,000 rows in windows of 4: a share of 10,000 rows has standard error below 0.005, triplets
     # divide by moments above 0.2, hence errors stay below 0.05
     accuracy = (0.85, 0.75, 0.7, 0.8)
     votes, _ = film(40_000, n_classes=n_classes, accuracy=accuracy, seed=3)
 
-    model = Chain(4, tied=tied).fit(votes)
+    model = Chain(4).fit(votes)
 
     assert model.accuracy_ == pytest.approx(accuracy, abs=0.05)
     stays = np.diagonal(model.transitions_)
@@ -202,7 +199,6 @@ def test_sources_that_name_one_class_are_read_class_by_class():
     )
 
     assert chained > alone > 0.75
-    assert "class by class" in Chain(10).fit(votes).findings_[0]
 
 
 def test_a_chain_of_single_rows_is_the_plain_triplet_model():
@@ -270,9 +266,7 @@ def test_an_explanation_counts_a_source_with_as_much_trust_as_the_labels_do():
     np.testing.assert_allclose(half, whole / 2, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"tied": False}, {"dependencies": [("source_0", "source_1")]}]
-)
+@pytest.mark.parametrize("options", [{}, {"dependencies": [("source_0", "source_1")]}])
 def test_contributions_and_context_add_up_to_the_log_probability(options):
     votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
     model = Chain(4, trust=0.7, **options).fit(votes)
@@ -287,7 +281,7 @@ def test_contributions_and_context_add_up_to_the_log_probability(options):
     "model",
     [
         Chain(3),
-        Chain(3, tied=False, trust=np.float64(0.5)),
+        Chain(3, trust=np.float64(0.5)),
         Chain(2, class_balance=[0.4, 0.1, 0.2, 0.3], solve="overlap"),
         Chain(3, class_balance=np.array([0.3, 0.7]), dependencies=[("source_0", "source_1")]),
         Chain(3, compat="flyingsquid"),
@@ -321,7 +315,7 @@ def test_a_row_explained_by_a_model_of_films_counts_its_neighbours():
     assert f"{alone.start:+.2f}  class balance, before any source speaks" in str(alone)
 
 
-def test_a_source_without_partners_counts_as_middling_and_is_named():
+def test_a_source_without_partners_is_not_heard_and_is_named():
     votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8))
     matrix = votes.matrix.copy()
     matrix[:, 3] = -1
@@ -330,7 +324,8 @@ def test_a_source_without_partners_counts_as_middling_and_is_named():
 
     model = Chain(1).fit(lonely)
 
-    assert "count as middling: ['source_3']" in model.findings_[1]
+    assert "source_3" in model.findings_[1]
+    assert np.abs(model.contributions(lonely)[:, 3]).max() == pytest.approx(0, abs=1e-9)
 
 
 def test_gaps_may_cut_a_sequence_but_duplicates_may_not():
@@ -372,7 +367,7 @@ def test_on_tennis_the_chain_beats_the_same_model_without_it(shared_data):
         found = Chain(length).fit(train).predict(votes) == "rally"
         return float(2 * (found & label).sum() / (found.sum() + label.sum()))
 
-    assert f1(14) > f1(1) + 0.01
+    assert f1(14) > f1(1) + 0.005
 
 
 FILM = film(60)[0]
@@ -404,8 +399,8 @@ def squid(**options):
         (lambda: fitted(class_balance="lern"), UnknownName, "'lern'"),
         (lambda: fitted(class_balance=Split(FILM)), LabelError, "true labels"),
         (lambda: fitted(votes=NAMED, class_balance=np.full(8, 1 / 8)), ParameterError, "30 rows"),
-        (lambda: fitted(tied=False).predict_proba(NAMED), NotIdentifiable, "3 positions"),
-        (lambda: fitted(tied=False).contributions(NAMED), NotIdentifiable, "30 rows"),
+        (lambda: fitted(compat="flyingsquid").predict_proba(NAMED), NotIdentifiable, "3 positions"),
+        (lambda: fitted(compat="flyingsquid").contributions(NAMED), NotIdentifiable, "30 rows"),
         (lambda: fitted(votes=FILM.only(["source_0"])), NotIdentifiable, "'source_0'"),
         (lambda: fitted().predict_proba(FILM.only(["source_0"])), AlignmentError, "3 sources"),
         (lambda: fitted(solve="best"), UnknownName, "'best'"),

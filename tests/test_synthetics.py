@@ -70,12 +70,6 @@ def test_labels_at_random_offer_nothing_to_gain(small):
     assert random.best_lift < 0.002
 
 
-def test_fitting_the_whole_model_again_makes_over_extension_worse_than_none():
-    found = by_accuracy(2500, relearn="all", radii=[0.02, 0.26]).settings[-1]
-
-    assert found.lift[0] > 0 > found.lift[1]
-
-
 def test_an_experiment_is_the_same_each_time():
     first, again = (by_accuracy(400, repeats=2, radii=[0.03, 0.1]) for _ in range(2))
 

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..numerics import softmax
-from ..sequences.accuracy import one_hot, vote_counts
 from ..sequences.inference import ChainPrior, messages
 from ..sequences.layout import Layout, layout_of
-from ..sequences.movement import learn_pairs, staying_pairs
+from ..sequences.movement import learn_pairs, one_hot, staying_pairs, vote_counts
 from ..votes import ABSTAIN, Votes
 from .view import spaced
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName
 from ..label_models.label_model import known_labels
+from ..label_models.solvers import SOLVERS
 from ..storage import Array, State
 from ..votes import ABSTAIN, Split, Votes
-from .accuracy import SOLVE, Meetings, estimate_tables, one_hot, shares_said, vote_counts
 from .dependencies import Linked
 from .element_model import Balance, ElementModel, as_shares, check_shares
 from .inference import ChainPrior, log, smooth, viterbi
@@ -18,11 +18,10 @@ from .layout import Layout, layout_of
 from .movement import (
     joint_balance,
     learn_pairs,
-    learn_share,
-    likeness,
+    one_hot,
     pair_balance,
-    rake,
     stationary_chain,
+    vote_counts,
 )
 from .reference import reference_tables
 
@@ -39,9 +38,9 @@ class Chain(ElementModel):
 
         Pr(Y, λ) = Pr(Y^1) · Π_t Pr(Y^{t+1} | Y^t) · Π_t Π_i Pr(λ_i^t | Y^t)
 
-    which is the paper's model over the cliques of a chain. Accuracies come from triplets in which
-    neighbouring rows serve as partners (see `accuracy`), how labels move from the votes on
-    neighbouring rows, and probabilities from forward-backward.
+    which is the paper's model over the cliques of a chain. Accuracies come from triplets, in which
+    neighbouring rows serve as partners where a row has too few (see `element_model`), how labels move
+    from the votes on neighbouring rows, and probabilities from forward-backward.
 
     Parameters
     ----------
@@ -54,8 +53,6 @@ class Chain(ElementModel):
         their movement learned from the votes; "learn" to learn the shares too; K × K shares of two
         neighbouring labels (`sequences.pair_balance`); K ** length shares of joint labels in
         lexicographic order (`sequences.joint_balance`); or a `Split` whose true labels are counted.
-    tied
-        Whether a source is equally accurate at every position of a sequence.
     dependencies
         Pairs of sources that err together, or "learn" to find them: they never share a triplet on
         one row, and their evidence is not counted twice.
@@ -98,14 +95,13 @@ class Chain(ElementModel):
         "pairs_": Array("f", "steps classes classes", low=0, high=1, shares=2),
         "extra_": Array("f", "places classes", low=-np.inf),
     }
-    _solvers: ClassVar[tuple[str, ...]] = (*SOLVE, "em")
+    _solvers: ClassVar[tuple[str, ...]] = (*SOLVERS, "em")
 
     def __init__(
         self,
         length: int | None = None,
         *,
         class_balance: Balance = None,
-        tied: bool = True,
         dependencies: Any = (),
         solve: str | None = None,
         trust: float = 1.0,
@@ -113,7 +109,6 @@ class Chain(ElementModel):
     ) -> None:
         self.length = length
         self.class_balance = class_balance
-        self.tied = tied
         self.dependencies = dependencies
         self.solve = solve
         self.trust = trust
@@ -161,7 +156,7 @@ class Chain(ElementModel):
         if self.compat not in (None, "flyingsquid"):
             raise UnknownName.of("compat", self.compat, ["flyingsquid"])
         if self.compat and self.solve == "em":
-            raise UnknownName.of("solve", "em", SOLVE)
+            raise UnknownName.of("solve", "em", SOLVERS)
         length = self.length
         whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
         if length is not None and not (whole and length >= 1):
@@ -184,21 +179,21 @@ class Chain(ElementModel):
             )
         if layout.longest == 1:
             self.findings_.append("every sequence has one row, so rows were read on their own")
-        meetings = self._meetings(votes, layout, given)
+        rows, neighbours = np.arange(votes.n_rows), layout.neighbours()
+        same, across = (
+            vote_counts(votes.matrix, *each, votes.n_classes) for each in ((rows, rows), neighbours)
+        )
         known = share if given is None else given.first
         start = "median" if how == "em" else how
-        tables, findings = estimate_tables(votes, meetings, how=start, barred=barred, share=known)
-        self.findings_ += findings
-        same = np.sum(meetings.same, axis=0)
-        if share is None:
-            share = learn_share(shares_said(same), tables.mean(axis=0))
-        prior = given or self._learn_prior(meetings, tables, share)
+        table, known = self._tables(votes, neighbours, start, barred, known)
+        share = known if share is None else share
+        prior = given or self._learn_prior(across, table, share)
         if how == "em":
             fixed = None if isinstance(self.class_balance, str) else share
-            tables, prior = _refined(votes, layout, (tables, prior), given is not None, fixed)
+            table, prior = _refined(votes, layout, (table, prior), given is not None, fixed)
         self._keep_prior(prior)
-        self._keep(tables, prior.singles.mean(axis=0), same, barred)
-        self.extra_ = np.zeros((len(tables), votes.n_classes))
+        self._keep(table, prior.singles.mean(axis=0), same, barred)
+        self.extra_ = np.zeros((1, votes.n_classes))
         return None
 
     def _keep_prior(self, prior: ChainPrior) -> None:
@@ -264,41 +259,12 @@ class Chain(ElementModel):
             )
         return shares.reshape((n_classes,) * length)
 
-    def _meetings(self, votes: Votes, layout: Layout, prior: ChainPrior | None) -> Meetings:
-        before, after = layout.neighbours()
-        rows = np.arange(votes.n_rows)
-
-        def count(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-            return vote_counts(votes.matrix, left, right, votes.n_classes)
-
-        if self.tied:
-            rho = np.nan if prior is None else likeness(prior.pairs.mean(axis=0))
-            link = (0, 0, count(before, after), rho)
-            return Meetings((count(rows, rows),), (link,) if len(before) else ())
-        at = [rows[layout.position == step] for step in range(layout.longest)]
-        links = []
-        for step in range(1, len(at)):
-            moves = None if prior is None else prior.pairs[0 if prior.stationary else step - 1]
-            rho = np.nan if moves is None else likeness(moves)
-            links.append((step - 1, step, count(at[step] - 1, at[step]), rho))
-        return Meetings(tuple(count(each, each) for each in at), tuple(links))
-
-    def _learn_prior(self, meetings: Meetings, tables: np.ndarray, share: np.ndarray) -> ChainPrior:
-        if not meetings.links:
+    def _learn_prior(self, across: np.ndarray, table: np.ndarray, share: np.ndarray) -> ChainPrior:
+        if not across.any():
             return ChainPrior.independent(share)
-        fixed = None if isinstance(self.class_balance, str) else share
-        if self.tied:
-            side = np.empty(0) if fixed is None else fixed
-            pairs = learn_pairs(meetings.links[0][2], (tables[0], tables[0]), side)
-            return ChainPrior(pairs.sum(axis=1), pairs[None])
-        found = np.stack(
-            [learn_pairs(c, (tables[a], tables[b]), fixed) for a, b, c, _ in meetings.links]
-        )
-        # shares at every position, each from the pairs on both its sides
-        left, right = found.sum(axis=2), found.sum(axis=1)
-        singles = np.concatenate([left[:1], (left[1:] + right[:-1]) / 2, right[-1:]])
-        agreed = [rake(each, singles[i], singles[i + 1]) for i, each in enumerate(found)]
-        return ChainPrior(singles[0], np.stack(agreed), stationary=False)
+        side = np.empty(0) if isinstance(self.class_balance, str) else share
+        pairs = learn_pairs(across, (table, table), side)
+        return ChainPrior(pairs.sum(axis=1), pairs[None])
 
     def _evidence(self, votes: Votes) -> tuple[np.ndarray, Layout, np.ndarray]:
         """Evidence and sequences as inference reads them, and where the given rows are among them."""
@@ -321,7 +287,7 @@ class Chain(ElementModel):
         if known is not None and layout.longest > known:
             raise NotIdentifiable(
                 f"a sequence has {layout.longest} rows, but the chain learned {known} positions; "
-                "cut the sequences, or fit with tied=True"
+                "cut the sequences"
             )
         return super()._places(layout)
 
@@ -333,29 +299,21 @@ def _refined(
     given: bool,
     share: np.ndarray | None,
 ) -> tuple[np.ndarray, ChainPrior]:
-    """Tables and prior of (locally) greatest likelihood: Baum-Welch from where triplets end.
+    """Table and prior of (locally) greatest likelihood: Baum-Welch from where triplets end.
 
     Triplets give every source one accuracy and silence no meaning. Here Pr(vote | class), abstaining
     included, and how labels move become the expected counts under forward-backward. A prior that was
     given stays, and so do class shares unless they are None.
     """
-    tables, prior = start
-    if len(tables) == 1 and prior.stationary and layout.longest > _LONGEST:
+    table, prior = start
+    if prior.stationary and layout.longest > _LONGEST:
         layout = layout.cut(_LONGEST)
-    said = one_hot(votes.matrix, votes.n_classes)
-    position = np.zeros(votes.n_rows, dtype=np.intp) if len(tables) == 1 else layout.position
-    at = [np.flatnonzero(position == place) for place in range(len(tables))]
-    evidence, last = np.empty((votes.n_rows, votes.n_classes)), -np.inf
+    said, last = one_hot(votes.matrix, votes.n_classes), -np.inf
     for _ in range(_ROUNDS):
-        for rows, table in zip(at, tables, strict=True):
-            known = np.log(np.maximum(table, 1e-300)).reshape(-1, votes.n_classes)
-            evidence[rows] = said[rows] @ known
-        found = smooth(evidence, layout, prior)
-        tables = np.empty_like(tables)
-        for place, rows in enumerate(at):
-            counts = (said[rows].T @ found.marginals[rows]).reshape(tables.shape[1:])
-            counts = counts + _WEIGHT * start[0][place]
-            tables[place] = counts / counts.sum(axis=1, keepdims=True)
+        known = np.log(np.maximum(table, 1e-300)).reshape(-1, votes.n_classes)
+        found = smooth((said @ known).astype(np.float64), layout, prior)
+        counts = (said.T @ found.marginals).reshape(table.shape) + _WEIGHT * start[0]
+        table = counts / counts.sum(axis=1, keepdims=True)
         if not given and layout.longest > 1 and prior.stationary:
             prior = stationary_chain(found.pairs / found.pairs.sum(), share)
         elif not given and prior.stationary and share is None:
@@ -363,4 +321,4 @@ def _refined(
         if found.log_likelihood - last < 1e-6 * votes.n_rows:
             break
         last = found.log_likelihood
-    return tables, prior
+    return table, prior

@@ -1,4 +1,11 @@
-"""What chains and task graphs share: vote tables by place, evidence per row, parameters, state."""
+"""What chains and task graphs share: how sources vote, evidence per row, parameters, state.
+
+How right sources are is the triplet model's to say, row by row. Sources it cannot answer for find
+partners on neighbouring elements: M_ij is θᵢθⱼ of two votes on one row and θᵢθⱼρ of two on neighbours,
+where ρ is how alike neighbouring labels are, and in M_ij·M_ik / M_jk = θᵢ², with i and j on one row and k
+beside it, ρ cancels. Nothing need be known about how labels move, and of two sources k may even be
+source i itself, one step on.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +15,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import ParameterError, UnknownName
+from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..label_models import Triplet
 from ..label_models.label_model import AdditiveModel, as_votes, check_speaks, restored, votes_for
+from ..label_models.solvers import SOLVERS
 from ..shares import normalised
 from ..storage import Array, State, plain
 from ..votes import Split, Votes
-from .accuracy import SOLVE, accuracies
 from .dependencies import Linked, barred_pairs, learn_dependencies
 from .layout import Layout
 
+_SUREST = 0.98  # θ of voters stays below it: a perfect source and a nearly perfect one agree alike
 Balance = Any
 """What `class_balance` may be: shares (nested lists or an array), a `Split`, "learn", or None."""
 
@@ -31,7 +40,7 @@ class ElementModel(AdditiveModel):
 
     starts_with: ClassVar[str] = "class balance and the rows it is read together with"
     by_place_: np.ndarray
-    """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place when tied."""
+    """log Pr(vote | class), (n_places, n_sources, 1 + n_classes, n_classes); one place but for compat."""
     linked_: Linked
     """Corrections for the dependent pairs, the strongest that form a forest."""
     _stored: ClassVar[dict[str, Array]] = {
@@ -39,11 +48,10 @@ class ElementModel(AdditiveModel):
         "accuracy_": Array("f", "sources", low=0, high=1),
         "by_place_": Array("f", "places sources 1+classes classes", low=-np.inf),
     }
-    _solvers: ClassVar[tuple[str, ...]] = SOLVE
+    _solvers: ClassVar[tuple[str, ...]] = tuple(SOLVERS)
 
     # set by the constructors of the subclasses
     class_balance: Balance
-    tied: bool
     dependencies: Any
     solve: str | None
     trust: float
@@ -121,14 +129,52 @@ class ElementModel(AdditiveModel):
             total += self.linked_.evidence(matrix).sum(axis=1)
         return np.asarray(self.trust * total)
 
+    def _tables(
+        self,
+        votes: Votes,
+        neighbours: tuple[np.ndarray, np.ndarray],
+        how: str,
+        barred: np.ndarray,
+        share: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pr(vote | class), (n_sources, 1 + n_classes, n_classes), and class shares."""
+        pairs = np.argwhere(np.triu(barred, 1))
+        names, balance = np.asarray(votes.sources), "learn" if share is None else share
+        alone = Triplet(balance, solve=how, dependencies=names[pairs])
+        try:
+            alone.fit(votes)
+        except NotIdentifiable:
+            if not len(neighbours[0]):
+                raise
+            alone = _with_neighbours(votes, neighbours, balance, how, pairs)
+        else:
+            lost = ~alone.identified_ & votes.cast.any(axis=0)
+            if lost.any() and len(neighbours[0]):
+                more = _with_neighbours(votes, neighbours, balance, how, pairs)
+                alone.log_likelihood_[lost] = more.log_likelihood_[: votes.n_sources][lost]
+        self.findings_ += alone.findings_
+        tables = np.exp(alone.log_likelihood_[: votes.n_sources])
+        voting = ((votes.cast.sum(axis=0) + 0.5) / (votes.n_rows + 1))[:, None, None]
+        said = tables[:, 1:] / np.maximum(tables[:, 1:].sum(axis=1, keepdims=True), 1e-300)
+        least = (1 - _SUREST) / votes.n_classes
+        said = said.clip(least, 1 - (votes.n_classes - 1) * least)
+        silent = np.broadcast_to(1 - voting, (len(said), 1, votes.n_classes))
+        # a source that names every class is silent whatever the class
+        proper = np.concatenate([silent, voting * said], axis=1)
+        detects = (tables[:, 0] < 1).any(axis=1)[:, None, None]
+        return np.where(detects, tables, proper), alone.class_balance_
+
     def _keep(
-        self, tables: np.ndarray, share: np.ndarray, same: np.ndarray, barred: np.ndarray
+        self, table: np.ndarray, share: np.ndarray, same: np.ndarray, barred: np.ndarray
     ) -> None:
-        """Keep what was learned: Pr(vote | class) by place, and how votes meet on one row."""
+        """Keep what was learned: Pr(vote | class), and how votes meet on one row."""
         self.class_balance_ = share
-        self.linked_ = Linked.of(barred, same, tables.mean(axis=0), share)
-        self.accuracy_ = accuracies(tables, share)
-        self.by_place_ = np.log(np.maximum(tables, 1e-300))
+        self.linked_ = Linked.of(barred, same, table, share)
+        joint = table[:, 1:] * share
+        right, total = np.einsum("skk->s", joint), joint.sum(axis=(1, 2))
+        chance = np.full_like(right, 1 / len(share))
+        self.accuracy_ = np.asarray(np.divide(right, total, out=chance, where=total > 0))
+        self.by_place_ = np.log(np.maximum(table, 1e-300))[None]
 
     def _given_shares(self, n_classes: int) -> np.ndarray | None:
         """Class shares where the balance is left open; None where they are to be learned."""
@@ -198,6 +244,26 @@ class ElementModel(AdditiveModel):
             params["dependencies"] = list(self.dependencies)
         found: dict[str, Any] = plain(params)
         return found
+
+
+def _with_neighbours(
+    votes: Votes,
+    neighbours: tuple[np.ndarray, np.ndarray],
+    balance: Any,
+    how: str,
+    pairs: np.ndarray,
+) -> Triplet:
+    """The triplet model of every row beside a neighbour of it; the row's own sources come first."""
+    m, (before, after) = votes.n_sources, neighbours
+    here, there = np.r_[before, after], np.r_[after, before]
+    names = np.r_[votes.sources, [f"{name}, beside" for name in votes.sources]]
+    # two votes beside the row share ρ² with it; and a source's own mistakes persist
+    apart = [*pairs, *(pair + m for pair in np.argwhere(np.triu(np.ones((m, m)), 1)))]
+    apart += [np.array([at, at + m]) for at in range(m) if m > 2]
+    wide = Votes(np.hstack([votes.matrix[here], votes.matrix[there]]), names, votes.classes)
+    return Triplet(balance, solve=how, dependencies=[tuple(names[each]) for each in apart]).fit(
+        wide
+    )
 
 
 def as_shares(given: Any, who: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from .layout import Layout, layout_of
 
 _ROUNDS = 300
 _HALVINGS = 40
+_BLOCK = 1 << 17  # rows per product: bounds memory, and float32 counts stay exact below 2**24
 
 
 def pair_balance(y: Any, *, n_classes: int, sequences: Any = None) -> np.ndarray:
@@ -76,6 +77,33 @@ def pairs_from_transitions(transitions: Any) -> np.ndarray:
     system = np.vstack([(table - np.eye(n_classes)).T, np.ones(n_classes)])
     share = np.linalg.lstsq(system, np.r_[np.zeros(n_classes), 1.0], rcond=None)[0]
     return np.asarray(share.clip(0)[:, None] * table)
+
+
+def vote_counts(
+    matrix: np.ndarray, left: np.ndarray, right: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """How often source i says v on row `left` while source j says w on row `right`.
+
+    Returns (n_sources, 1 + n_classes, n_sources, 1 + n_classes); entry 0 is abstain.
+    """
+    n_sources, n_states = matrix.shape[1], 1 + n_classes
+    total = np.zeros((n_sources * n_states,) * 2)
+    for start in range(0, len(left), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        here, there = (one_hot(matrix[rows[part]], n_classes) for rows in (left, right))
+        total += here.T @ there
+    return total.reshape(n_sources, n_states, n_sources, n_states)
+
+
+def one_hot(matrix: np.ndarray, n_classes: int) -> np.ndarray:
+    """One column per source and vote, abstain included; (n_rows, n_sources · (1 + n_classes))."""
+    said = matrix[:, :, None] == np.arange(-1, n_classes)
+    return np.asarray(said.reshape(len(matrix), -1), dtype=np.float32)
+
+
+def shares_said(counts: np.ndarray) -> np.ndarray:
+    """How often each source says what, of votes counted on one row; (n_sources, 1 + n_classes)."""
+    return np.asarray(np.einsum("ivjw->iv", counts) / len(counts))
 
 
 def learn_pairs(
@@ -183,11 +211,6 @@ def stationary_chain(pairs: np.ndarray, share: np.ndarray | None = None) -> Chai
     """The chain of these pairs, with the same shares of a label on both sides."""
     side = _sides(pairs) if share is None else share
     return ChainPrior(side, rake(pairs, side, side)[None])
-
-
-def likeness(pairs: np.ndarray) -> float:
-    """ρ of two labels with these joint shares (K, K): 1 when they are equal, 0 when independent."""
-    return float((len(pairs) * np.trace(pairs) - 1) / (len(pairs) - 1))
 
 
 def _sides(pairs: np.ndarray) -> np.ndarray:

@@ -13,16 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AlignmentError, LabelError, ParameterError, StoreError, VoteError
+from ..errors import AlignmentError, LabelError, ParameterError, VoteError
 from ..shares import counted_shares
 from ..storage import Array, State, check_values
 from ..votes import ABSTAIN, Split, Votes
-from .accuracy import Meetings, estimate_tables, shares_said, vote_counts
 from .dependencies import forest
 from .element_model import Balance, ElementModel, as_shares, check_shares
 from .inference import TaskPrior, log, marginal, most_likely, propagate
 from .layout import Layout, layout_of
-from .movement import learn_pairs, learn_share, likeness, rake
+from .movement import learn_pairs, learn_share, rake, shares_said, vote_counts
 
 _MOST_STATES = 1 << 20  # of the largest table: beyond it exact inference is hopeless, and we say so
 _SWEEPS = 200
@@ -216,14 +215,12 @@ class Tasks(ElementModel):
         graph: TaskGraph,
         *,
         class_balance: Balance = None,
-        tied: bool = True,
         dependencies: Any = (),
         solve: str | None = None,
         trust: float = 1.0,
     ) -> None:
         self.graph = graph
         self.class_balance = class_balance
-        self.tied = tied
         self.dependencies = dependencies
         self.solve = solve
         self.trust = trust
@@ -276,11 +273,6 @@ class Tasks(ElementModel):
         model = cls._restored(state, graph, values={"graph": dict}, arrays=arrays)
         tables = tuple(state.arrays[f"table/{index}"] for index in range(graph.n_tasks))
         singles, pairs = state.arrays["singles"], state.arrays["pairs"]
-        if len(model.by_place_) not in (1, graph.n_tasks):
-            raise StoreError(
-                f"{state.where} has {len(model.by_place_)} tables of votes for {graph.n_tasks} tasks; "
-                "fit and save the model again"
-            )
         model.prior_ = TaskPrior(graph.elimination, tables, singles, pairs)
         return model
 
@@ -292,12 +284,14 @@ class Tasks(ElementModel):
     def _fit(self, votes: Votes, layout: Layout, barred: np.ndarray, how: str) -> None:
         share, prior = self._given(votes.n_classes)
         same, across = self._counts(votes, layout)
+        held = [layout.starts[layout.lengths > max(edge)] for edge in self.graph.edges]
+        ends = zip(held, self.graph.edges, strict=True)
+        rows = [(item + a, item + b) for item, (a, b) in ends] or [(np.empty(0, int),) * 2]
+        before, after = (np.concatenate(each) for each in zip(*rows, strict=True))
         known = share if prior is None else prior.singles.mean(axis=0)
-        meetings = self._meetings(same, across, prior)
-        tables, findings = estimate_tables(votes, meetings, how=how, barred=barred, share=known)
-        self.findings_ += findings
-        self.prior_ = prior or self._learn_prior(same, across, tables, share)
-        self._keep(tables, self.prior_.singles.mean(axis=0), np.sum(same, axis=0), barred)
+        table, _ = self._tables(votes, (before, after), how, barred, known)
+        self.prior_ = prior or self._learn_prior(same, across, table, share)
+        self._keep(table, self.prior_.singles.mean(axis=0), np.sum(same, axis=0), barred)
 
     def _given(self, n_classes: int) -> tuple[np.ndarray | None, TaskPrior | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
@@ -346,18 +340,13 @@ class Tasks(ElementModel):
         self,
         same: list[np.ndarray],
         across: list[np.ndarray],
-        tables: np.ndarray,
+        table: np.ndarray,
         share: np.ndarray | None,
     ) -> TaskPrior:
-        n_classes = tables.shape[3]
-        of_task = np.broadcast_to(tables, (self.graph.n_tasks, *tables.shape[1:]))
-        pairs = [
-            learn_pairs(counts, (of_task[a], of_task[b]), share)
-            for (a, b), counts in zip(self.graph.edges, across, strict=True)
-        ]
+        n_classes = table.shape[2]
+        pairs = [learn_pairs(counts, (table, table), share) for counts in across]
         singles = [
-            learn_share(shares_said(counts), table) if share is None else share
-            for counts, table in zip(same, of_task, strict=True)
+            learn_share(shares_said(counts), table) if share is None else share for counts in same
         ]
         found = np.array(pairs).reshape(-1, n_classes, n_classes)
         return prior_of_pairs(self.graph, found, np.stack(singles))
@@ -371,17 +360,6 @@ class Tasks(ElementModel):
 
         same = [count(task, task) for task in range(self.graph.n_tasks)]
         return same, [count(a, b) for a, b in self.graph.edges]
-
-    def _meetings(
-        self, same: list[np.ndarray], across: list[np.ndarray], prior: TaskPrior | None
-    ) -> Meetings:
-        if self.tied:
-            rho = likeness(prior.pairs.mean(axis=0)) if prior is not None and across else np.nan
-            pooled = ((0, 0, np.sum(across, axis=0), rho),) if across else ()
-            return Meetings((np.sum(same, axis=0),), pooled)
-        rhos = [np.nan] * len(across) if prior is None else [likeness(p) for p in prior.pairs]
-        both = zip(self.graph.edges, across, rhos, strict=True)
-        return Meetings(tuple(same), tuple((a, b, counts, rho) for (a, b), counts, rho in both))
 
     def _layout(self, votes: Votes) -> Layout:
         _check_width(self.graph, votes.n_classes)
@@ -420,9 +398,8 @@ def prior_of_pairs(
     """The least committed distribution with these edge marginals: the paper's f_G, moments matched.
 
     Pairs are first made to agree on every task they share; `singles` are read of tasks without an
-    edge. On a tree the distribution is Π pairs / Π singles. On a graph with cycles, iterative
-    proportional fitting goes from table to table until every edge agrees, or as near as pairs that
-    contradict each other allow.
+    edge. Iterative proportional fitting then goes from table to table until every edge agrees (on a
+    tree at once: Π pairs / Π singles), or as near as pairs that contradict each other allow.
     """
     n_classes, order = pairs.shape[1], graph.elimination
     sides: list[list[np.ndarray]] = [[] for _ in range(graph.n_tasks)]
@@ -440,17 +417,11 @@ def prior_of_pairs(
     edges = [
         [(o, agreed[task, o]) for o in others if (task, o) in agreed] for task, others in order
     ]
-    tables = []
-    for (task, others), inside in zip(order, edges, strict=True):
-        if graph.is_tree and inside:
-            other, pair = inside[0]
-            tables.append(log(_ratio(pair, np.broadcast_to(share[other], pair.shape))))
-        elif graph.is_tree or not sides[task]:
-            tables.append(log(share[task]))
-        else:
-            tables.append(np.zeros((n_classes,) * (1 + len(others))))
-    if not graph.is_tree:
-        _fit_pairs(order, tables, edges, share)
+    tables = [
+        np.zeros((n_classes,) * (1 + len(others))) if sides[task] else log(share[task])
+        for task, others in order
+    ]
+    _fit_pairs(order, tables, edges, share)
     prior = TaskPrior(order, tuple(tables), share, pairs)
     found, joint, _ = propagate(np.zeros((1, *share.shape)), prior)
     conditional = tuple(_conditional(joint[task][0]) for task, _ in order)

@@ -53,10 +53,6 @@ class RadiusChoice:
     radius: Mapping[str, float | None]
     curves: Mapping[str, LiftCurve]
 
-    def __repr__(self) -> str:
-        extended = sum(radius is not None for radius in self.radius.values())
-        return f"RadiusChoice({extended} of {len(self.radius)} sources, by agreement)"
-
 
 def choose_radius(
     reach: Reach, accuracies: Any, *, balance: Any = None, radii: Any = None

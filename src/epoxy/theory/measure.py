@@ -21,13 +21,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AlignmentError, LabelError, ParameterError, RadiusError, VectorError
-from ..inputs import as_table, check_finite
-from ..neighbors.space import metric_named
+from ..neighbors.space import Space, metric_named
 from ..numerics import wilson
 from ..votes import ABSTAIN, Split
 
 _EXACT_PAIRS = 100_000_000  # about a second of one core per 384 dimensions; above it, sample
-_CELLS = 2_000_000  # distances held at once: 16 MB
+_MEMORY = 16  # MB of distances held at once
 
 
 @dataclass(frozen=True)
@@ -257,38 +256,22 @@ def _near_sums(
 
 
 def _prepared(vectors: Any, metric: str) -> np.ndarray:
-    """Vectors whose products, or differences, are distances under the metric."""
-    raw = as_table(vectors, "pairs")
-    if len(raw) < 2:
-        raise VectorError(f"pairs need at least 2 rows, got shape {raw.shape}; give more rows")
-    check_finite(raw, "pairs")
-    # x² + y² − 2xy cancels: in few dimensions float64 costs nothing and keeps small radii exact
-    ready = raw.astype(np.float64 if raw.shape[1] <= 32 else np.float32)
-    if metric == "cosine":
-        length = np.linalg.norm(ready, axis=1, keepdims=True)
-        if (length == 0).any():
-            row = int(np.flatnonzero(length[:, 0] == 0)[0])
-            raise VectorError(
-                f"the vector of row {row} is all zeros and has no direction; "
-                "drop the row or use the euclidean metric"
-            )
-        ready = ready / length
-    return np.ascontiguousarray(ready)
+    """Checked vectors; in few dimensions float64 costs nothing and keeps small radii exact."""
+    ready = Space(vectors, metric).vectors
+    if len(ready) < 2:
+        raise VectorError(f"pairs need at least 2 rows, got {len(ready)}; give more rows")
+    return ready.astype(np.float64) if ready.shape[1] <= 32 else ready
 
 
 def _distances(ready: np.ndarray, anchors: np.ndarray, metric: str) -> Iterator[np.ndarray]:
     """Distances of blocks of anchors to all rows; infinite to themselves."""
-    squares = np.einsum("ij,ij->i", ready, ready)
-    step = max(1, _CELLS // len(ready))
-    for start in range(0, len(anchors), step):
-        block = anchors[start : start + step]
-        product = ready[block] @ ready.T
-        if metric == "cosine":
-            distance = np.maximum(1 - product, 0)
-        else:
-            distance = np.sqrt(np.maximum(squares[block, None] + squares - 2 * product, 0))
-        distance[np.arange(len(block)), block] = np.inf
-        yield distance
+    from sklearn.metrics import pairwise_distances_chunked
+
+    start, asked = 0, ready[anchors]
+    for block in pairwise_distances_chunked(asked, ready, metric=metric, working_memory=_MEMORY):
+        block[np.arange(len(block)), anchors[start : start + len(block)]] = np.inf
+        start += len(block)
+        yield block
 
 
 def _pair_quantiles(vectors: np.ndarray, shares: np.ndarray, scan: Scan) -> np.ndarray:

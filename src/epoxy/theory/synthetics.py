@@ -7,8 +7,7 @@ are our choices: scattered discs, because a support that is everywhere cannot be
 weak others, because strong ones leave nothing to gain.
 
 The label model is Algorithm 2. As in the proof of Theorem 1, after extension only the extended
-source's accuracy is learned anew and used on the newly covered rows (`relearn="extended"`);
-`relearn="all"` fits the whole model again, as a user would.
+source's accuracy is learned anew and used on the newly covered rows.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from ..extension import Reach, reach
 from ..votes import ABSTAIN, Split, Votes
 from .bounds import posterior, single_lift
 from .measure import NearShares, Scan, neighbourhoods, smoothness
-
-Relearn = Literal["extended", "all"]
 
 RADII = np.concatenate([np.linspace(0.0025, 0.05, 16), np.linspace(0.06, 0.26, 11)])
 ACCURACIES = (0.65, 0.73, 0.81, 0.89)
@@ -101,7 +98,6 @@ class Experiment:
 
     title: str
     settings: tuple[Setting, ...]
-    relearn: Relearn
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,6 @@ def _experiment(
     worlds: dict[str, World],
     *,
     repeats: int = 3,
-    relearn: Relearn = "extended",
     seed: int = 0,
     radii: Any = None,
 ) -> Experiment:
@@ -166,21 +161,18 @@ def _experiment(
         raise ParameterError(f"a spread needs at least 2 repeats, got {repeats}; raise repeats")
     grid = RADII if radii is None else np.asarray(radii, dtype=np.float64)
     settings = [
-        _setting(name, world, grid, relearn, range(seed, seed + repeats))
-        for name, world in worlds.items()
+        _setting(name, world, grid, range(seed, seed + repeats)) for name, world in worlds.items()
     ]
-    return Experiment(title, tuple(settings), relearn)
+    return Experiment(title, tuple(settings))
 
 
-def _setting(
-    name: str, world: World, radii: np.ndarray, relearn: Relearn, seeds: Sequence[int]
-) -> Setting:
+def _setting(name: str, world: World, radii: np.ndarray, seeds: Sequence[int]) -> Setting:
     lifts, chosen = [], []
     for seed in seeds:
         split = draw(world, seed)
         near = reach(split, metric="euclidean")
         before = _accuracies(split.votes)
-        lifts.append([_lift(split, near, before, radius, relearn) for radius in radii])
+        lifts.append([_lift(split, near, before, radius) for radius in radii])
         chosen.append(smooth_radius(split, near, before, radii))
     return Setting(name, world, radii, np.array(lifts), np.array(chosen))
 
@@ -238,16 +230,13 @@ def _accuracies(votes: Votes) -> np.ndarray:
     return np.array(found)
 
 
-def _lift(split: Split, near: Reach, before: np.ndarray, radius: float, relearn: Relearn) -> float:
+def _lift(split: Split, near: Reach, before: np.ndarray, radius: float) -> float:
     """Fall of the expected ½|Y − f(X)| when the first source is extended to `radius`."""
     extended = near.extend([radius, None, None])
-    after = _accuracies(extended)
-    rows = np.arange(split.n_rows)
-    if relearn == "extended":
-        # rows the source already voted on keep its vote and weight, as in the proof
-        rows = np.flatnonzero(extended.cast[:, 0] & ~split.votes.cast[:, 0])
-        after = np.array([after[0], before[1], before[2]])
-    truth = split.y[rows]  # type: ignore[index]
+    # rows the source already voted on keep its vote and weight, as in the proof
+    rows = np.flatnonzero(extended.cast[:, 0] & ~split.votes.cast[:, 0])
+    after = np.r_[_accuracies(extended)[0], before[1:]]
+    truth = split.truth[rows]
     gain = posterior(extended.rows(rows), after) - posterior(split.votes.rows(rows), before)
     return float(gain[np.arange(len(truth)), truth].sum() / split.n_rows)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from ..diagnostics.report import Column, Table
 from ..errors import NotIdentifiable, ParameterError
 from ..estimators import clone
 from ..extension import Reach
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
     from ..model import Epoxy
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
-_LINES = 40  # sources a table shows at most
-_COLUMNS = (
-    Column("source", "source"),
-    Column("radius", "radius", "number"),
-    Column("coverage", "coverage", "share"),
-    Column("accuracy", "own votes right", "share"),
-    Column("predicted_accuracy", "lent: predicted", "share"),
-    Column("new_accuracy", "on dev", "share"),
-    Column("new_rows", "rows", "count"),
-    Column("lift", "lift", "number"),
-    Column("predicted", "radius without labels", "number"),
-)
 
 
 @dataclass(frozen=True)
@@ -144,26 +131,6 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {"outcome": self.outcome, **asdict(self)}
-
-    def table(self) -> str:
-        """A line per source as aligned text, those that are extended first."""
-        left = len(self.sources) - _LINES
-        more = [f"and {left} more that are not shown"] if left > 0 else []
-        return "\n".join([str(self._table), *more])
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<p>{escape(self.text)}</p>".replace("\n", "<br>") + self._table._repr_html_()
-
-    @property
-    def _table(self) -> Table:
-        order = sorted(self.sources, key=lambda each: each.radius is None)
-        rows = []
-        for each in order[:_LINES]:
-            at_radius = {} if each.chosen is None else asdict(each.chosen)
-            rows.append({**asdict(each), **at_radius, "accuracy": each.accuracy})
-        return Table("", _COLUMNS, tuple(rows))
 
 
 def verdict(tuned: Epoxy, dev: Split, *, radii: Any = None) -> Verdict:
