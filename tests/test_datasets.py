@@ -62,44 +62,28 @@ def test_a_wrench_folder_may_have_only_train(wrench):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("label.json", None, r"label.json is missing; the folder is not a data set of this form"),
-        (
-            "label.json",
-            '{"1": "a", "2": "b"}',
-            r"numbers its classes \['1', '2'\], expected 0 to 1",
-        ),
-        ("label.json", '["a", "b"]', r"label.json holds a JSON list, expected an object"),
-        ("train.json", None, r"train.json is missing; the folder is not a WRENCH data set"),
-        (
-            "train.json",
-            '{"0": {"label": 1, "weak',
-            r"train.json cannot be read as JSON .* cut short",
-        ),
-        ("valid.json", "{}", r"valid.json holds no rows; fetch it again"),
-        (
-            "test.json",
-            {"0": {"label": 1, "weak_labels": [1, 0], "data": {}}},
-            r"different numbers of weak labels per row, \{'train': 3, 'dev': 3, 'test': 2\}",
-        ),
+        ("label.json", None, "label.json is missing"),
+        ("label.json", '{"1": "a", "2": "b"}', r"\['1', '2'\], expected 0 to 1"),
+        ("label.json", '["a", "b"]', "label.json"),
+        ("train.json", None, "train.json is missing"),
+        ("train.json", '{"0": {"label": 1, "weak', "train.json cannot be read"),
+        ("valid.json", "{}", "valid.json holds no rows"),
+        ("test.json", {"0": {"label": 1, "weak_labels": [1, 0], "data": {}}}, "'test': 2"),
         (
             "test.json",
             COMMENTS | {"7": {"label": 1, "weak_labels": [1], "data": {}}},
-            r"row '7' of .*test.json has 1 weak labels, the first row has 3",
+            r"row '7' of .*test.json has 1",
         ),
         (
             "test.json",
             {"0": {"label": [0, 1], "weak_labels": [[1, 0]], "data": {"text": []}}},
-            r"row '0' of .*test.json has label = \[0, 1\], expected int; only classification",
+            r"test.json .*label.*only classification",
         ),
-        (
-            "test.json",
-            {"0": {"label": 2, "weak_labels": [1, 1, 1], "data": {}}},
-            r"test.json does not fit label.json: y holds 2 on the row with id '0'",
-        ),
+        ("test.json", {"0": {"label": 2, "weak_labels": [1, 1, 1], "data": {}}}, "id '0'"),
         (
             "test.json",
             {"0": {"label": 1, "weak_labels": [1, 5, 1], "data": {}}},
-            r"test.json does not fit label.json: source 'lf1' votes 5 on row 0",
+            "votes 5 on row 0",
         ),
     ],
 )
@@ -166,67 +150,32 @@ def test_a_folder_becomes_splits(folder):
     assert data.images == {}
 
 
-def damage_votes(folder):
-    file = folder / "votes-train.npy"
-    file.write_bytes(file.read_bytes()[:-2])
+def cut(name, by):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-by])
 
 
-def damage_rows(folder):
-    file = folder / "dev.parquet"
-    file.write_bytes(file.read_bytes()[:-9])
+def gone(*names):
+    return lambda folder: [(folder / name).unlink() for name in names]
 
 
-def shorten_votes(folder):
-    np.save(folder / "votes-train.npy", np.zeros((1, 2), dtype=np.int8))
-
-
-def shorten_vectors(folder):
-    np.save(folder / "vectors-dev.npy", np.zeros((5, 2)))
-
-
-def lose_votes(folder):
-    (folder / "votes-dev.npy").unlink()
-
-
-def lose_rows(folder):
-    (folder / "train.parquet").unlink()
-    (folder / "dev.parquet").unlink()
-
-
-def lose_classes(folder):
-    (folder / "meta.json").write_text('{"sources": ["a", "b"]}')
-
-
-def hide_objects(folder):
-    np.save(folder / "votes-dev.npy", np.array([[None, {}]]), allow_pickle=True)
-
-
-def other_labels(folder):
-    write(folder, "dev", ["z"], ["eggs"], [[0, 0]])
-
-
-def infinite_vectors(folder):
-    np.save(folder / "vectors-dev.npy", np.full((1, 2), np.inf))
+def saved(name, array):
+    return lambda folder: np.save(folder / name, array, allow_pickle=True)
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (damage_votes, r"votes-train.npy cannot be read as an array .* write it again"),
-        (damage_rows, r"dev.parquet cannot be read as Parquet .* write it again"),
-        (shorten_votes, r"votes-train.npy in .* has 1 rows and train.parquet has 2; write both"),
-        (shorten_vectors, r"vectors-dev.npy in .* has 5 rows and dev.parquet has 1; write both"),
-        (lose_votes, r"votes-dev.npy is missing; it holds one entry per row"),
-        (lose_rows, r"holds none of train, dev and test.parquet"),
-        (lose_classes, r"meta.json lacks the lists \['classes'\]; name the classes"),
-        (hide_objects, r"votes-dev.npy cannot be read as an array"),
-        (
-            other_labels,
-            r"the dev split in .* does not fit together: y holds 'eggs' on the row with id 'dev-0'",
-        ),
-        (infinite_vectors, r"the dev split in .* does not fit together: vectors must be finite"),
+        (cut("votes-train.npy", 2), "votes-train.npy cannot be read"),
+        (cut("dev.parquet", 9), "dev.parquet cannot be read as Parquet"),
+        (saved("votes-train.npy", np.zeros((1, 2), np.int8)), "has 1 rows and train.parquet has 2"),
+        (saved("vectors-dev.npy", np.zeros((5, 2))), "has 5 rows and dev.parquet has 1"),
+        (gone("votes-dev.npy"), "votes-dev.npy is missing"),
+        (gone("train.parquet", "dev.parquet"), "none of train, dev and test.parquet"),
+        (lambda folder: (folder / "meta.json").write_text('{"sources": ["a"]}'), "classes"),
+        (saved("votes-dev.npy", np.array([[None, {}]])), "votes-dev.npy cannot be read"),
+        (lambda folder: write(folder, "dev", ["z"], ["eggs"], [[0, 0]]), "dev split .*'eggs'"),
+        (saved("vectors-dev.npy", np.full((1, 2), np.inf)), "dev split .*finite"),
     ],
-    ids=lambda each: getattr(each, "__name__", None),
 )
 def test_a_damaged_folder_is_explained(folder, damage, message):
     damage(folder)

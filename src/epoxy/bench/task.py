@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..datasets import Dataset, read_folder
-from ..datasets.folder import read_json
+from ..datasets.folder import Meta, read_json
 from ..errors import LabelError, ParameterError, StoreError, UnknownName
 from ..scoring import Score, positive_index, precision_recall_f1, ratios
 from ..shares import checked_shares
@@ -284,7 +284,7 @@ def _sealed(split: Split) -> Split:
 
 def _balance(home: Path, classes: tuple[str, ...]) -> tuple[float, ...] | None:
     """What meta.json says under `class_balance`: shares in the order of the classes, or by name."""
-    given = read_json(home / "meta.json").get("class_balance")
+    given = read_json(home / "meta.json", Meta).class_balance
     if given is None:
         return None
     return tuple(checked_shares(given, classes, f"meta.json in {home}").tolist())

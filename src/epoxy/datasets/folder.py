@@ -9,12 +9,12 @@ images-{split}.npy    one image per row; optional, not read, only pointed to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from ..errors import EpoxyError, StoreError
@@ -22,6 +22,18 @@ from ..votes import Split, Votes
 from .dataset import Dataset
 
 _SPLITS = ("train", "dev", "test")
+Read = TypeVar("Read")
+
+
+class Meta(msgspec.Struct):
+    """What meta.json says."""
+
+    classes: list[str | int]
+    sources: list[str | int]
+    name: str | None = None
+    metric: str | None = None
+    positive: str | int | None = None
+    class_balance: Any = None
 
 
 def read_folder(folder: str | Path) -> Dataset:
@@ -31,58 +43,40 @@ def read_folder(folder: str | Path) -> Dataset:
     `Dataset.truth`.
     """
     where = require_folder(folder)
-    meta = _meta(where / "meta.json")
+    meta = read_json(where / "meta.json", Meta)
     found = [name for name in _SPLITS if (where / f"{name}.parquet").is_file()]
     if not found:
         raise StoreError(f"{where} holds none of train, dev and test.parquet; name another folder")
-    classes = tuple(map(str, meta["classes"]))
     tables = {name: _rows(where / f"{name}.parquet") for name in found}
-    splits = {
-        name: _split(where, name, table, classes, tuple(meta["sources"]))
-        for name, table in tables.items()
-    }
     pictures = {name: where / f"images-{name}.npy" for name in found}
     return Dataset.sealed(
-        str(meta.get("name", where.name)),
-        classes,
-        splits,
+        where.name if meta.name is None else meta.name,
+        tuple(map(str, meta.classes)),
+        {name: _split(where, name, table, meta) for name, table in tables.items()},
         tables,
-        scoring=str(meta.get("metric") or "accuracy"),
-        positive=None if meta.get("positive") is None else str(meta["positive"]),
+        scoring=meta.metric or "accuracy",
+        positive=None if meta.positive is None else str(meta.positive),
         images={name: file for name, file in pictures.items() if file.is_file()},
     )
 
 
-def _split(
-    where: Path, name: str, table: Any, classes: tuple[str, ...], sources: tuple[str, ...]
-) -> Split:
+def _split(where: Path, name: str, table: Any, meta: Meta) -> Split:
     matrix = _array(where / f"votes-{name}.npy")
     file = where / f"vectors-{name}.npy"
     vectors = _array(file) if file.is_file() else None
-    _check_lengths(where, name, table.num_rows, {"votes": matrix, "vectors": vectors})
-    labels = table["label"].to_pylist() if "label" in table.column_names else None
-    ids = table["id"].to_pylist() if "id" in table.column_names else None
-    with fitting(f"the {name} split in {where} does not fit together"):
-        return Split(Votes(matrix, sources, classes), vectors, labels, ids)
-
-
-def _check_lengths(where: Path, name: str, n_rows: int, arrays: dict[str, Any]) -> None:
-    for kind, array in arrays.items():
-        if array is not None and len(array) != n_rows:
+    for kind, array in (("votes", matrix), ("vectors", vectors)):
+        if array is not None and len(array) != table.num_rows:
             raise StoreError(
                 f"{kind}-{name}.npy in {where} has {len(array)} rows and {name}.parquet has "
-                f"{n_rows}; write both again from the same rows"
+                f"{table.num_rows}; write both again from the same rows"
             )
-
-
-def _meta(file: Path) -> dict[str, Any]:
-    meta = read_json(file)
-    missing = [key for key in ("classes", "sources") if not isinstance(meta.get(key), list)]
-    if missing:
-        raise StoreError(
-            f"{file} lacks the lists {missing}; name the classes and the sources there"
-        )
-    return meta
+    labels, ids = (
+        table[column].to_pylist() if column in table.column_names else None
+        for column in ("label", "id")
+    )
+    with fitting(f"the {name} split in {where} does not fit together"):
+        votes = Votes(matrix, map(str, meta.sources), map(str, meta.classes))
+        return Split(votes, vectors, labels, ids)
 
 
 def _rows(file: Path) -> Any:
@@ -96,13 +90,12 @@ def _rows(file: Path) -> Any:
 
 
 def _array(file: Path) -> np.ndarray:
-    if not file.is_file():
-        raise StoreError(f"{file} is missing; it holds one entry per row of the split")
     try:
-        found: np.ndarray = np.load(file, allow_pickle=False)
+        return np.asarray(np.load(file, allow_pickle=False))
+    except FileNotFoundError:
+        raise StoreError(f"{file} is missing; it holds one entry per row of the split") from None
     except (ValueError, EOFError, OSError) as error:
         raise StoreError(f"{file} cannot be read as an array ({error}); write it again") from None
-    return found
 
 
 def require_folder(folder: str | Path) -> Path:
@@ -114,19 +107,17 @@ def require_folder(folder: str | Path) -> Path:
     return where
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    if not file.is_file():
-        raise StoreError(f"{file} is missing; the folder is not a data set of this form")
+def read_json(file: Path, kind: type[Read]) -> Read:
+    """A JSON file of a certain form."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except FileNotFoundError:
+        raise StoreError(f"{file} is missing; the folder is not a data set of this form") from None
+    except (msgspec.DecodeError, OSError) as error:
         raise StoreError(
-            f"{file} cannot be read as JSON ({error}); it may have been cut short: fetch it again"
+            f"{file} cannot be read ({error}); it may have been cut short or be of another kind of "
+            "data set: only classification is read"
         ) from None
-    if not isinstance(found, dict):
-        raise StoreError(f"{file} holds a JSON {type(found).__name__}, expected an object")
-    return found
 
 
 @contextmanager

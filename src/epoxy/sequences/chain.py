@@ -180,9 +180,8 @@ class Chain(ElementModel):
         if layout.longest == 1:
             self.findings_.append("every sequence has one row, so rows were read on their own")
         rows, neighbours = np.arange(votes.n_rows), layout.neighbours()
-        same, across = (
-            vote_counts(votes.matrix, *each, votes.n_classes) for each in ((rows, rows), neighbours)
-        )
+        same = vote_counts(votes.matrix, rows, rows, votes.n_classes)
+        across = vote_counts(votes.matrix, *neighbours, n_classes=votes.n_classes)
         known = share if given is None else given.first
         start = "median" if how == "em" else how
         table, known = self._tables(votes, neighbours, start, barred, known)

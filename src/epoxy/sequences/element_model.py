@@ -139,7 +139,8 @@ class ElementModel(AdditiveModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pr(vote | class), (n_sources, 1 + n_classes, n_classes), and class shares."""
         pairs = np.argwhere(np.triu(barred, 1))
-        names, balance = np.asarray(votes.sources), "learn" if share is None else share
+        names = np.asarray(votes.sources)
+        balance: Any = "learn" if share is None else share
         alone = Triplet(balance, solve=how, dependencies=names[pairs])
         try:
             alone.fit(votes)
