@@ -13,20 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 
 import epoxy
 from epoxy import bench
 from epoxy.bench import BenchColumn, BenchSettings, Context, Prediction, loop
 from epoxy.bench.loop import Cell
-from epoxy.bench.methods import triplet_labels
 from epoxy.bench.task import TaskScoring
 from epoxy.errors import EpoxyError, LabelError, ParameterError, StoreError, UnknownName
 
 CLASSES = ["ham", "spam"]
-LABELS = ("WS-LM", "Triplet", "MV-LM", "DS-LM")
-JOINT = ("LR-xv", "Self-train", "Boost-xv")
-LIGHT = (*LABELS, "TS-NFT", "WS-NFT", "Epoxy-NFT", "TS-KNN", "WS-KNN", "Epoxy", "Epoxy-fixed-r")
+LABELS = ("WS-LM", "Triplet", "MV-LM")
+JOINT = ("LR-xv", "Self-train")
+LIGHT = (*LABELS, "TS-NFT", "WS-NFT", "Epoxy")
 
 
 def write_folder(home, *, dev=40, test=60, vectors=True, one_class=False, meta=None, seed=0):
@@ -152,52 +150,6 @@ def test_few_dev_rows_are_drawn_anew_with_each_seed_and_none_are_none(
     assert [len(ids) for ids in drawn] == [10, 10, 10]
     assert len(set(drawn)) == 3
     assert nothing is None
-
-
-# the ceiling
-
-
-def test_train_labels_are_shown_to_the_ceiling_alone(folder, tmp_path, monkeypatch):
-    seen = {}
-
-    def spy(name):
-        def run(context):
-            seen[name] = context.gold
-            return constant(context)
-
-        return run
-
-    only(
-        monkeypatch,
-        BenchColumn("Ceiling", spy("Ceiling"), "gold"),
-        BenchColumn("MV-LM", spy("MV-LM")),
-    )
-    bench.run([folder], tmp_path / "out")
-
-    assert seen["MV-LM"] is None
-    assert len(seen["Ceiling"]) == 120
-
-
-def test_the_ceiling_is_logistic_regression_on_all_train_labels(folder):
-    task, judge = bench.open_task(folder)
-    context = Context(task, BenchSettings(), gold=judge.gold)
-
-    found = column("Ceiling").run(context)
-
-    by_hand = LogisticRegression(C=found.facts["C"], max_iter=1000)
-    by_hand.fit(by_hand_features(task, task.train), judge.gold)
-    np.testing.assert_allclose(
-        found.test, by_hand.predict_proba(by_hand_features(task, task.test)), rtol=1e-3, atol=1e-4
-    )
-
-
-def test_without_train_labels_there_is_no_ceiling_and_it_is_said(folder, tmp_path):
-    table = parquet.read_table(folder / "train.parquet").drop(["label"])
-    parquet.write_table(table, folder / "train.parquet")
-
-    results = bench.run([folder], tmp_path / "out", quick(("MV-LM", "Ceiling")))
-
-    assert "labels to train.parquet" in reasons(results)["toy", "Ceiling"]
 
 
 # how sure a lead is
@@ -337,7 +289,7 @@ def test_without_dev_the_columns_that_need_none_still_run(tmp_path):
 
     results = bench.run([folder], tmp_path / "out", quick(LIGHT))
 
-    assert {each["method"] for each in results["results"]} == {*LABELS, "WS-NFT", "WS-KNN"}
+    assert {each["method"] for each in results["results"]} == {*LABELS, "WS-NFT"}
     assert "dev.parquet with labels" in reasons(results)["toy", "TS-NFT"]
 
 
@@ -347,7 +299,7 @@ def test_without_vectors_the_label_models_still_run(tmp_path):
     results = bench.run([folder], tmp_path / "out", quick(LIGHT))
 
     assert {each["method"] for each in results["results"]} == set(LABELS)
-    assert "vectors-train.npy, vectors-dev.npy" in reasons(results)["toy", "WS-KNN"]
+    assert "vectors-train.npy, vectors-dev.npy" in reasons(results)["toy", "WS-NFT"]
 
 
 def test_without_test_labels_a_sentence_and_the_other_folders_still_run(folder, tmp_path):
@@ -380,7 +332,7 @@ def test_with_hardly_any_dev_rows_nothing_breaks(tmp_path, dev):
 
     done = {each["method"] for each in results["results"]}
     assert done | {method for _, method in reasons(results)} == set(LIGHT)
-    assert done >= {"WS-LM", "MV-LM", "DS-LM", "WS-NFT", "WS-KNN"}
+    assert done >= {"WS-LM", "MV-LM", "WS-NFT"}
 
 
 def test_fewer_dev_rows_than_asked_for_are_all_used_and_it_is_said(folder, tmp_path):
@@ -589,30 +541,6 @@ def test_the_own_triplet_column_is_the_packages_model_and_ws_lm_the_references(f
     by_hand = epoxy.Triplet(**own).fit(task.train.votes).predict_proba(task.test.votes)
     np.testing.assert_allclose(found.test, by_hand, atol=1e-4)
     assert not np.allclose(found.test, predict(folder, "WS-LM")[1].test, atol=1e-3)
-
-
-def test_ts_knn_is_nearest_neighbours_by_hand(folder):
-    task, found = predict(folder, "TS-KNN")
-
-    by_hand = KNeighborsClassifier(found.facts["k"], metric="cosine")
-    by_hand.fit(task.dev.vectors, task.dev.y)
-    np.testing.assert_allclose(found.test, by_hand.predict_proba(task.test.vectors))
-
-
-def test_ws_knn_is_the_mean_of_ws_lms_nearest_covered_rows_by_hand(folder):
-    hush(folder, 10)
-    task, found = predict(folder, "WS-KNN")
-    labels = triplet_labels(Context(task, BenchSettings()))
-
-    def unit(vectors):
-        vectors = vectors.astype(float)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    near = unit(task.test.vectors) @ unit(task.train.vectors[labels.covered]).T
-    nearest = np.argsort(-near, axis=1)[:, : found.facts["k"]]
-    by_hand = labels.train[labels.covered][nearest].mean(axis=1)
-    assert labels.covered.sum() == 110
-    np.testing.assert_allclose(found.test, by_hand, atol=1e-9)
 
 
 @pytest.mark.slow

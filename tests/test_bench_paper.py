@@ -59,6 +59,14 @@ def test_every_column_of_the_paper_has_its_name():
     assert set(page.METHODS) | {"DS-LM", "Liger"} <= {each.name for each in columns.columns()}
 
 
+def test_every_baseline_beats_chance_on_easy_data(tmp_path):
+    task, judge = bench.open_task(write_folder(tmp_path / "toy"))
+    for name in ("Epoxy-fixed-r", "DS-LM", "Epoxy-NFT", "TS-KNN", "WS-KNN", "Boost-xv"):
+        found = run(task, name)
+        # 60 test rows, 5 sources of 85 %: 75 is three standard errors (6.5) above 50
+        assert judge.score(found.test.argmax(axis=1))["accuracy"] > 75, name
+
+
 def test_liger_answers_region_by_region(task):
     found = run(task, "Liger")
 

@@ -29,7 +29,6 @@ HEADS = [
     LinearHead(),
     LinearHead(C=(0.1, 10.0)),
     NearestNeighbors(k=3),
-    NearestNeighbors(k=(1, 3, 5)),
 ]
 each_head = pytest.mark.parametrize("head", HEADS, ids=repr)
 
@@ -151,25 +150,6 @@ def test_labels_give_scikit_learns_nearest_neighbours(k):
     np.testing.assert_allclose(head.predict_proba(new), by_hand.predict_proba(new))
 
 
-def test_leave_one_out_never_asks_the_row_itself():
-    vectors = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-    y = [0, 1, 0, 1]  # every row's nearest other row has the other class
-
-    head = NearestNeighbors(k=1).fit(vectors, y)
-
-    assert head.leave_one_out().argmax(axis=1).tolist() == [1, 0, 1, 0]
-    assert head.predict(vectors).tolist() == y
-
-
-def test_of_several_k_the_best_left_out_answer_wins():
-    vectors, y = blobs(2, n_rows=80)
-    flipped = np.where(np.random.default_rng(0).random(80) < 0.3, 1 - y, y)
-
-    head = NearestNeighbors(k=(1, 15)).fit(vectors, flipped)
-
-    assert head.k_ == 15  # one neighbour repeats the noise, fifteen average it away
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.permutations(range(12)))
 def test_the_order_of_the_rows_does_not_matter(order):
@@ -217,7 +197,6 @@ def test_unusable_targets_are_refused(head, targets, error, names):
         (LinearHead(C=(1.0, 2.0), folds=1), VECTORS, [0, 1, 1], ParameterError, "folds=1"),
         (NearestNeighbors(k=0), VECTORS, [0, 1, 1], ParameterError, "k=0"),
         (NearestNeighbors(k=4), VECTORS, [0, 1, 1], ParameterError, "k=4"),
-        (NearestNeighbors(k=(3, 4)), VECTORS, [0, 1, 1], ParameterError, "3 rows"),
     ],
 )
 def test_errors(head, vectors, targets, error, names):

@@ -1,4 +1,4 @@
-"""Columns of the paper's tables that `epoxy bench` has not: Liger, and networks that are fine-tuned.
+"""Columns of the paper's tables that `epoxy bench` has not: baselines, Liger, and fine-tuned networks.
 
     python benchmarks/paper/columns.py --out DIR [--quick] [--network NAME] [--methods NAME …] FOLDER …
 
@@ -19,24 +19,32 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.neighbors import KNeighborsRegressor
 
 from epoxy import bench
 from epoxy.bench import BenchColumn, Context, Prediction
 from epoxy.bench.methods import (
     Labels,
+    by_hand,
     epoxy_labels,
+    labels_of,
+    on_dev,
     triplet_choice,
     triplet_labels,
+    tuned,
+    weak_head,
 )
 from epoxy.bench.task import take
 from epoxy.errors import EpoxyError, LabelError
 from epoxy.estimators import clone
 from epoxy.extension import Reach
 from epoxy.heads import FineTuned, Training
-from epoxy.label_models import LabelModel, Triplet
+from epoxy.label_models import DawidSkene, LabelModel, Triplet
 from epoxy.numerics import unit_rows
 from epoxy.votes import Votes
 
+NEIGHBOURS = (1, 3, 5, 10, 15, 20, 30, 50)
 REGIONS = (1, 2, 3, 5, 8)
 EXTENDED = (0.0, 0.02, 0.1, 0.3, 0.6)
 LEAST_ROWS = 20  # train rows a region needs for a model of its own
@@ -45,6 +53,8 @@ SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 STEPS = 300  # steps a small data set should get before early stopping may end them
 MOST_ROWS = 2400  # train rows used: on a CPU an epoch over more takes longer than it teaches
 HELD_SHARE = 0.2
+MORE = ["Epoxy-fixed-r", "DS-LM", "Epoxy-NFT", "TS-KNN", "WS-KNN", "Boost-xv", "Liger"]
+MORE += ["TS-FT", "WS-FT", "Epoxy-FT"]
 Places = dict[str, np.ndarray]
 """The region of each row, by split."""
 
@@ -54,6 +64,12 @@ def columns(network: str | None = None) -> list[BenchColumn]:
     about = {"random": True, "variant": network or ""}
     return [
         *bench.COLUMNS,
+        BenchColumn("Epoxy-fixed-r", epoxy_fixed, "dev vectors"),
+        BenchColumn("DS-LM", dawid_skene),
+        BenchColumn("Epoxy-NFT", epoxy_nft, "dev vectors"),
+        BenchColumn("TS-KNN", ts_knn, "dev vectors"),
+        BenchColumn("WS-KNN", ws_knn, "vectors"),
+        BenchColumn("Boost-xv", boosting, "dev vectors"),
         BenchColumn("Liger", liger, "dev vectors", random=True),
         BenchColumn("TS-FT", partial(ts_ft, network), "dev rows", **about),
         BenchColumn("WS-FT", partial(weakly, triplet_labels, network), "rows", **about),
@@ -64,6 +80,78 @@ def columns(network: str | None = None) -> list[BenchColumn]:
             **about,
         ),
     ]
+
+
+# baselines
+
+
+def epoxy_fixed(context: Context) -> Prediction:
+    """Epoxy-fixed-r: one radius for all sources, chosen on dev."""
+    model, facts = triplet_choice(context)
+    found = tuned(context, model, shared=True)
+    known = found.radius_[~np.isnan(found.radius_)]  # cut to the last distance that gains a row
+    about = {**facts, "radius": float(known.max(initial=0.0))}
+    return labels_of(context, model, about, found.radius_).prediction()
+
+
+def dawid_skene(context: Context) -> Prediction:
+    """DS-LM: dev chooses how silence is read."""
+    models = {kind: DawidSkene(abstain=kind) for kind in ("auto", "symbol", "missing")}
+    with context.clock("tuning"):
+        kind = context.best({each: on_dev(context, models[each]) for each in models})
+    return labels_of(context, models[kind], {"abstain": kind}).prediction()
+
+
+def epoxy_nft(context: Context) -> Prediction:
+    """Epoxy-NFT: logistic regression on Epoxy's probabilities."""
+    return weak_head(context, epoxy_labels(context))
+
+
+def nearest(k: int, vectors: np.ndarray, targets: np.ndarray) -> KNeighborsRegressor:
+    """The mean target of the k nearest rows."""
+    return KNeighborsRegressor(k, metric="cosine").fit(vectors, targets)
+
+
+def ts_knn(context: Context) -> Prediction:
+    """TS-KNN: the nearest dev rows, their number by leave-one-out."""
+    vectors, targets = (
+        context.vectors(context.dev),
+        np.eye(len(context.task.classes))[context.truth],
+    )
+    with context.clock("training"):
+        usable = [k for k in NEIGHBOURS if k < len(vectors)]
+        if not usable:
+            raise LabelError("nearest neighbours need two dev rows; label more")
+        others = nearest(1, vectors, targets).kneighbors(None, usable[-1], return_distance=False)
+        told = {k: targets[others[:, :k]].mean(axis=1) for k in usable}
+        k = min(usable, key=lambda each: float(((told[each] - targets) ** 2).sum()))
+        head = nearest(k, vectors, targets)
+    return Prediction(head.predict(context.vectors(context.task.test)), told[k], {"k": k})
+
+
+def ws_knn(context: Context) -> Prediction:
+    """WS-KNN: the nearest covered train rows with WS-LM's probabilities, their number by dev."""
+    labels = triplet_labels(context)
+    rows, dev = labels.taught(context), context.task.dev
+    vectors, targets = context.vectors(context.task.train)[rows], labels.train[rows]
+    asked = None if dev is None else context.vectors(dev)
+    with context.clock("tuning"):
+        usable = [k for k in NEIGHBOURS if k <= len(vectors)]
+        fits = {k: nearest(k, vectors, targets) for k in usable}
+        k = context.best({k: partial(each.predict, asked) for k, each in fits.items()})
+    known = None if asked is None else fits[k].predict(asked)
+    return Prediction(fits[k].predict(context.vectors(context.task.test)), known, {"k": k})
+
+
+def boosting(context: Context) -> Prediction:
+    """Boost-xv: histogram gradient boosting on vectors and votes; smaller leaves for few labels."""
+    least = int(np.clip(len(context.truth) // 20, 2, 20))
+
+    def fit(rows: np.ndarray, labels: np.ndarray) -> Any:
+        model = HistGradientBoostingClassifier(min_samples_leaf=least, random_state=context.seed)
+        return model.fit(rows, labels)
+
+    return by_hand(context, context.vectors_and_votes, fit, {"min_samples_leaf": least})
 
 
 # Liger
@@ -212,7 +300,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--out", default="epoxy-bench")
-    parser.add_argument("--methods", nargs="*", default=["Liger", "TS-FT", "WS-FT", "Epoxy-FT"])
+    parser.add_argument("--methods", nargs="*", default=MORE)
     parser.add_argument("--quick", action="store_true", help="one seed, one epoch, 300 rows")
     parser.add_argument("--network", help="the network to fine-tune")
     given = parser.parse_args()

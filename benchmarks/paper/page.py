@@ -21,7 +21,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from epoxy import bench
-from epoxy.bench.methods import CEILING, OURS
+from epoxy.bench.methods import OURS
 from epoxy.bench.page import (
     PageTable,
     amounts,
@@ -94,7 +94,7 @@ def facts_of(runs: pd.DataFrame) -> pd.DataFrame:
 def against(frame: pd.DataFrame) -> PageTable:
     """Our mean margin over each column, and where it is behind."""
     steps = amounts(frame)
-    known = frame[frame["margin"].notna() & (frame["method"] != CEILING)]
+    known = frame[frame["margin"].notna()]
     cells = {
         method: {each: mean_lead(same[same["labels"] == each]) for each in steps}
         for method, same in known.groupby("method", sort=False)
@@ -116,20 +116,6 @@ def mean_lead(leads: pd.DataFrame) -> str:
     error = 1.96 * np.sqrt((leads["error"] ** 2).sum()) / len(leads)
     ahead, behind = (leads["low"] > 0).sum(), (leads["high"] < 0).sum()
     return f"{leads['margin'].mean():+.1f} ± {error:.1f} ({ahead} / {behind} / {len(leads)})"
-
-
-def ceiling(whole: pd.DataFrame) -> PageTable:
-    means = wide(whole, "mean").reindex(columns=[*dict.fromkeys([*whole["method"], OURS, CEILING])])
-    means = means[means[CEILING].notna()]
-    best = means.drop(columns=[OURS, CEILING]).max(axis=1)
-    way = 100 * (means[OURS] - best) / (means[CEILING] - best).replace(0, np.nan)
-    cells = {"best baseline": best, OURS: means[OURS], CEILING: means[CEILING]}
-    note = (
-        f"How far {OURS} goes, in percent, from the best baseline to {CEILING}: LR-xv on the true labels "
-        "of all train rows."
-    )
-    shown = pd.DataFrame({**cells, "share of the way": way}).map(points)
-    return PageTable("How much is left", note, shown)
 
 
 def precision(whole: pd.DataFrame) -> PageTable:
@@ -190,7 +176,6 @@ def paper_tables(results: dict, runs: pd.DataFrame) -> list[PageTable]:
     with_epoxy, tuned = mean["Epoxy"].notna(), mean["WS-FT"].notna()
     made = [
         against(frame),
-        ceiling(whole),
         precision(whole),
         beside(mean, drift),
         PageTable("Lifts, and what explains them", LIFTS_NOTE, pd.DataFrame(lifts)[with_epoxy]),

@@ -64,7 +64,7 @@ class BenchColumn:
 
     name: str
     run: Callable[[Context], Prediction]
-    needs: str = ""  # of the words "dev", "rows", "vectors", "gold"
+    needs: str = ""  # of the words "dev", "rows", "vectors"
     random: bool = False
     variant: str = ""  # what else determines its results
 
@@ -78,7 +78,7 @@ class BenchColumn:
 
     def takes(self, dev_rows: int | None) -> bool:
         """Whether it runs with so many dev rows: some need one, some are worth all alone."""
-        if "rows" in self.needs or "gold" in self.needs:
+        if "rows" in self.needs:
             return dev_rows is None
         return dev_rows != 0 or "dev" not in self.needs
 
@@ -93,12 +93,10 @@ class Context:
         seed: int = 0,
         *,
         dev_rows: int | None = None,
-        gold: np.ndarray | None = None,
     ) -> None:
         self.task = task.with_dev_rows(dev_rows, seed)
         self.settings = settings
         self.seed = seed
-        self.gold = gold  # (n_train,) true labels, -1 unknown; only for a column that needs them
         self.seconds: dict[str, float] = {}
         """By stage, so far."""
 

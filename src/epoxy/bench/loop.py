@@ -83,8 +83,7 @@ class Cell:
 
     def run(self, judge: HiddenLabels) -> dict[str, Any]:
         """Predict without the truth, then let the judge score it, once."""
-        gold = judge.gold if "gold" in self.column.needs else None
-        context = Context(self.task, self.settings, self.seed, dev_rows=self.dev_rows, gold=gold)
+        context = Context(self.task, self.settings, self.seed, dev_rows=self.dev_rows)
         prediction = self.column.run(context)
         scoring, guess = context.task.scoring, prediction.guess
         if guess is None:

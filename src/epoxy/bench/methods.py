@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import LabelError, UnknownName
 from ..estimators import clone
-from ..heads import LinearHead, NearestNeighbors
-from ..label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
+from ..heads import LinearHead
+from ..label_models import LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
 from ..neighbors.workers import single_threaded_blas
 from ..tuning import tune
@@ -25,7 +26,6 @@ from .context import BenchColumn, Context, Prediction
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 WEAK_PENALTIES = (0.01, 0.1, 1.0, 10.0)  # many noisy rows: stronger penalties are worth trying
-NEIGHBOURS = (1, 3, 5, 10, 15, 20, 30, 50)
 _FOLDS = 5
 _BELIEVED = 0.9  # probability from which self-training takes its own answer for a label
 
@@ -55,7 +55,7 @@ class Labels:
 def majority(context: Context) -> Prediction:
     """MV-LM: one vote counts one; the class balance breaks ties and answers for silent rows."""
     model = MajorityVote(context.balances()[0])
-    return _labels(context, model, {}).prediction()
+    return labels_of(context, model, {}).prediction()
 
 
 def snorkel(context: Context) -> Prediction:
@@ -63,15 +63,7 @@ def snorkel(context: Context) -> Prediction:
     with suppress(ImportError):  # importing is not training; what is missing, the model says
         import snorkel.labeling.model  # noqa: F401
     model = Snorkel(context.balances()[0], seed=context.seed)
-    return _labels(context, model, {}).prediction()
-
-
-def dawid_skene(context: Context) -> Prediction:
-    """DS-LM: dev chooses how silence is read."""
-    models = {kind: DawidSkene(abstain=kind) for kind in ("auto", "symbol", "missing")}
-    with context.clock("tuning"):
-        kind = context.best({each: _on_dev(context, models[each]) for each in models})
-    return _labels(context, models[kind], {"abstain": kind}).prediction()
+    return labels_of(context, model, {}).prediction()
 
 
 def triplet(context: Context) -> Prediction:
@@ -81,12 +73,12 @@ def triplet(context: Context) -> Prediction:
 
 def triplet_labels(context: Context) -> Labels:
     """WS-LM's probabilities of every split."""
-    return _labels(context, *triplet_choice(context))
+    return labels_of(context, *triplet_choice(context))
 
 
 def own_triplet(context: Context) -> Prediction:
     """Triplet: this package's own arithmetic for the same model, chosen on dev in the same way."""
-    return _labels(context, *triplet_choice(context, None)).prediction()
+    return labels_of(context, *triplet_choice(context, None)).prediction()
 
 
 def triplet_choice(
@@ -106,18 +98,9 @@ def triplet_choice(
         for solve in ("median", "mean")
     }
     with context.clock("tuning"):
-        solve, index = context.best({key: _on_dev(context, each) for key, each in models.items()})
+        solve, index = context.best({key: on_dev(context, each) for key, each in models.items()})
     facts = {"solve": solve, "class_balance": balances[index].round(4).tolist()}
     return models[solve, index], facts
-
-
-def epoxy_fixed(context: Context) -> Prediction:
-    """Epoxy-fixed-r: one radius for all sources, chosen on dev."""
-    model, facts = triplet_choice(context)
-    tuned = _tuned(context, model, shared=True)
-    known = tuned.radius_[~np.isnan(tuned.radius_)]  # cut to the last distance that gains a row
-    about = {**facts, "radius": float(known.max(initial=0.0))}
-    return _labels(context, model, about, tuned.radius_).prediction()
 
 
 def epoxy(context: Context) -> Prediction:
@@ -128,16 +111,17 @@ def epoxy(context: Context) -> Prediction:
 def epoxy_labels(context: Context) -> Labels:
     """Epoxy's probabilities of every split."""
     model, facts = triplet_choice(context)
-    tuned = _tuned(context, model, shared=False)
+    found = tuned(context, model)
     radius = {
         name: None if np.isnan(each) else float(each)
-        for name, each in zip(context.task.train.votes.sources, tuned.radius_)
+        for name, each in zip(context.task.train.votes.sources, found.radius_)
     }
-    about = {**facts, "radius": radius, "expected": 100 * tuned.search_.expected}
-    return _labels(context, model, about, tuned.radius_)
+    about = {**facts, "radius": radius, "expected": 100 * found.search_.expected}
+    return labels_of(context, model, about, found.radius_)
 
 
-def _tuned(context: Context, model: LabelModel, *, shared: bool) -> Epoxy:
+def tuned(context: Context, model: LabelModel, *, shared: bool = False) -> Epoxy:
+    """Epoxy with radii chosen on dev."""
     scoring, dev, found = context.task.scoring, context.dev, context.reaches
 
     def at_best_threshold(y: np.ndarray, proba: np.ndarray) -> float:
@@ -169,7 +153,7 @@ def fusion(context: Context) -> Prediction:
     return Prediction(test, model.held_out_, guess=model.decide(test))
 
 
-def _labels(
+def labels_of(
     context: Context, model: LabelModel, facts: dict[str, Any], radius: Any = None
 ) -> Labels:
     """Fit once, on votes extended to the radii or as they are: what an edit costs."""
@@ -187,7 +171,8 @@ def _labels(
     return Labels(answer, train.covered, others.get("dev"), others["test"], facts)
 
 
-def _on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
+def on_dev(context: Context, model: LabelModel) -> Callable[[], np.ndarray]:
+    """What a label model says of dev, to be asked for."""
     train, task = context.task.train.votes, context.task
     return lambda: np.asarray(clone(model).fit(train).predict_proba(task.splits["dev"].votes))
 
@@ -222,40 +207,12 @@ def self_training(context: Context) -> Prediction:
         with single_threaded_blas():  # as in LinearHead
             return model.fit(np.vstack([rows, unlabelled]), taught)
 
-    return _by_hand(context, inputs, fit, {"C": penalty})
-
-
-def boosting(context: Context) -> Prediction:
-    """Boost-xv: histogram gradient boosting on vectors and votes; smaller leaves for few labels."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    least = int(np.clip(len(context.truth) // 20, 2, 20))
-
-    def fit(rows: np.ndarray, labels: np.ndarray) -> Any:
-        model = HistGradientBoostingClassifier(min_samples_leaf=least, random_state=context.seed)
-        return model.fit(rows, labels)
-
-    return _by_hand(context, context.vectors_and_votes, fit, {"min_samples_leaf": least})
-
-
-def ceiling(context: Context) -> Prediction:
-    """Ceiling: LR-xv taught by the true labels of all train rows; no baseline, but what is left."""
-    assert context.gold is not None  # the loop gives it to this column alone
-    known = np.flatnonzero(context.gold >= 0)
-    rows, labels = context.vectors_and_votes(context.task.train)[known], context.gold[known]
-    classes = tuple(range(len(context.task.classes)))
-    return _chosen(
-        context,
-        PENALTIES,
-        "C",
-        lambda penalty: LinearHead(penalty, classes=classes).fit(rows, labels),
-        context.vectors_and_votes,
-    )
+    return by_hand(context, inputs, fit, {"C": penalty})
 
 
 def _linear(context: Context, inputs: Inputs) -> Prediction:
     penalty = _penalty(context, inputs)
-    return _by_hand(context, inputs, LinearHead(penalty).fit, {"C": penalty})
+    return by_hand(context, inputs, LinearHead(penalty).fit, {"C": penalty})
 
 
 def _penalty(context: Context, inputs: Inputs) -> float:
@@ -267,7 +224,7 @@ def _penalty(context: Context, inputs: Inputs) -> float:
         return LinearHead(PENALTIES).fit(inputs(context.dev), labels).C_
 
 
-def _by_hand(
+def by_hand(
     context: Context, inputs: Inputs, fit: Callable[[np.ndarray, np.ndarray], Any], facts: Any
 ) -> Prediction:
     """What a classifier taught by the dev labels says of test, and out of fold of dev."""
@@ -292,68 +249,30 @@ def _taught_by(
     return answer
 
 
-def ts_knn(context: Context) -> Prediction:
-    """TS-KNN: the nearest dev rows, their number by leave-one-out."""
-    vectors = context.vectors(context.dev)
-    with context.clock("training"):
-        head = NearestNeighbors(NEIGHBOURS, classes=context.task.classes)
-        head.fit(vectors, context.truth)
-    answer = head.predict_proba(context.vectors(context.task.test))
-    return Prediction(answer, head.leave_one_out(), {"k": head.k_})
-
-
 def ws_nft(context: Context) -> Prediction:
     """WS-NFT: logistic regression on WS-LM's probabilities of the covered train rows."""
-    return _weak_linear(context, triplet_labels(context))
+    return weak_head(context, triplet_labels(context))
 
 
-def epoxy_nft(context: Context) -> Prediction:
-    """Epoxy-NFT: logistic regression on Epoxy's probabilities."""
-    return _weak_linear(context, epoxy_labels(context))
-
-
-def ws_knn(context: Context) -> Prediction:
-    """WS-KNN: the nearest covered train rows with WS-LM's probabilities, their number by dev."""
-    vectors, targets = _vectors_taught(context, triplet_labels(context))
-    usable = [k for k in NEIGHBOURS if k <= len(vectors)]
-    return _chosen(context, usable, "k", lambda k: NearestNeighbors(k).fit(vectors, targets))
-
-
-def _weak_linear(context: Context, labels: Labels) -> Prediction:
-    vectors, targets = _vectors_taught(context, labels)
-    return _chosen(
-        context, WEAK_PENALTIES, "C", lambda penalty: LinearHead(penalty).fit(vectors, targets)
-    )
-
-
-def _chosen(
-    context: Context,
-    grid: Any,
-    name: str,
-    fit: Callable[[Any], Any],
-    inputs: Inputs | None = None,
-) -> Prediction:
-    """Fit with the value of the grid that does best on dev (the first without dev)."""
-    dev, inputs = context.task.dev, inputs or context.vectors
-    with context.clock("tuning"):
-        value = grid[0]
-        if dev is not None:
-            asked = inputs(dev)
-            value = context.best({each: _lazily(fit, each, asked) for each in grid})
-    with context.clock("training"):
-        head = fit(value)
-    known = None if dev is None else head.predict_proba(inputs(dev))
-    return Prediction(head.predict_proba(inputs(context.task.test)), known, {name: value})
-
-
-def _lazily(fit: Callable[[Any], Any], value: Any, vectors: np.ndarray) -> Callable[[], Any]:
-    return lambda: fit(value).predict_proba(vectors)
-
-
-def _vectors_taught(context: Context, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors and probabilities of the train rows some source speaks for."""
+def weak_head(context: Context, labels: Labels) -> Prediction:
+    """Logistic regression on probabilities, with the penalty that does best on dev (the first without)."""
     rows = labels.taught(context)
-    return context.vectors(context.task.train)[rows], labels.train[rows]
+    vectors, targets = context.vectors(context.task.train)[rows], labels.train[rows]
+    dev = context.task.dev
+    asked = None if dev is None else context.vectors(dev)
+
+    def fit(penalty: float) -> LinearHead:
+        return LinearHead(penalty).fit(vectors, targets)
+
+    with context.clock("tuning"):
+        penalty = context.best(
+            {each: partial(lambda C: fit(C).predict_proba(asked), each) for each in WEAK_PENALTIES}
+        )
+    with context.clock("training"):
+        head = fit(penalty)
+    known = None if asked is None else head.predict_proba(asked)
+    test = head.predict_proba(context.vectors(context.task.test))
+    return Prediction(test, known, {"C": penalty})
 
 
 def _held_out(
@@ -375,26 +294,19 @@ def _held_out(
 
 COLUMNS: tuple[BenchColumn, ...] = (
     BenchColumn("Epoxy", epoxy, "dev vectors"),
-    BenchColumn("Epoxy-fixed-r", epoxy_fixed, "dev vectors"),
     BenchColumn("WS-LM", triplet),
     BenchColumn("Triplet", own_triplet),
     BenchColumn("MV-LM", majority),
     BenchColumn("DP-LM", snorkel, random=True),
-    BenchColumn("DS-LM", dawid_skene),
     BenchColumn("TS-NFT", ts_nft, "dev vectors"),
     BenchColumn("WS-NFT", ws_nft, "vectors"),
-    BenchColumn("Epoxy-NFT", epoxy_nft, "dev vectors"),
-    BenchColumn("TS-KNN", ts_knn, "dev vectors"),
-    BenchColumn("WS-KNN", ws_knn, "vectors"),
     BenchColumn("LR-xv", lr_xv, "dev vectors"),
     BenchColumn("Self-train", self_training, "dev vectors"),
-    BenchColumn("Boost-xv", boosting, "dev vectors"),
     BenchColumn("Fusion", fusion),
-    BenchColumn("Ceiling", ceiling, "gold vectors"),
 )
 
-OURS, CEILING = "Fusion", "Ceiling"
-"""The column the others are compared with, and the one that reads train labels: no baseline."""
+OURS = "Fusion"
+"""The column the others are compared with."""
 
 
 def columns(names: tuple[str, ...] | None, known: Sequence[BenchColumn]) -> list[BenchColumn]:

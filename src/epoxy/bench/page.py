@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import MissingExtra
 from ..storage import make_folder
-from .methods import CEILING, COLUMNS, OURS
+from .methods import COLUMNS, OURS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -98,7 +98,7 @@ def _scores(frame: DataFrame, note: str = "") -> PageTable:
         zip(cells.index, [leaders[name] for name in wide(frame, "mean").index], strict=True)
     )
     means = wide(frame, "mean")
-    usual = [each.name for each in COLUMNS if each.name in means and each.name != CEILING]
+    usual = [each.name for each in COLUMNS if each.name in means]
     whole = means[usual].notna().all(axis=1)
     if whole.sum() > 1:
         cells.loc[f"mean of {whole.sum()}"] = means[whole].mean(skipna=False).map(points)
@@ -113,14 +113,12 @@ _SCORES_NOTE = (
     "Points on the test rows; F1 is that of the positive class. ± standard deviation over seeds and "
     f"draws. ▼ significantly below {OURS}, ▲ significantly above (95 % paired bootstrap over test rows "
     f"and draws of dev rows). Bold: significantly first, {OURS} before every other column or another "
-    "before it. WS-LM is the paper's label model in FlyingSquid's "
-    "arithmetic for two classes (its own Triplet for more), and Epoxy, WS-NFT and WS-KNN build on it; "
-    "Triplet is this package's own arithmetic for the same model. LR-xv: logistic regression on "
-    "vectors and one-hot votes of the hand-labelled rows; Self-train: the same, self-trained on train "
-    "rows; Boost-xv: histogram gradient boosting on both. Ceiling: LR-xv on the true labels of all train "
-    "rows, the only column that reads them, and no baseline. Training seconds: votes to labels of all "
-    "train rows, neighbours known and settings chosen; for end models also their own training. They are "
-    "by the clock, and grow with whatever else the machine does."
+    "before it. WS-LM is the paper's label model in FlyingSquid's arithmetic for two classes (Triplet for "
+    "more), and Epoxy and WS-NFT build on it; Triplet is this package's own arithmetic for the same "
+    "model. LR-xv: logistic regression on vectors and one-hot votes of the hand-labelled rows; "
+    "Self-train: the same, self-trained on train rows. Training seconds: votes to labels of all train "
+    "rows, neighbours known and settings chosen; for end models also their own training. They are by the "
+    "clock, and grow with whatever else the machine does."
 )
 
 
@@ -133,9 +131,7 @@ def _cell(each: Series) -> str:
 
 def _others(one: DataFrame) -> DataFrame:
     """Columns measured beside ours, the best first."""
-    return one[~one["method"].isin([OURS, CEILING])].sort_values(
-        "mean", ascending=False, kind="stable"
-    )
+    return one[one["method"] != OURS].sort_values("mean", ascending=False, kind="stable")
 
 
 def first(one: DataFrame) -> str | None:
@@ -236,7 +232,7 @@ def _preamble(results: Results) -> list[str]:
     runs = "quick: one seed" if settings["quick"] else f"{settings['seeds']} seeds"
     return [
         "Dev labels are the hand labels: they tune and fit. Test labels are read once, to score. Train "
-        f"labels are read by the column {CEILING} alone, where there are any.",
+        "labels are never read.",
         "",
         f"Run ({runs}; class balance: {balance}) at commit "
         f"`{results['commit'] or 'unknown'}`, {results['created'][:10]}, on {machine['processor']}, "

@@ -100,7 +100,6 @@ class BenchTask:
     rows: Mapping[str, Any] = field(default_factory=dict)  # texts or images by split, may be empty
     class_balance: tuple[float, ...] | None = None  # what the folder says, if anything
     fingerprint: str = ""
-    has_gold: bool = False  # whether true labels of train rows exist, which the judge holds
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -129,7 +128,6 @@ class BenchTask:
             "dev": (self.dev is None, "dev rows with true labels", cure),
             "vectors": (bool(bare), "vectors", files),
             "rows": (not self.rows, "text or images", "a column 'text' to every split"),
-            "gold": (not self.has_gold, "true labels of train rows", "labels to train.parquet"),
         }
         return {need: (what, cure) for need, (lacks, what, cure) in needs.items() if lacks}
 
@@ -164,7 +162,6 @@ class HiddenLabels:
 
     scoring: TaskScoring
     truth: np.ndarray = field(repr=False)  # (n_test,)
-    gold: np.ndarray | None = field(default=None, repr=False)  # (n_train,), for the ceiling alone
 
     def score(self, guess: np.ndarray) -> dict[str, float]:
         """All scores of one finished prediction, in points."""
@@ -242,9 +239,8 @@ def open_task(folder: str | Path) -> tuple[BenchTask, HiddenLabels]:
         rows=_complete(parts, dev is not None),
         class_balance=_balance(home, found.classes),
         fingerprint=_fingerprint(home),
-        has_gold="train" in found.truth,
     )
-    return task, HiddenLabels(scoring, split.y, found.truth.get("train"))
+    return task, HiddenLabels(scoring, split.y)
 
 
 def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:
