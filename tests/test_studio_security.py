@@ -538,7 +538,7 @@ def test_names_and_texts_that_look_like_code_stay_text(tmp_path):
 def test_what_was_not_foreseen_is_one_sentence_and_the_server_goes_on(
     call, studio, caplog, monkeypatch
 ):
-    def fails(verb, room, page):
+    def fails(room, page, asked):
         raise RuntimeError("a secret of the machine")
 
     monkeypatch.setattr(VERBS["picture"], "run", fails)
@@ -565,7 +565,7 @@ def test_deep_json_and_numbers_that_are_none_are_refused():
     with pytest.raises(ParameterError, match="no JSON"):
         parsed('{"radius": NaN}')
     with pytest.raises(ParameterError, match="radius"):
-        read(VERBS["radius"], {"source": "a", "radius": float("inf")})
+        read(VERBS["radius"].asked, {"source": "a", "radius": float("inf")})
 
 
 def test_the_schema_allows_what_is_read_and_nothing_else(call):
@@ -601,7 +601,7 @@ def test_the_schema_allows_what_is_read_and_nothing_else(call):
         checker = checking.Draft202012Validator(schema)
         for body in bodies:
             try:
-                read(VERBS[verb], body)
+                read(VERBS[verb].asked, body)
                 accepted = True
             except ParameterError:
                 accepted = False

@@ -65,10 +65,10 @@ def _answer(text: str, **more: Any) -> types.CallToolResult:
 
 def _told(name: str) -> types.Tool:
     verb = TOOLS[name]
-    schema = msgspec.json.schema(verb)
+    schema = msgspec.json.schema(verb.asked)
     schema |= schema["$defs"].pop(schema.pop("$ref").rpartition("/")[2])
     reads = types.ToolAnnotations(read_only_hint=name in READING, open_world_hint=False)
-    return types.Tool(name=name, description=verb.__doc__, input_schema=schema, annotations=reads)
+    return types.Tool(name=name, description=verb.about, input_schema=schema, annotations=reads)
 
 
 def serve(tools: Tools) -> None:

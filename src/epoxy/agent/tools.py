@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ParameterError, UnknownName
 from ..studio import frames, lfs
 from ..studio.room import Page, Room
-from ..studio.verbs import TOOLS, VERBS, ask
+from ..studio.verbs import TOOLS, ask
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -24,7 +24,6 @@ READING = tuple(name for name, verb in TOOLS.items() if not verb.writes)
 WRITING = tuple(name for name, verb in TOOLS.items() if verb.writes)
 MOST, LONGEST = 100, 10_000
 """Items of a list and characters of a text in one answer."""
-_NAMES = {verb: name for name, verb in VERBS.items()}
 
 
 class Tools:
@@ -53,7 +52,7 @@ class Tools:
                 given["definition"] = json.loads(given["definition"])
         self.room.ask(None, "look", lambda: lfs.look(self.room, record=False)).result()
         try:
-            answer = ask(self.room, self.page, _NAMES[TOOLS[name]], given).result()
+            answer = ask(self.room, self.page, TOOLS[name].name, given).result()
         except ParameterError as error:
             raise ParameterError(f"{error}{self._hint(str(error), given)}") from None
         told: dict[str, Any] = _cut(frames.plain(answer))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..errors import CodeError, EpoxyError, FileChanged, ParameterError
-from ..functions.kinds import Form, Keywords, Pattern, Python
+from ..functions.kinds import Form, Keywords, Name, Pattern, Python, Text
 from ..functions.lfs_file import FunctionsFile, WrittenFunction
 from ..votes import ABSTAIN
 from . import replies, showing
-
-if TYPE_CHECKING:
-    from .room import Page, Room
+from .room import Page, Room
+from .table import LongText, verb
 
 
 class Conflict(EpoxyError):
@@ -88,11 +87,23 @@ def _allowed(room: Room, page: Page, form: Form) -> Form:
     return form
 
 
+@verb(newest=True, tool="try_function")
 def draft(
-    room: Room, page: Page, form: Form, name: str | None, replaces: str | None, *, guess: bool
+    room: Room,
+    page: Page,
+    definition: Form,
+    name: Text | None = None,
+    replaces: Text | None = None,
+    guess: bool = False,
 ) -> replies.Draft:
-    """What a function would do; the map shows it until it is dropped."""
-    session, made = room.session, _allowed(room, page, form)
+    """What a function would do, beside the others or in place of `replaces`; nothing is kept.
+
+    Words and patterns read the text column, unless `column` names another; Python is run only where
+    writing is allowed. The answer has coverage, how often it is right on rows labelled by hand with an
+    interval, and labels that would change; `unheard` says that the model would not hear it, because
+    vectors contradict it. With `guess` it names the class that the labelled rows it votes on have.
+    """
+    session, made = room.session, _allowed(room, page, definition)
     found = session.draft(made, name or None, replaces or None)
     if guess and found.ok:
         label = _covered_class(room, found.votes)
@@ -137,13 +148,25 @@ def _covered_class(room: Room, votes: Sequence[np.ndarray]) -> str | None:
     return None
 
 
-def save(room: Room, page: Page, form: Form, name: str, replaces: str | None) -> replies.Saved:
-    """Write a function to lfs.py and vote with it."""
+@verb(writes=True, tool="add_function")
+def save_function(
+    room: Room, page: Page, definition: Form, name: Name, replaces: Text | None = None
+) -> replies.Saved:
+    """Write a function to the project's lfs.py and vote with it; try_function says what it would do."""
     page.forget()
-    made = room.session.save_function(_allowed(room, page, form), name, replaces)
+    form = _allowed(room, page, definition)
+    made = room.session.save_function(form, name, replaces or None)
     room.code_error = None
     _tell(room)
     return replies.Saved(name, _changed(room, page, made, name))
+
+
+@verb(writes=True, tool="change_function")
+def change_function(
+    room: Room, page: Page, source: Name, definition: Form, name: Text = ""
+) -> replies.Saved:
+    """Put a function in the place of another in lfs.py, under its name or a new one."""
+    return save_function(room, page, definition, name or source, source)
 
 
 def _changed(room: Room, page: Page, made: Any, name: str = "") -> replies.Change | None:
@@ -153,19 +176,26 @@ def _changed(room: Room, page: Page, made: Any, name: str = "") -> replies.Chang
     return showing.change(made, page.by_name, failed)
 
 
-def told(room: Room) -> replies.File:
-    """The file as it is on disk."""
+@verb()
+def code(room: Room, page: Page) -> replies.File:
+    """The file of functions as it is on disk."""
     file = _file(room)
     functions = [replies.of(replies.InFile, each) for each in written(room).values()]
     return replies.of(replies.File, file, error=room.code_error, functions=functions)
 
 
-def save_code(room: Room, page: Page, text: str, expecting: str) -> replies.SavedFile:
-    """Write the file; code that does not run is written too, and the last good state stays."""
+@verb(writes=True)
+def save_code(
+    room: Room,
+    page: Page,
+    text: LongText,
+    hash: Name,  # noqa: A002 - the protocol's word
+) -> replies.SavedFile:
+    """Write the file of functions, unless it has another hash; the last that ran stays in use."""
     made = None
     page.forget()
     try:
-        made = room.session.save_code(text, expecting)
+        made = room.session.save_code(text, hash)
         room.code_error = None
     except FileChanged as error:
         raise Conflict(str(error), _file(room)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -28,9 +28,9 @@ class Error(msgspec.Struct):
 
 def document() -> dict[str, Any]:
     """Every verb as a path."""
-    answers = [get_type_hints(verb.run)["return"] for verb in VERBS.values()]
+    answers = [verb.answer for verb in VERBS.values()]
     heads = [get_args(each)[0] if get_origin(each) is tuple else each for each in answers]
-    asked, parts = _schemas(VERBS.values(), "Ask")
+    asked, parts = _schemas([verb.asked for verb in VERBS.values()], "Ask")
     told, more = _schemas([*heads, Error], "")
     for each in more.values():  # what is answered has every field
         each["required"] = list(each.get("properties", ()))
@@ -43,7 +43,7 @@ def document() -> dict[str, Any]:
         paths[f"/api/{name}"] = {
             "post": {
                 "operationId": name,
-                "summary": (verb.__doc__ or "").partition("\n")[0],
+                "summary": verb.about.partition("\n")[0],
                 "requestBody": {
                     "required": True,
                     "content": {"application/json": {"schema": asked[at]}},
