@@ -225,7 +225,7 @@ def test_a_model_lends_the_votes_that_the_session_shows(radius):
 
     for at, split in enumerate((TRAIN, BARE)):
         lent = model.extend(split)
-        np.testing.assert_array_equal(lent.matrix, session.outcome.votes(at).matrix)
+        np.testing.assert_array_equal(lent.matrix, session.outcome.extended[at].matrix)
         assert (lent.cast.sum() == split.votes.cast.sum()) == (radius is None)
         assert (lent.matrix == split.votes.matrix)[split.votes.cast].all()
 

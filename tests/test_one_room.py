@@ -115,7 +115,7 @@ for name, split in zip(session.names, splits):
         found = session.explain(each, name)
         why[str(found.row)] = [found.label, list(found.probabilities.values())]
 own = np.concatenate([split.votes.cast.sum(axis=1) for split in splits])
-after = np.concatenate([session.outcome.votes(at).cast.sum(axis=1) for at in range(len(splits))])
+after = np.concatenate([session.outcome.extended[at].cast.sum(axis=1) for at in range(len(splits))])
 dev = len(splits) > 1
 print(json.dumps({
     "ids": [str(each) for split in splits for each in split.ids.tolist()],

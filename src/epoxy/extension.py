@@ -71,10 +71,7 @@ class Reach:
 
     def rows(self, index: Any) -> Reach:
         """The reach onto a selection of its rows, as rows of another split than train."""
-        loans = tuple(
-            Loans(each.own[index], each.lender[index], each.distance[index], each.vote[index])
-            for each in self.loans
-        )
+        loans = tuple(each.rows(index) for each in self.loans)
         return Reach(self.votes.rows(index), loans, False, self.weighting)
 
     @cached_property
@@ -103,56 +100,51 @@ class Reach:
     def extend(self, radius: Radius) -> Votes:
         """Fill each abstention whose support lies within `radius`; votes are never overruled."""
         radii = self._radii(radius)
-        if not isinstance(self.weighting, Nearest):
-            return self.trace(radius).votes
-        columns = [each.extend(far) for each, far in zip(self.loans, radii)]
-        return self.votes.with_matrix(self._stack(columns))
+        return self.votes.with_columns([self.column(at, far) for at, far in enumerate(radii)])
+
+    def column(self, source: int, radius: float) -> np.ndarray:
+        """One source's votes after extension, NaN for none; (n_rows,)."""
+        return self._lending(source, radius).extend(radius)
 
     def trace(self, radius: Radius) -> Extended:
         """Extend, and keep for every vote the row that lent it and its distance."""
         radii = self._radii(radius)
-        columns = self._stack([each.extend(far) for each, far in zip(self.loans, radii)])
+        lending = [self._lending(at, far) for at, far in enumerate(radii)]
+        votes = self.votes.with_columns([each.extend(far) for each, far in zip(lending, radii)])
         own = self.votes.cast
-        within = ~own & (columns != ABSTAIN)
-        if isinstance(self.weighting, Nearest):
-            lender = np.where(within | own, self.lender, NOBODY)
-            distance = np.where(within | own, self.distance, np.float32(np.inf))
-        else:
-            columns, lender, distance = self._ask_around(within, radii)
-        return Extended(self.votes.with_matrix(columns), lender.astype(np.int32), distance)
+        lent = votes.cast & ~own
+        lender = np.where(lent, self._stack([each.lender for each in lending]), NOBODY)
+        far = np.where(lent, self._stack([each.distance for each in lending]), np.inf)
+        lender, far = np.where(own, self.lender, lender), np.where(own, 0, far)
+        return Extended(votes, lender.astype(np.int32), far.astype(np.float32))
 
     def _radii(self, radius: Radius) -> np.ndarray:
         if radius is None:
             raise RadiusError("extend needs a radius, got None; give 0 or more, or {} for nobody")
         return as_radii(radius, self.votes.sources)
 
-    def _ask_around(
-        self, within: np.ndarray, radii: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Let the weighting rule choose among all supporting rows in the ball, source by source."""
+    def _lending(self, source: int, radius: float) -> Loans:
+        """Who lends to the rows within the radius: the nearest, or whom another rule picks there."""
+        mine = self.loans[source]
+        if isinstance(self.weighting, Nearest):
+            return mine
         if self.spaces is None or self.lent is None:
             raise VectorError(
                 f"the {self.weighting.name!r} rule needs the vectors, and this Reach was made without"
             )
-        own = self.votes.cast
-        matrix = self.votes.matrix.copy()
-        lender = np.where(own, self.lender, NOBODY)
-        distance = np.where(own, np.float32(0), np.float32(np.inf))
-        train, onto = self.spaces
-        for source in np.flatnonzero(within.any(axis=0)):
-            said = self.lent.matrix[:, source]
-            rows = np.flatnonzero(within[:, source])
-            support = np.flatnonzero(said != ABSTAIN)
-            found = neighbors.within(train, support, onto, rows, float(radii[source]))
-            for asks, lends, far in found:
-                pairs = Pairs.sort(asks, lends, far, said[lends], self.votes.n_classes)
-                chosen = self.weighting.choose(pairs)
-                chosen = chosen[chosen >= 0]
-                at = pairs.asks[chosen]
-                matrix[at, source] = pairs.vote[chosen]
-                lender[at, source] = pairs.lends[chosen]
-                distance[at, source] = pairs.distance[chosen]
-        return matrix, lender, distance
+        (train, onto), said = self.spaces, self.lent.matrix[:, source]
+        rows, support = np.flatnonzero(mine.lent(radius)), np.flatnonzero(said != ABSTAIN)
+        lender = np.full(len(mine.own), NOBODY, np.int32)
+        distance, vote = np.full(len(mine.own), np.inf, np.float32), mine.own.copy()
+        for found in neighbors.within(train, support, onto, rows, radius) if len(rows) else ():
+            asks, lends, far = found
+            pairs = Pairs.sort(asks, lends, far, said[lends], self.votes.n_classes)
+            chosen = self.weighting.choose(pairs)
+            chosen = chosen[chosen >= 0]
+            at = pairs.asks[chosen]
+            lender[at], distance[at] = pairs.lends[chosen], pairs.distance[chosen]
+            vote[at] = pairs.vote[chosen]
+        return Loans(mine.own, lender, distance, vote)
 
 
 def reach(

@@ -31,13 +31,12 @@ from .errors import NotIdentifiable, ParameterError
 from .estimators import clone
 from .extension import Reach, reach, unextended
 from .label_models import LabelModel, Triplet, balance_of
-from .label_models.columns import Columns, LabelModelRunner
-from .label_models.label_model import AdditiveModel, balance_used
+from .label_models.label_model import AdditiveModel, balance_used, refitted
 from .model import Epoxy
 from .progress import Progress, silent
 from .scoring import Score, Scoring, score_named
-from .votes import Split, check_alike
-from .weighting import Nearest, Weighting
+from .votes import Split, Votes, check_alike
+from .weighting import Weighting
 
 
 class TrialEvaluator:
@@ -55,7 +54,8 @@ class TrialEvaluator:
         self.sources, self.classes = train.votes.sources, train.classes
         self.splits, self.reaches, self.score, self.known = splits, reaches, score, known
         self.covered = float(train.votes.covered.mean()) if train.n_rows else 0.0
-        self.runner = LabelModelRunner(label_model, self.classes)
+        self.label_model = label_model
+        self._last: tuple[Sequence[int], list[Votes]] = ((-1,), [])  # steps, and the votes then
         self.breakpoints = [
             np.unique(np.concatenate([each.loans[source].breakpoints for each in reaches]))
             for source in range(len(self.sources))
@@ -77,26 +77,20 @@ class TrialEvaluator:
         key = (source, step)
         if key not in self.columns:
             radius = self.radius(source, step)
-            train, dev = (self._extend(each, source, radius) for each in self.reaches)
+            train, dev = (each.column(source, radius) for each in self.reaches)
             self.columns[key] = train, dev
         return self.columns[key]
 
-    def _extend(self, reach: Reach, source: int, radius: float) -> np.ndarray:
-        if isinstance(reach.weighting, Nearest):
-            return reach.loans[source].extend(radius)
-        radii = np.full(len(self.sources), np.nan)
-        radii[source] = radius
-        return np.ascontiguousarray(reach.extend(radii).matrix[:, source])
-
     def evaluate(self, steps: Sequence[int], balance: tuple[float, ...] | None) -> np.ndarray:
         """Dev probabilities of the rows with truth, under one setting."""
-        chosen = [self.column(source, step) for source, step in enumerate(steps)]
-        train, dev = (
-            Columns(tuple(each[at] for each in chosen), split.n_rows, split.votes.sequences)
-            for at, split in enumerate(self.splits)
-        )
-        model = self.runner.fit(self.sources, train, balance)
-        return np.asarray(self.runner.predict(model, self.sources, dev)[self.known])
+        if steps != self._last[0]:
+            chosen = [self.column(source, step) for source, step in enumerate(steps)]
+            pairs = zip(self.splits, zip(*chosen, strict=True), strict=True)
+            votes = [split.votes.with_columns(columns) for split, columns in pairs]
+            self._last = steps, votes
+        train, dev = self._last[1]
+        model = refitted(self.label_model, train, balance)
+        return np.asarray(model.predict_proba(dev)[self.known])
 
 
 _LEVELS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, *np.linspace(0.1, 1, 19).round(2).tolist())

@@ -137,6 +137,11 @@ class Votes:
         return len(self.classes)
 
     @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """The votes source by source; (n_rows,) each."""
+        return tuple(self.matrix.T)
+
+    @property
     def cast(self) -> np.ndarray:
         """Where a source votes, True; (n_rows, n_sources)."""
         return np.asarray(self.matrix != ABSTAIN)
@@ -183,6 +188,11 @@ class Votes:
     def with_matrix(self, matrix: np.ndarray) -> Votes:
         """Other votes by the same sources about the same rows."""
         return Votes(matrix, self.sources, self.classes, sequences=self.sequences)
+
+    def with_columns(self, columns: Sequence[np.ndarray]) -> Votes:
+        """Columns that were checked before, one per source, about the same rows."""
+        matrix = np.stack(columns).T if columns else self.matrix[:, :0]
+        return Votes.of_checked(matrix, self.sources, self.classes, self.sequences)
 
     @classmethod
     def of_checked(

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from . import mapped
 from .extension import AUTO, Setting, as_settings
 from .inputs import nearly
-from .label_models.columns import Columns
 from .loans import Loans, Neighbourhood
 from .votes import ABSTAIN, RANDOM, Split, Votes, check_alike
 
@@ -270,16 +270,23 @@ class Workspace:
         kept = (source if each.name == source.name else each for each in self.sources)
         return replace(self, sources=tuple(kept))
 
-    def columns(self, at: int, columns: Sequence[np.ndarray]) -> Columns:
-        """Columns about the rows of split `at`."""
+    def columns(
+        self, at: int, columns: Sequence[np.ndarray], sources: tuple[str, ...] | None = None
+    ) -> Votes:
+        """Columns about the rows of split `at` as votes: of the active sources, or of those named."""
         split = self.splits[at]
-        return Columns(tuple(columns), split.n_rows, split.votes.sequences)
+        shape, kind = (len(columns), split.n_rows), np.result_type(np.int8, *columns)
+        stacked = mapped.empty((shape[0] * shape[1],), kind).reshape(shape)
+        for into, column in zip(stacked, columns, strict=True):
+            into[:] = column
+        names = self.names[: len(columns)] if sources is None else sources
+        return Votes.of_checked(stacked.T, names, self.classes, split.votes.sequences)
 
     def own(self, at: int, *, every: bool = False) -> Votes:
         """The active sources' own votes on split `at`; `every` includes those switched off."""
         used = self.sources if every else self.active
-        stacked = self.columns(at, [source.loans[at].own for source in used])
-        return stacked.as_votes(tuple(source.name for source in used), self.classes)
+        names = tuple(source.name for source in used)
+        return self.columns(at, [source.loans[at].own for source in used], names)
 
     def split(self, at: int, *, every: bool = False) -> Split:
         """Split `at` with its current votes and hand labels."""

@@ -8,7 +8,6 @@ what the votes alone can show, or keep silent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -16,11 +15,11 @@ import numpy as np
 from ..errors import NotIdentifiable
 from ..extension import Extended
 from ..label_models import Triplet
-from ..label_models.balance import learn_balance, sum_of_triples
+from ..label_models.balance import learn_balance
 from ..label_models.label_model import AdditiveModel
 from ..label_models.moments import Moments, moments
 from ..label_models.solvers import SOLVERS
-from ..votes import Split, Votes
+from ..votes import Split
 from .examination import ERROR, MOST_SOURCES, Case, evenly, limits, names_of, thinned
 from .outcomes import OUTCOME_CHECKS, tally
 from .report import Finding
@@ -368,7 +367,9 @@ def _balance_against_votes(case: Case) -> Iterator[Finding]:
     votes = votes.rows(evenly(votes.n_rows, _JACKKNIFED))
     parts = np.arange(votes.n_rows) % 8
     try:
-        left_out = np.array([_learned_balance(votes.rows(parts != part)) for part in range(8)])
+        left_out = np.array(
+            [learn_balance(votes.rows(parts != part), SOLVERS["median"]) for part in range(8)]
+        )
     except NotIdentifiable:
         return
     learned = left_out.mean(axis=0)
@@ -386,7 +387,3 @@ def _balance_against_votes(case: Case) -> Iterator[Finding]:
         f"themselves suggest {learned[at]:.0%} ± {error[at]:.0%}.",
         "Label a few rows to see which is right, and give class_balance.",
     )
-
-
-def _learned_balance(votes: Votes) -> np.ndarray:
-    return learn_balance(moments(votes), SOLVERS["median"], partial(sum_of_triples, votes))

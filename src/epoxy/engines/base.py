@@ -14,7 +14,6 @@ from ..diagnostics import Explanation, Report
 from ..diagnostics.unheard import defended_by
 from ..errors import NotIdentifiable
 from ..extension import Setting
-from ..label_models.columns import Columns
 from ..votes import Votes
 from ..workspace import Workspace
 
@@ -26,7 +25,7 @@ class Outcome:
     workspace: Workspace
     make: Callable[[], Any]  # the fitted model, made when it is asked for
     radii: np.ndarray  # (n_active,) how far each active source lends; NaN: not at all
-    extended: tuple[Columns, ...]  # votes of the active sources after extension, on every split
+    extended: tuple[Votes, ...]  # votes of the active sources after extension, on every split
     proba: tuple[np.ndarray, ...] = ()  # of every split, (n_rows, n_classes)
     labels: tuple[np.ndarray, ...] = ()  # by the model's own decision rule; (n_rows,) class indices
     held_out: np.ndarray | None = None
@@ -41,7 +40,7 @@ class Outcome:
 
     @classmethod
     def none(
-        cls, workspace: Workspace, radii: np.ndarray, extended: tuple[Columns, ...], problem: str
+        cls, workspace: Workspace, radii: np.ndarray, extended: tuple[Votes, ...], problem: str
     ) -> Outcome:
         """Of a workspace that a model can make nothing of; who asks for the model is told why."""
 
@@ -79,10 +78,6 @@ class Outcome:
         """The labels of every split, with trusted hand labels in their place."""
         known = self.workspace.labels
         return tuple(known.settled(at, labels) for at, labels in enumerate(self.labels))
-
-    def votes(self, at: int) -> Votes:
-        """The active sources' votes on split `at`, after extension."""
-        return self.extended[at].as_votes(self.workspace.names, self.workspace.classes)
 
 
 class Engine(Protocol):

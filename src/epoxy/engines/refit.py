@@ -53,9 +53,7 @@ class RefitEngine:
         """Fit a clone on everything, and one more for each fold of the hand labels."""
         every = range(len(workspace.splits))
         radii = np.full(len(workspace.active), np.nan)
-        extended = tuple(
-            workspace.columns(at, [each.own[at] for each in workspace.active]) for at in every
-        )
+        extended = tuple(map(workspace.own, every))
         dev = workspace.hand_labelled()
         try:
             if not workspace.active:

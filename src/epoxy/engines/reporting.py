@@ -88,9 +88,9 @@ def case_of(outcome: Outcome, at: int, positive: str | None, details: Details) -
     return Case(
         model=details.title if model is None else type(model).__name__,
         train=train,
-        extended_train=outcome.votes(TRAIN),
+        extended_train=outcome.extended[TRAIN],
         split=train if at == TRAIN else workspace.split(at),
-        extended=outcome.votes(at),
+        extended=outcome.extended[at],
         labels=_held_out_labels(outcome, at),
         label_model=model,
         balance=details.balance_used,
@@ -156,7 +156,7 @@ def sources_of(
     workspace = outcome.workspace
     labels, every = workspace.labels, range(len(workspace.splits))
     own = workspace.own(at)
-    rows = source_rows(own, outcome.votes(at), learned=learned, radii=outcome.radii)
+    rows = source_rows(own, outcome.extended[at], learned=learned, radii=outcome.radii)
     counted, basis = judging_rows(labels)
     auto = _auto(outcome, graded)
     named = [workspace.own(each).polarity for each in every]

@@ -9,7 +9,6 @@ E[e₃] = γ·Σθᵢθⱼθₖ, where γ = (1 − 2p)/√(p(1 − p)) is the sk
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,15 @@ import numpy as np
 from ..errors import NotIdentifiable
 from ..votes import Votes
 from .kernels import sum_by_vote
-from .moments import Moments
+from .moments import Moments, moments
 from .readings import VOTER, Readings, ignores_balance, read
 
 _ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
 
 
-Triples = Callable[["Detectors"], float]
-"""The sum over all rows of what some detectors' third moments add up to: sums of shards add."""
-
-
-def learn_balance(
-    summary: Moments, solver: Callable[[Readings, np.ndarray], np.ndarray], triples: Triples
-) -> np.ndarray:
+def learn_balance(votes: Votes, solver: Callable[[Readings, np.ndarray], np.ndarray]) -> np.ndarray:
     """Estimate Pr(Y) from the votes; raises where neither voters nor detectors can tell."""
-    n_classes = len(summary.classes)
+    summary, n_classes = moments(votes), votes.n_classes
     balance = np.full(n_classes, 1 / n_classes)
     for _ in range(_ROUNDS):
         readings = read(summary, balance)
@@ -39,7 +32,7 @@ def learn_balance(
         theta = np.nan_to_num(solver(readings, every)).clip(0, 1)
         found = _from_voters(summary, readings, theta)
         if found is None:
-            found = _from_detectors(summary, readings, theta, triples)
+            found = _from_detectors(summary, readings, theta, votes)
         found = np.clip(found, 0.5 / (summary.n_rows + 1), None)
         found /= found.sum()
         if ignores_balance(summary) or np.abs(found - balance).max() < 1e-6:
@@ -60,30 +53,26 @@ def _from_voters(summary: Moments, readings: Readings, theta: np.ndarray) -> np.
     return np.asarray(((weight * t) @ (share - by_chance)) / (weight @ t**2))
 
 
-@dataclass(frozen=True)
-class Detectors:
-    """Some detectors: whose, of which class, how often they fire, and whether for or against."""
+def _sum_of_triples(
+    votes: Votes, source: np.ndarray, named: np.ndarray, about: tuple[np.ndarray, np.ndarray]
+) -> float:
+    """Σ over rows of the products of every three centred detectors.
 
-    source: np.ndarray
-    named: np.ndarray
-    share: np.ndarray
-    sign: np.ndarray
-
-
-def sum_of_triples(votes: Votes, of: Detectors) -> float:
-    """Σ over rows of the products of every three centred detectors."""
+    They are given by source and class, with how often each fires, and its sign.
+    """
+    share, sign = about
     columns = np.ascontiguousarray(votes.matrix.T)
     sums = []
     for power in (1, 2, 3):
-        silent, fires = (((x - of.share) * of.sign) ** power for x in (0.0, 1.0))
+        silent, fires = (((x - share) * sign) ** power for x in (0.0, 1.0))
         tables = np.zeros((votes.n_sources, 1 + votes.n_classes))
-        tables[of.source, 1 + of.named] = fires - silent
+        tables[source, 1 + named] = fires - silent
         sums.append(sum_by_vote(columns, tables, float(silent.sum())))
     return float(every_three(*sums).sum())
 
 
 def _from_detectors(
-    summary: Moments, readings: Readings, theta: np.ndarray, triples: Triples
+    summary: Moments, readings: Readings, theta: np.ndarray, votes: Votes
 ) -> np.ndarray:
     n_classes, n_rows = len(summary.classes), max(1, summary.n_rows)
     found = np.full(n_classes, np.nan)
@@ -96,7 +85,7 @@ def _from_detectors(
         if unit.sum() >= 3 and theta[unit].any():
             source, kind = readings.source[unit], readings.named[unit]
             share = summary.counts[source, kind] / n_rows
-            observed = triples(Detectors(source, kind, share, sign[unit])) / n_rows
+            observed = _sum_of_triples(votes, source, kind, (share, sign[unit])) / n_rows
             found[named] = _share_from_skewness(observed, theta[unit])
     if np.isnan(found).all():
         raise NotIdentifiable(

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from ..errors import AlignmentError, LabelError, NotFitted, NotIdentifiable, ParameterError
-from ..estimators import Estimator
+from ..estimators import Estimator, clone
 from ..inputs import class_names, source_names
 from ..numerics import softmax
 from ..shares import checked_shares, counted_shares
 from ..storage import Array, State
 from ..votes import ABSTAIN, Split, Votes
 from .kernels import from_log_odds, sum_by_vote
-
-if TYPE_CHECKING:
-    from .moments import Moments
 
 ClassBalance = Sequence[float] | np.ndarray | Split | None
 
@@ -154,15 +151,6 @@ class TableModel(AdditiveModel):
         """Learn from the votes alone."""
         raise ParameterError(f"{type(self).__name__} does not learn; use one of its subclasses")
 
-    @property
-    def fits_moments(self) -> bool:
-        """Whether `fit_moments` learns the same as `fit`, from sums over rows alone."""
-        return False
-
-    def fit_moments(self, summary: Moments) -> Self:
-        """Learn from summed moments instead of rows."""
-        raise ParameterError(f"{type(self).__name__} needs the rows, not only their moments")
-
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
         votes = self._check(votes)
@@ -187,12 +175,6 @@ class TableModel(AdditiveModel):
     def log_prior(self) -> np.ndarray:
         """What a row starts with before any source speaks; (n_classes,)."""
         return np.asarray(np.log(self.class_balance_))
-
-    def __copy__(self) -> Self:
-        """The same model with attributes of its own; an edit waits for scikit-learn's way otherwise."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
 
     def _check(self, votes: Votes) -> Votes:
         return votes_for(self, votes, "log_likelihood_")
@@ -228,6 +210,17 @@ def posterior(matrix: np.ndarray, log_likelihood: np.ndarray, log_prior: np.ndar
     for column, table in zip(matrix.T, log_likelihood):
         score += table.take(column.astype(np.intp) + 1, axis=0)
     return softmax(score)
+
+
+def refitted(model: Any, votes: Votes, balance: Sequence[float] | np.ndarray | None = None) -> Any:
+    """A copy of a label model, fitted on votes; `balance` takes the place of its class balance."""
+    if not votes.n_sources:
+        raise NotIdentifiable("no source is switched on; add a labeling function")
+    made = clone(model)
+    if balance is not None:
+        made.class_balance = list(balance)
+    made.fit(votes)
+    return made
 
 
 def balance_used(model: LabelModel | None) -> np.ndarray | None:

@@ -42,27 +42,6 @@ class Moments:
         table[self.source, self.named] = np.diagonal(self.joint)
         return table
 
-    def spread(self) -> np.ndarray:
-        """`joint` over all (source, class) pairs, zeros where a class is never named."""
-        m, k = len(self.sources), len(self.classes)
-        full = np.zeros((m * k, m * k))
-        at = self.source * k + self.named
-        full[np.ix_(at, at)] = self.joint
-        return full.reshape(m, k, m, k)
-
-    def only(self, columns: np.ndarray) -> Moments:
-        """Those of some sources, in this order."""
-        new = np.full(len(self.sources), -1)
-        new[columns] = np.arange(len(columns))
-        code = new[self.source] * len(self.classes) + self.named
-        at = np.flatnonzero(new[self.source] >= 0)
-        at = at[np.argsort(code[at], kind="stable")]
-        names = tuple(self.sources[each] for each in columns)
-        joint = self.joint[np.ix_(at, at)]
-        return Moments(
-            self.n_rows, names, self.classes, new[self.source[at]], self.named[at], joint
-        )
-
     def __add__(self, other: Moments) -> Moments:
         if (self.sources, self.classes) != (other.sources, other.classes):
             raise AlignmentError(
@@ -82,8 +61,13 @@ class Moments:
 
 
 def moments(votes: Votes) -> Moments:
-    """Summarise votes for a triplet model."""
-    return moments_of(votes.matrix.T, votes.n_rows, votes.sources, votes.classes)
+    """Summarise votes for a triplet model; once for a value, which never changes."""
+    kept = vars(votes)
+    if "_moments" not in kept:
+        about = votes.n_rows, votes.sources, votes.classes
+        kept["_moments"] = moments_of(votes.matrix.T, *about)
+    found: Moments = kept["_moments"]
+    return found
 
 
 def moments_of(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..errors import NotIdentifiable, UnknownName
 from ..storage import Array
 from ..votes import Votes
 from . import flyingsquid
-from .balance import Triples, learn_balance, sum_of_triples
+from .balance import learn_balance
 from .label_model import ClassBalance, TableModel, as_votes, check_speaks, resolve_balance
 from .moments import Moments, moments
 from .readings import VOTER, Readings, ignores_balance, read
@@ -85,17 +84,12 @@ class Triplet(TableModel):
         self.dependencies = dependencies
         self.compat = compat
 
-    @property
-    def fits_moments(self) -> bool:
-        """Whether nothing is to be learned that moments alone cannot tell."""
-        return not (isinstance(self.class_balance, str) or isinstance(self.dependencies, str))
-
     def fit(self, votes: Votes) -> Self:
         """Learn accuracies (and, if asked, balance and dependencies) from the votes alone."""
         votes = as_votes(votes)
         check_speaks(votes, "Triplet")
         summary = moments(votes)
-        shares = self._shares(summary, partial(sum_of_triples, votes))
+        shares = self._shares(votes)
         if not isinstance(self.dependencies, str):
             return self._finish(summary, shares, self.dependencies)
         if self.dependencies != "learn":
@@ -105,27 +99,13 @@ class Triplet(TableModel):
         found = learn_dependencies(votes, class_balance=shares)
         return self._finish(summary, shares, found.pairs)
 
-    def fit_moments(self, summary: Moments, triples: Triples | None = None) -> Self:
-        """Learn from summed moments (shards of a cluster, an edited session) instead of rows.
-
-        A class balance that is to be learned needs third moments too, which `triples` gives.
-        """
-        learns = isinstance(self.class_balance, str) and triples is None
-        if learns or isinstance(self.dependencies, str):
-            raise ParameterError(
-                "learning the class balance or dependencies needs the rows, not only their moments; "
-                "give them, or call fit(votes)"
-            )
-        return self._finish(summary, self._shares(summary, triples), self.dependencies)
-
-    def _shares(self, summary: Moments, triples: Triples | None) -> np.ndarray:
+    def _shares(self, votes: Votes) -> np.ndarray:
         balance = self.class_balance
         if not isinstance(balance, str):
-            return resolve_balance(balance, len(summary.classes), "Triplet")
+            return resolve_balance(balance, votes.n_classes, "Triplet")
         if balance != "learn":
             raise UnknownName.of("class balance", balance, ["learn"])
-        assert triples is not None
-        return learn_balance(summary, self._solver(), triples)
+        return learn_balance(votes, self._solver())
 
     def learned_accuracy(self) -> np.ndarray:
         """`accuracy_`, with NaN for sources no triplet answered for; (n_sources,)."""

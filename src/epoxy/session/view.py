@@ -125,7 +125,7 @@ class SessionView:
     @property
     def votes(self) -> Votes:
         """The train votes of the sources that are switched on, extended as the model extends them."""
-        return self._now.outcome.votes(TRAIN)
+        return self._now.outcome.extended[TRAIN]
 
     @property
     def notes(self) -> tuple[str, ...]:
