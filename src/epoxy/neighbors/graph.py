@@ -157,20 +157,10 @@ class Graph:
         n_old, width = self.train.n_nodes, min(self.k, grown.n_nodes)
         neighbour, distance = self.neighbour, self.distance
         if grown.n_nodes > n_old:
-            full = distance[:, -1] if width == self.width else np.full(len(distance), np.inf)
-            near, far = nearest_rows(
-                self.onto.points, grown.points[n_old:], width, metric=grown.metric, within=full
-            )
-            near += np.where(near < 0, 0, n_old).astype(np.int32)
-            some = np.flatnonzero(near[:, 0] >= 0) if width == self.width else slice(None)
-            merged = merge_nearest(
-                (neighbour[some], distance[some]), (near[some], far[some]), width
-            )
-            if width == self.width:
-                neighbour, distance = neighbour.copy(), distance.copy()
-                neighbour[some], distance[some] = merged
-            else:
-                neighbour, distance = merged
+            new = grown.points[n_old:]
+            near, far = nearest_rows(self.onto.points, new, width, metric=grown.metric)
+            both = (neighbour, distance), (near + np.int32(n_old), far)
+            neighbour, distance = merge_nearest(*both, width)
         return replace(self, train=grown, neighbour=neighbour, distance=distance)
 
     def listed(

@@ -17,19 +17,8 @@ import numpy as np
 from .. import mapped
 from ..compiling import compiled
 from ..progress import Progress, silent
-from .knn import (
-    NOBODY,
-    Nearest,
-    Points,
-    blocks,
-    both,
-    keep,
-    measure,
-    nearest_rows,
-    operands,
-    unpacked,
-)
-from .space import equal_rows
+from .knn import NOBODY, Nearest, blocks, keep, measure, nearest_rows, operands, unpacked
+from .space import Space
 from .workers import spread
 
 LARGE = 30_000
@@ -61,8 +50,8 @@ def nearest(
 
     Parameters
     ----------
-    queries, train, same, metric
-        As `nearest_rows` takes them.
+    same
+        Query i is row i of `train`, and is not its own neighbour.
     recall
         1.0 compares everything.
 
@@ -72,94 +61,74 @@ def nearest(
     >>> nearest(rows, rows, 2, same=True)[0].tolist()
     [[1, 2], [2, 0], [1, 0], [0, 1]]
     """
-    node, first = equal_rows(train)
-    whole = len(first) == len(train)
-    points = train if whole else mapped.take(train, first)
-    asking = points if same else queries
-    width = min(k + (same and not whole), len(first) - (same and whole))
-    alone = same and whole  # a point that stands for several rows is a neighbour of each of them
-    found = nearest_points(
-        asking, points, width, same=alone, metric=metric, recall=recall, progress=progress
-    )
-    if whole:
-        return found
-    order = np.argsort(node, kind="stable").astype(np.int32)
-    start = np.searchsorted(node[order], np.arange(len(first) + 1)).astype(np.int64)
-    asks = node if same else np.arange(len(queries), dtype=np.int32)
-    shape = len(asks), max(0, min(k, len(train) - same))
+    space = Space(train, metric)
+    asking = space if same else Space(queries, metric)
+    width = min(k + same, space.n_nodes)
+    points = asking.points, space.points
+    found = nearest_points(*points, width, metric=metric, recall=recall, progress=progress)
+    shape = len(asking), max(0, min(k, len(space) - same))
     rows, far = np.empty(shape, np.int32), np.empty(shape, np.float32)
-    _spelled_out(*found, asks, order, start, same, rows, far)
+    _spelled_out(*found, asking.node, *space.members, same, rows, far)
     return rows, far
 
 
 def nearest_points(
-    queries: np.ndarray | Points,
-    points: np.ndarray | Points,
+    queries: np.ndarray,
+    points: np.ndarray,
     k: int,
     *,
-    same: bool = False,
     metric: str = "cosine",
     recall: float = 0.9,
     progress: Progress = silent,
 ) -> Nearest:
     """The same among points of which no two are equal."""
     if len(points) >= LARGE and k > 0 and recall < 1:
-        queries, points = both(queries, points)
         cells = Cells.of(points, metric)
         probes = cells.probes_for(k, recall)
         if probes <= WORTH * len(cells.centre):
-            return cells.nearest(queries, k, probes, same=same, progress=progress)
-    return nearest_rows(queries, points, k, same=same, metric=metric, progress=progress)
+            return cells.nearest(queries, k, probes, progress=progress)
+    return nearest_rows(queries, points, k, metric=metric, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Train rows, each in the cell of the centre nearest to it."""
 
-    train: Points
+    train: np.ndarray
     metric: str
     centre: np.ndarray  # (n_cells, dimension) float32
     cell: np.ndarray  # (n_train,) int32
 
     @classmethod
-    def of(cls, train: np.ndarray | Points, metric: str, seed: int = 0) -> Cells:
+    def of(cls, train: np.ndarray, metric: str, seed: int = 0) -> Cells:
         """Learn centres and assign every row."""
-        points = Points.of(train)
-        train = points.unit
         count = max(1, round(2 * len(train) ** 0.5))
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
         centre = _learned(train[np.sort(sample)], count, seed)
         cell = np.empty(len(train), np.int32)
         mapped.each(_Cell(train, centre), blocks(len(train), QUERIES), cell.__setitem__)
-        return cls(points, metric, centre, cell)
+        return cls(train, metric, centre, cell)
 
     def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
         """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
         chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
         sample = self.train[np.sort(chosen)]
         true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
-        order = _nearest_centres(sample.unit, self.centre, len(self.centre))
+        order = _nearest_centres(sample, self.centre, len(self.centre))
         place = np.argsort(order, axis=1)
         needed = np.sort(np.take_along_axis(place, self.cell[true], axis=1), axis=None)
         return int(needed[int(np.ceil(recall * len(needed))) - 1]) + 1
 
     def nearest(
-        self,
-        queries: np.ndarray | Points,
-        k: int,
-        probes: int,
-        *,
-        same: bool = False,
-        progress: Progress = silent,
+        self, queries: np.ndarray, k: int, probes: int, *, progress: Progress = silent
     ) -> Nearest:
         """The k nearest members of the cells nearest to each query, of all cells where those hold fewer."""
-        queries = Points.of(queries)
-        left, right, fine, _ = operands(queries, self.train, self.metric)
+        left, right, fine = operands(queries, self.train, self.metric)
         order = np.argsort(self.cell, kind="stable").astype(np.int32)
         start = np.searchsorted(self.cell[order], np.arange(len(self.centre) + 1))
         members = mapped.take(right, order)
         about = queries, self.train, left, fine, self.centre, members, order, start
-        search = _Search(*about, k, probes, same, self.metric)
+        search = _Search(*about, k, probes, self.metric)
         rows = mapped.empty((len(queries), k), np.int32)
         far = mapped.empty((len(queries), k), np.float32)
 
@@ -169,23 +138,17 @@ class Cells:
         mapped.each(search, blocks(len(queries), QUERIES), put, progress)
         short = np.flatnonzero(rows[:, -1] == NOBODY)  # its cells hold fewer than k
         if len(short):
-            rows[short], far[short] = self._everywhere(queries, short, k, same)
+            found = nearest_rows(queries[short], self.train, k, metric=self.metric)
+            rows[short], far[short] = found
         return rows, far
-
-    def _everywhere(self, queries: Points, some: np.ndarray, k: int, same: bool) -> Nearest:
-        """The k nearest of some queries, by comparing everything."""
-        rows, far = nearest_rows(queries[some], self.train, k + same, metric=self.metric)
-        itself = rows == some[:, None] if same else np.zeros(rows.shape, bool)
-        itself[:, -1] |= same & ~itself.any(axis=1)
-        return rows[~itself].reshape(-1, k), far[~itself].reshape(-1, k)
 
 
 @dataclass(frozen=True, eq=False)
 class _Search(mapped.ByFile):
     """Some queries among the members of cells."""
 
-    queries: Points
-    train: Points
+    queries: np.ndarray
+    train: np.ndarray
     left: np.ndarray  # what is multiplied of queries
     fine: np.ndarray
     centre: np.ndarray
@@ -194,24 +157,22 @@ class _Search(mapped.ByFile):
     start: np.ndarray  # the first of each cell
     k: int
     probes: int
-    same: bool
     metric: str
 
     def __call__(self, part: slice) -> Nearest:
         """The nearest of a block of queries."""
-        asked = _nearest_centres(self.queries.unit[part], self.centre, self.probes).ravel()
+        asked = _nearest_centres(self.queries[part], self.centre, self.probes).ravel()
         by_cell = np.argsort(asked, kind="stable")
         ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
         floor = np.full(part.stop - part.start, -np.inf, np.float32)
         mine, steps = np.asarray(self.left[part]), self.fine[part]
         keys = np.zeros((len(mine), self.k), np.uint64)
-        itself = part.start if self.same else len(self.train)
         for cell in range(len(self.centre)):
             who = by_cell[ends[cell] : ends[cell + 1]] // self.probes
             inside = slice(self.start[cell], self.start[cell + 1])
             for some in blocks(len(who)):
                 tile = mine[who[some]] @ self.members[inside].T
-                _offer_members(tile, self.order[inside], who[some], itself, keys, floor, steps)
+                _offer_members(tile, self.order[inside], who[some], keys, floor, steps)
         measure(self.queries[part], self.train, keys, slice(0, len(keys)), self.metric)
         return unpacked(keys)
 
@@ -259,15 +220,13 @@ class _Cell(mapped.ByFile):
 
 
 @compiled
-def _offer_members(
-    tile: Any, members: Any, rows: Any, itself: int, keys: Any, floor: Any, fine: Any
-) -> None:
-    """Let queries keep the best of a cell; query `q` is row `itself` + q of train."""
+def _offer_members(tile: Any, members: Any, rows: Any, keys: Any, floor: Any, fine: Any) -> None:
+    """Let queries keep the best of a cell."""
     for at in range(tile.shape[0]):
         row = rows[at]
         low = floor[row]
         for column in range(tile.shape[1]):
-            if tile[at, column] >= low and members[column] != itself + row:
+            if tile[at, column] >= low:
                 low = keep(keys[row], tile[at, column], members[column], fine[row])
         floor[row] = low
 

@@ -16,7 +16,7 @@ import numpy as np
 from .. import mapped
 from ..errors import UnknownName, VectorError
 from ..inputs import as_float32
-from .knn import Points, distances
+from .knn import distances
 
 METRICS = ("cosine", "euclidean")
 LONGEST = 1e18  # of a vector whose square float32 holds
@@ -52,7 +52,7 @@ class Space:
     metric: str
     node: np.ndarray  # (n_rows,) int32, the node of each row
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
-    points: Points  # (n_nodes), what is compared
+    points: np.ndarray  # (n_nodes, dimension) float32, what is compared: of length one under cosine
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = as_float32(vectors)
@@ -122,14 +122,14 @@ class Space:
         raw = np.concatenate([self.vectors, more]) if whole is None else as_float32(whole)
         node, first = equal_rows(raw)
         fresh = _points(raw, first[self.n_nodes :], self.metric)
-        points = self.points.followed_by(fresh)
+        points = np.concatenate([self.points, fresh])
         grown = object.__new__(Space)
         known = raw, self.metric, node, first, points
         vars(grown).update(zip(type(self).__annotations__, known, strict=True))
         return grown
 
 
-def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
+def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> np.ndarray:
     """The distinct vectors as they are compared."""
     chosen = raw if len(first) == len(raw) else mapped.take(raw, first)
     length = np.sqrt(np.einsum("ij,ij->i", chosen, chosen, dtype=np.float64))
@@ -140,7 +140,7 @@ def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
                 f"row {first[longest]} has a vector of length {length[longest]:.3g}, too long for "
                 "float32 arithmetic under euclidean distance; divide all vectors by a constant"
             )
-        return Points.of(chosen)
+        return chosen
     if not length.all():
         zero = np.flatnonzero(~raw.any(axis=1))
         raise VectorError(
@@ -150,7 +150,7 @@ def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> Points:
         )
     unit = mapped.empty(chosen.shape, np.float32)
     np.divide(chosen, length[:, None], out=unit, casting="same_kind")
-    return Points(unit, chosen, 1 / length)
+    return unit
 
 
 def equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,10 +16,18 @@ from ..compiling import compiled
 from ..errors import AlignmentError, RadiusError
 from ..progress import Progress, silent
 from .graph import Graph
-from .knn import NOBODY, Nearest, distances, nearest_of_each, operands, reaches
+from .knn import (
+    BUDGET,
+    GRID,
+    NOBODY,
+    SLACK,
+    Nearest,
+    distances,
+    nearest_of_each,
+    operands,
+    reaches,
+)
 from .space import Space
-
-BUDGET = 64 << 20  # bytes of scores that are looked at at a time
 
 
 def lenders(
@@ -96,11 +104,12 @@ def within(
     train.check_same_dimension(onto)
     if not len(support):
         return
-    ready = operands(onto.points, train.points, train.metric)
-    least, lending = ready.score_of(radius, train.metric), train.node[support]
+    left, right, fine = operands(onto.points, train.points, train.metric)
+    score = 1 - radius if train.metric == "cosine" else -(float(radius) ** 2) / 2
+    least, lending = score - SLACK * GRID / fine, train.node[support]
     for part in np.array_split(rows, 1 + 16 * len(rows) * len(support) // BUDGET):
         asking = onto.node[part]
-        which, who = np.nonzero(ready.left[asking] @ ready.right[lending].T >= least[asking, None])
+        which, who = np.nonzero(left[asking] @ right[lending].T >= least[asking, None])
         pairs = onto.points[asking[which]], train.points, lending[who][:, None]
         far = distances(*pairs, train.metric)[:, 0]
         near = reaches(radius, far)
