@@ -9,18 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from . import storage
-from .diagnostics import (
-    SOURCE_COLUMNS,
-    Case,
-    Explanation,
-    Report,
-    diagnose,
-    explain_row,
-    interval,
-    scores,
-    source_rows,
-)
-from .engines import Engine, PaperEngine, Updatable
+from .diagnostics import Case, Explanation, Report, explain_row, scores
+from .engines import Details, Engine, Outcome, PaperEngine, Updatable, report_of
+from .engines.base import most_probable
+from .engines.reporting import case_of
 from .errors import NotFitted, ParameterError, StoreError, VectorError
 from .estimators import Estimator, clone
 from .extension import (
@@ -34,13 +26,14 @@ from .extension import (
     typical_distance,
     unextended,
 )
-from .label_models import LabelModel, MajorityVote, Triplet, balance_of
-from .label_models.label_model import SavedModel, balance_used, learned_accuracy
+from .label_models import LabelModel, Triplet, balance_of
+from .label_models.label_model import SavedModel
+from .loans import Loans, Neighbourhood
 from .neighbors import Space
-from .scoring import positive_index
 from .storage import Array, Savable, State, nest, unnest
 from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
+from .workspace import HandLabels, Source, Workspace, column_of
 
 _VALUES = {
     "sources": [str],
@@ -195,60 +188,40 @@ class Epoxy(Estimator, Updatable):
 
         `traced` is `self.trace(split)`, where it is already known.
         """
-        split = _as_split(split)
-        traced = self.trace(split) if traced is None else traced
-        extended = traced.votes
-        proba = self.label_model_.predict_proba(extended)
-        votes = split.votes
-        majority = MajorityVote().fit(self.train_.votes)
-        summary: dict[str, Any] = {
-            "rows": split.n_rows,
-            "label model": type(self.label_model_).__name__,
-            "radii": self.radius_origin_,
-            "covered before": float(votes.covered.mean()),
-            "covered after": float(extended.covered.mean()),
-        }
-        found = scores(proba, split.y, split.classes, positive=positive)
-        if found:
-            beside = scores(majority.predict_proba(votes), split.y, split.classes)
-            right = interval(round(found["accuracy"] * found["rows"]), int(found["rows"]))
-            assert right is not None  # found is not empty, so there are rows
-            summary["accuracy interval"] = {"low": right["low"], "high": right["high"]}
-            summary |= {"scores": found, "majority vote": {"accuracy": beside["accuracy"]}}
-        rows = source_rows(
-            votes,
-            extended,
-            split.y,
-            learned=learned_accuracy(self.label_model_),
-            radii=self.radius_,
-        )
-        findings = diagnose(self, split, positive=positive, traced=traced)
-        return Report("Epoxy", summary, SOURCE_COLUMNS, tuple(rows), findings)
+        return report_of(*self._seen(split, traced, positive))
 
     def case(
         self, split: Split, *, positive: str | None = None, traced: Extended | None = None
     ) -> Case:
         """What the doctor looks at: this model's votes and labels on a split, and the label model."""
+        return case_of(*self._seen(split, traced, positive))
+
+    def _seen(
+        self, split: Split, traced: Extended | None, positive: str | None
+    ) -> tuple[Outcome, int, str | None, Details]:
+        """What is reported: this model's labels of rows whose truth it has not read."""
+        train, split = self._fitted(), _as_split(split)
         traced = self.trace(split) if traced is None else traced
-        balance = balance_used(self.label_model_)
-        known = np.flatnonzero(split.labelled)
-        labels = np.empty(0, dtype=np.int64)
-        if len(known):
-            votes = traced.votes.rows(known)
-            labels = self.label_model_.predict_proba(votes).argmax(axis=1)
-        return Case(
-            model=type(self.label_model_).__name__,
-            train=self.train_,
-            extended_train=self.votes_,
-            split=split,
-            extended=traced.votes,
-            labels=labels,
-            label_model=self.label_model_,
-            balance=balance,
-            distance=traced.distance,
-            metric=self.metric,
-            positive=None if positive is None else positive_index(positive, split.classes),
+        splits = (train,) if split is train else (train, split)
+        labels, at = HandLabels.of(splits), len(splits) - 1
+        labels = labels if at else labels.with_train(train)
+        near = Neighbourhood(tuple(map(len, splits)), self.metric)
+        sources = tuple(
+            Source(name, tuple(Loans.nobody(column_of(each, number)) for each in splits))
+            for number, name in enumerate(train.votes.sources)
         )
+        held = self.label_model_.predict_proba(traced.votes)[labels.rows[at]]
+        outcome = Outcome(
+            Workspace(splits, sources, labels, near),
+            lambda: self,
+            self.radius_,
+            (self.votes_, traced.votes)[: len(splits)],
+            held_out=held,
+            held_out_labels=most_probable(held),
+        )
+        model, far = self.label_model_, traced.distance
+        lines = {"label model": type(model).__name__, "radii": self.radius_origin_}
+        return outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines)
 
     def explain(self, split: Split, row: Any) -> Explanation:
         """Why one row has its label; `row` is an id of the split, or a position if no id matches."""

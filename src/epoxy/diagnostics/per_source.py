@@ -48,8 +48,7 @@ def right_on(own: np.ndarray, both: np.ndarray, y: np.ndarray) -> dict[str, dict
 
 def source_rows(
     votes: Votes,
-    extended: Votes | None = None,
-    y: np.ndarray | None = None,
+    extended: Votes,
     *,
     learned: np.ndarray | None = None,
     radii: np.ndarray | None = None,
@@ -59,37 +58,29 @@ def source_rows(
     Parameters
     ----------
     votes, extended
-        The same rows before and after extension (after = before when not given).
-    y
-        True labels as indices, −1 where unknown.
+        The same rows before and after extension.
     learned, radii
         What the label model thinks of each source, and how far it may speak.
     """
-    after = votes if extended is None else extended
-    cast = votes.cast
+    cast, after = votes.cast, extended.coverage
     voters = cast.sum(axis=1)
-    disagree = _rows_in_conflict(votes)
-    lent = after.cast & ~cast
-    named = votes.polarity
-    rows = []
-    for index, source in enumerate(votes.sources):
-        mine = cast[:, index]
-        n = max(1, votes.n_rows)
-        rows.append(
-            {
-                "source": source,
-                "polarity": list(named[index]),
-                "coverage": float(mine.mean()) if votes.n_rows else 0.0,
-                "coverage_extended": float(after.cast[:, index].sum() / n),
-                "overlaps": float((mine & (voters > 1)).sum() / n),
-                "conflicts": float((mine & disagree).sum() / n),
-                "accuracy_original": _right(votes.matrix[:, index], mine, y),
-                "accuracy_extended": _right(after.matrix[:, index], lent[:, index], y),
-                "accuracy_learned": _number(learned, index),
-                "radius": _number(radii, index),
-            }
-        )
-    return rows
+    disagree, named = _rows_in_conflict(votes), votes.polarity
+    n = max(1, votes.n_rows)
+    return [
+        {
+            "source": source,
+            "polarity": list(named[index]),
+            "coverage": float(cast[:, index].sum() / n),
+            "coverage_extended": float(after[index]),
+            "overlaps": float((cast[:, index] & (voters > 1)).sum() / n),
+            "conflicts": float((cast[:, index] & disagree).sum() / n),
+            "accuracy_original": None,
+            "accuracy_extended": None,
+            "accuracy_learned": _number(learned, index),
+            "radius": _number(radii, index),
+        }
+        for index, source in enumerate(votes.sources)
+    ]
 
 
 def _number(values: np.ndarray | None, index: int) -> float | None:
@@ -102,10 +93,3 @@ def _rows_in_conflict(votes: Votes) -> np.ndarray:
     """Rows on which two sources name different classes."""
     named = np.stack([(votes.matrix == k).any(axis=1) for k in range(votes.n_classes)])
     return np.asarray(named.sum(axis=0) > 1)
-
-
-def _right(column: np.ndarray, where: np.ndarray, y: np.ndarray | None) -> dict[str, Any] | None:
-    if y is None:
-        return None
-    known = where & (y != ABSTAIN)
-    return interval(int((column[known] == y[known]).sum()), int(known.sum()))

@@ -164,7 +164,6 @@ def sources_of(
         said = set().union(*names)
         row["polarity"] = [each for each in workspace.classes if each in said]
         row["radius"] = AUTO if is_auto else row["radius"]
-        row["accuracy_original"] = row["accuracy_extended"] = None
     if counted.any() and workspace.active:
         mine = labels.gather_columns([[each.own[at] for each in workspace.active] for at in every])
         both = labels.gather_columns([each.columns for each in outcome.extended])
