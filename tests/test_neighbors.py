@@ -99,7 +99,8 @@ def test_the_nearest_row_that_votes_lends_and_of_equals_the_first(
             table = all_distances(metric, onto.vectors[~same], space.vectors)
             other = np.take_along_axis(table, row[~same][:, None], axis=1)[:, 0]
             np.testing.assert_allclose(other, distance[~same], atol=1e-6)
-            assert same.mean() > 0.95
+            exact = metric == "euclidean" or not values  # else rounding tells equals apart
+            assert same.mean() > 0.95 or not exact
 
 
 @METRICS

@@ -24,7 +24,8 @@ A message is one sentence of fact (who, what came, where, what was expected) and
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 __all__ = [
     "AlignmentError",
@@ -137,6 +138,12 @@ def meant(name: object, known: Iterable[object]) -> str:
     """A question after the name that is nearly this one, with a space behind it; nothing where none is."""
     close = _closest(str(name), [str(each) for each in known])
     return f"did you mean {close!r}? " if close else ""
+
+
+def few(names: Sequence[Any], most: int = 5) -> str:
+    """The first of some names, and how many more there are."""
+    shown = ", ".join(map(str, names[:most]))
+    return shown + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def _closest(name: str, names: list[str]) -> str | None:

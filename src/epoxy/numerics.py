@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 NARROW = 16
+SURE = 1.959963984540054  # standard errors that 95 % lie within
 
 
 def row_sums(table: np.ndarray) -> np.ndarray:
@@ -44,7 +45,7 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors / np.maximum(length, np.float32(1e-12)))
 
 
-def wilson(share: Any, count: Any, z: float) -> tuple[np.ndarray, np.ndarray]:
+def wilson(share: Any, count: Any, z: float = SURE) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's lower and upper limits of shares seen in `count` draws; 0 and 1 for no draw.
 
     With `z` standard errors; unlike share ± z·error they stay honest for small counts.

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import NotIdentifiable
+from ..errors import NotIdentifiable, few
 from ..extension import Extended
 from ..label_models import Triplet
 from ..label_models.balance import learn_balance
@@ -35,7 +35,6 @@ _SELF_ODDS = (
 )
 _JACKKNIFED, _BROADEST = 4000, 40  # rows and sources the balance is learned from, eight times over
 _FEWEST_LABELS = 20
-_NAMED = 5  # sources named in one finding
 _ODDS = 1.5  # class balances whose odds differ by less move no label that was not on the edge
 
 
@@ -178,15 +177,13 @@ def _agreeing_too_much(case: Case) -> Iterator[Finding]:
     ]
     if not rows:
         return
-    shown = [f"{row['source']!r} and {row['with']!r} ({row['excess']:.2f})" for row in rows[:5]]
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    shown = [f"{row['source']!r} and {row['with']!r} ({row['excess']:.2f})" for row in rows]
     pairs = "pair of sources agrees" if len(rows) == 1 else "pairs of sources agree"
     yield Finding(
         "dependent-pairs",
         tuple(dict.fromkeys(name for row in rows for name in (row["source"], row["with"]))),
         "note",
-        f"{len(rows)} {pairs} more than the class explains (excess correlation): "
-        f"{', '.join(shown)}{more}.",
+        f"{len(rows)} {pairs} more than the class explains (excess correlation): {few(shown)}.",
         f"Merge them, or tell the label model: Triplet(dependencies=[{_pair(rows[0])}, …]).",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import NotIdentifiable
+from ..errors import NotIdentifiable, few
 from ..estimators import clone
 from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
 from ..label_models.label_model import TableModel
@@ -28,7 +28,6 @@ _BROAD, _TIMES = 0.3, 3.0  # coverage, and how many times the others', from whic
 _DROP = 0.1  # lent votes are a little worse than own ones everywhere; this much is worth a word
 _FEWEST = 10  # votes with truth below which a share says nothing
 _MANY = 30  # newly covered rows with truth from which their labels are compared with a constant
-_SHOWN = 5  # sources named one by one in a sentence
 _SOON = 1 << 20  # votes × classes that expectation-maximisation gets through in a second
 _CONTESTED = 5000  # train rows looked at for who overrules whom
 
@@ -142,9 +141,8 @@ def lent_votes(case: Case) -> Iterator[Finding]:
         told = [
             f"{case.sources[i]!r} on {right[i]} of {total[i]} labelled rows ({right[i] / total[i]:.0%}; "
             f"own votes {own_right[i]} of {own[i]}, {own_right[i] / own[i]:.0%})"
-            for i in at[:_SHOWN]
+            for i in at
         ]
-        more = f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
         floor = limits(own_right, own)[0]
         names = tuple(case.sources[i] for i in at)
         cure = "Set smaller radii for them, or None for no extension."
@@ -156,7 +154,7 @@ def lent_votes(case: Case) -> Iterator[Finding]:
             "lent-votes",
             names,
             "warning" if guess else "note",
-            f"Lent votes are clearly less accurate than own ones{guess}: {', '.join(told)}{more}.",
+            f"Lent votes are clearly less accurate than own ones{guess}: {few(told)}.",
             cure,
         )
 

@@ -24,13 +24,12 @@ SOURCE_COLUMNS = (
 )
 
 
-def interval(right: int, total: int, confidence: float = 0.95) -> dict[str, Any] | None:
-    """A share with Wilson's score interval, which stays honest for small counts; None for none."""
+def interval(right: int, total: int) -> dict[str, Any] | None:
+    """A share with Wilson's 95 % interval, which stays honest for small counts; None for none."""
     if total == 0:
         return None
-    z = {0.9: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.5758293035489004}[confidence]
     share = right / total
-    low, high = wilson(share, total, z)
+    low, high = wilson(share, total)
     return {"value": share, "low": float(low), "high": float(high), "n": int(total)}
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..errors import few
 from ..votes import ABSTAIN
 from .examination import limits
 from .report import Finding
-
-_NAMED = 5  # sources named in one finding
 
 
 def not_heard(
@@ -29,7 +28,7 @@ def not_heard(
     worst = sorted(unheard, key=unheard.__getitem__)
     fact = (
         f"Not heard because vectors contradict them: "
-        f"{_few([f'{name!r} (support {unheard[name]:+.2f})' for name in worst])}; rows like those they "
+        f"{few([f'{name!r} (support {unheard[name]:+.2f})' for name in worst])}; rows like those they "
         "vote on are otherwise called by the other sources."
     )
     cure = ""
@@ -45,7 +44,7 @@ def not_heard(
             for name in worst
             if name in proven
         ]
-        fact += f" Hand labels agree with {_few(told)}."
+        fact += f" Hand labels agree with {few(told)}."
         kept = "Keep what hand labels agree with: they weigh its votes. Look instead for sources that err"
         cure = f"{kept} where it votes, or vectors that tell these rows apart. {cure}".strip()
     return [Finding("not-heard", tuple(worst), "warning", fact, cure)]
@@ -67,8 +66,3 @@ def defended_by(
         if limits(right, len(cast), len(sources))[0] > chance:
             found[name] = (right, len(cast))
     return found
-
-
-def _few(told: Sequence[str]) -> str:
-    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return ", ".join(told[:_NAMED]) + more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable
-from ..extension import AUTO, Radius, Reach, Setting, as_settings, typical_distance
+from ..extension import AUTO, Radius, Reach, Setting, as_radii, as_settings, typical_distance
 from ..label_models import LabelModel, Triplet
 from ..label_models.label_model import TableModel, posterior, refitted
 from ..loans import Neighbourhood
@@ -50,7 +50,9 @@ class PaperEngine:
 
     def update(self, workspace: Workspace) -> Outcome:
         """Extend what changed, fit the label model, read every probability."""
-        radii = np.array([self._resolved(each.tuned, workspace.near) for each in workspace.active])
+        settings = [each.tuned for each in workspace.active]
+        auto = self._auto(workspace.near) if AUTO in settings else np.nan
+        radii = as_radii(settings, workspace.names, auto)
         every = range(len(workspace.splits))
         extended = tuple(self.reach(workspace, at).extend(radii) for at in every)
         with single_threaded_blas():  # products of some hundred rows wait for a second thread
@@ -144,9 +146,6 @@ class PaperEngine:
         lines = {"label model": type(model).__name__}
         return report_of(outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines))
 
-    def _resolved(self, radius: Setting, near: Neighbourhood) -> float:
-        return resolved(radius, lambda: self._auto(near))
-
     def _auto(self, near: Neighbourhood) -> float:
         """The typical distance between neighbours; sources are not extended without vectors."""
         if near.spaces is None:
@@ -155,10 +154,3 @@ class PaperEngine:
             graph = None if near.graphs is None else near.graphs[TRAIN]
             self._typical = (near, typical_distance(near.spaces[TRAIN], graph=graph))
         return self._typical[1]
-
-
-def resolved(radius: Setting, auto: Callable[[], float]) -> float:
-    """How far a source with this setting lends; NaN for not at all."""
-    if radius is None:
-        return float("nan")
-    return auto() if radius == AUTO else float(radius)

@@ -117,9 +117,7 @@ def _held_out_labels(outcome: Outcome, at: int) -> np.ndarray:
     found = np.full(labels.count, ABSTAIN)
     if held is not None and decided is not None:
         found = np.where(np.isfinite(held).all(axis=1), decided, ABSTAIN)
-    earlier = labels.order[: labels.order.index(at)]
-    start = sum(len(labels.rows[each]) for each in earlier)
-    return np.asarray(found[start : start + len(labels.rows[at])])
+    return np.asarray(found[labels.part(at)])
 
 
 def _hand_labels(labels: HandLabels) -> dict[str, int]:

@@ -27,7 +27,6 @@ LARGE = ivf.LARGE
 """Distinct train rows up to which all of the nearest are listed, and beyond the lists is searched too."""
 FORMAT = 4
 SAMPLE = 500  # nodes whose true neighbours tell how many are listed
-SURE = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _found(
     true = nearest_rows(onto.points[sample], train.points, width, metric=metric)[0]
     hits = sum(np.isin(*each).sum() for each in zip(true, lists[0][sample], strict=True))
     share = float(hits) / max(1, true.size)
-    low, high = map(float, wilson(share, len(sample), SURE))
+    low, high = map(float, wilson(share, len(sample)))
     return lists, Recall(share, low, high, width, len(sample))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..encoders import are_images, choose
-from ..errors import FrameError, LabelError, StoreError, UnknownName
+from ..errors import FrameError, LabelError, StoreError, UnknownName, few
 from ..storage import write_whole
 from ..votes import RANDOM
 from .read import ProjectRows, read_project
@@ -107,10 +107,9 @@ def _no_classes(file: Any, label: str | None, columns: Sequence[str], found: Seq
     if label is not None:
         shown = f"only {found[0]!r}" if found else "no class"
         return f"{file} shows {shown} in its column {label!r}; name all: --classes ham,spam"
-    names = ", ".join(columns[:10]) + ", …" * (len(columns) > 10)
     return (
         f"{file} shows no classes to choose from, since it has no column 'label'; name the column that "
-        f"has them (--label, one of {names}), or the classes: --classes ham,spam"
+        f"has them (--label, one of {few(columns, 10)}), or the classes: --classes ham,spam"
     )
 
 

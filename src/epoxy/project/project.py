@@ -14,7 +14,7 @@ from msgspec import structs
 
 from .. import mapped
 from ..engines import engine_of
-from ..errors import EpoxyError, FileChanged, ParameterError
+from ..errors import EpoxyError, FileChanged, ParameterError, few
 from ..extension import AUTO
 from ..functions.apply import Failure
 from ..functions.lfs_file import FunctionsFile
@@ -172,9 +172,8 @@ class Folder:
         """Say of all rows with the same fate that their labels are kept."""
         rows = self._unused.setdefault(why, {})
         rows[row] = None
-        named = ", ".join(list(rows)[:5]) + (", …" if len(rows) > 5 else "")
         verb = "row was" if len(rows) == 1 else "rows were"
-        text = f"{len(rows)} {verb} {why} ({named}); the log keeps what is not used"
+        text = f"{len(rows)} {verb} {why} ({few(list(rows))}); the log keeps what is not used"
         self.notes[:] = [each for each in self.notes if f"{why} (" not in each] + [text]
 
     # the functions

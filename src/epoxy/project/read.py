@@ -13,12 +13,7 @@ import numpy as np
 from msgspec import structs
 
 from .. import mapped
-from ..errors import (
-    AlignmentError,
-    EpoxyError,
-    StoreError,
-    UnknownName,
-)
+from ..errors import AlignmentError, EpoxyError, StoreError, UnknownName, few
 from ..session.labels import Place
 from ..votes import RANDOM
 from .settings import Project
@@ -276,20 +271,16 @@ def in_both_files(both: list[str], same: list[str]) -> list[str]:
     found = []
     if both:
         found.append(
-            f"{len(both)} ids are in the rows file and in the dev file ({_some(both)}); they name two "
+            f"{len(both)} ids are in the rows file and in the dev file ({few(both)}); they name two "
             "rows each, and a label of one is not the other's: take them out of one file if they are "
             "the same"
         )
     if same:
         found.append(
-            f"{len(same)} dev rows say what a row of the rows file says ({_some(same)}); a model trained "
+            f"{len(same)} dev rows say what a row of the rows file says ({few(same)}); a model trained "
             "on the labels has seen them, and its scores on dev flatter it"
         )
     return found
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def _chosen(table: Any, how: str | None) -> np.ndarray | None:

@@ -17,7 +17,6 @@ from ..workspace import TRAIN, Source, Workspace
 
 FEWEST = 3
 """Labelled rows a share needs to be told."""
-_Z = 1.959963984540054  # 95 %
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def curve_of(workspace: Workspace, source: Source, points: int) -> RadiusCurve:
     n = np.searchsorted(distance[order], radii, side="right")
     hits = np.concatenate([[0], np.cumsum(hit[order])])[n]
     share = hits / np.maximum(n, 1)
-    low, high = wilson(share, n, _Z)
+    low, high = wilson(share, n)
     told = n >= FEWEST
     return RadiusCurve(
         radius=radii.tolist(),

@@ -263,8 +263,7 @@ def _doubt(state: State, outcome: Outcome, place: Place) -> dict[str, Any]:
     """A label that looks wrong, its probability by a model that did not learn from it, and what that says."""
     labels, names = outcome.workspace.labels, state.workspace.classes
     assert outcome.held_out is not None  # else nothing is suspect
-    starts = np.cumsum([0, *(len(labels.rows[each]) for each in labels.order)])
-    at = starts[labels.order.index(place[0])] + np.searchsorted(labels.rows[place[0]], place[1])
+    at = labels.number(*place)
     held, label = outcome.held_out[at], int(labels.labels[at])
     return {
         "row": state.names.name(place)[1],

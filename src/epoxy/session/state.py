@@ -12,7 +12,7 @@ import numpy as np
 
 from ..engines import Comparison, Outcome, Scores, majority_scores, scores_of
 from ..engines.scores import shown
-from ..errors import AlignmentError, ParameterError
+from ..errors import AlignmentError, ParameterError, few
 from ..scoring import shown_at
 from ..votes import ABSTAIN, Split
 from ..workspace import SPLITS, TRAIN, Workspace
@@ -154,9 +154,9 @@ class Change:
             before, after = self.coverage
             parts.append(f"coverage of {self.source} {before:.1%} → {after:.1%}")
         if self.unheard:
-            parts.append(f"not heard, since vectors contradict it: {_few(self.unheard)}")
+            parts.append(f"not heard, since vectors contradict it: {few(self.unheard)}")
         if self.heard:
-            parts.append(f"heard again: {_few(self.heard)}")
+            parts.append(f"heard again: {few(self.heard)}")
         rows = [each.get("rows", 0.0) for each in (self.before, self.after)]
         first, second = (f" on {n:.0f} rows" if rows[0] != rows[1] else "" for n in rows)
         for name in shown_at("line"):
@@ -165,10 +165,6 @@ class Change:
                 parts.append(f"held-out {name} {old}{shown(self.after[name])}{second}")
         parts.append(f"{1000 * self.seconds:.1f} ms")
         return ", ".join(parts) + (f"; {self.problem}" if self.problem else "")
-
-
-def _few(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..engines import Outcome
-from ..errors import FrameError
 from ..loans import Neighbourhood
 from ..neighbors import Graph
 from ..neighbors.knn import reaches
@@ -123,7 +122,7 @@ def gather(outcome: Outcome, find: np.ndarray) -> Evidence:
 
 def digests_of(session: Session) -> np.ndarray:
     """A number for every row, read off what it says: its text, else its vector, else its name."""
-    said = column_texts(session.texts) or []
+    said = (None if session.texts is None else session.texts.column_texts()) or []
     raw = []
     for at, split in enumerate(session.state.workspace.splits):
         texts = said[at][: split.n_rows] if at < len(said) else []
@@ -140,14 +139,6 @@ def digests_of(session: Session) -> np.ndarray:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def column_texts(texts: RowTexts | None) -> list[list[str]] | None:
-    """The text column of each split; None where there is no column of texts."""
-    try:
-        return None if texts is None else texts.column_texts()
-    except FrameError:
-        return None
 
 
 # columns
@@ -189,7 +180,7 @@ def word_columns(texts: RowTexts | None, sizes: list[int], first: np.ndarray) ->
 
     `first` puts all rows in an order: of too many those that stand first are read.
     """
-    given = column_texts(texts)
+    given = None if texts is None else texts.column_texts()
     if given is None:
         return []
     starts = np.cumsum([0, *sizes])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import NotIdentifiable, ParameterError, UnknownName
+from ..errors import NotIdentifiable, ParameterError, UnknownName, few
 from ..neighbors import Graph
 from ..session.labels import Place, suspects
 from ..votes import ABSTAIN, RANDOM
@@ -161,8 +161,7 @@ class Chooser:
             said = []
             for k in np.flatnonzero(counts[:, row])[:4].tolist():
                 names = [each.name for each, c in zip(heard, columns) if c[row] == k]
-                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" * (len(names) > 3))
-                said.append(f"{shown} say{'s' * (len(names) == 1)} {classes[k]!r}")
+                said.append(f"{few(names, 3)} say{'s' * (len(names) == 1)} {classes[k]!r}")
             return "; ".join(said) + self._also(around, quarrel > 0, "sources also quarrel on")
 
         return self._greedy(n, quarrel, "conflict", why)
@@ -177,11 +176,9 @@ class Chooser:
     def _suspect(self, place: Place) -> Suggestion:
         labels, classes = self.labels, self.workspace.classes
         at, row = place
-        before = labels.order[: labels.order.index(at)]
-        start = sum(len(labels.rows[each]) for each in before)
         held = self.outcome.held_out
         assert held is not None  # or nothing would be suspect
-        proba = held[start + int(np.searchsorted(labels.rows[at], row))]
+        proba = held[labels.number(at, row)]
         label, likely = int(labels.y[at][row]), int(proba.argmax())
         reason = (
             f"labelled {classes[label]!r}, to which a model that did not learn from it gives "

@@ -189,11 +189,8 @@ def wrong(outcome: Outcome) -> np.ndarray:
     found = [np.zeros(len(each), dtype=bool) for each in labels.y]
     if said is not None and held is not None:
         off = np.isfinite(held).all(axis=1) & (said != labels.labels)
-        start = 0
         for at in labels.order:
-            rows = labels.rows[at]
-            found[at][rows] = off[start : start + len(rows)]
-            start += len(rows)
+            found[at][labels.rows[at]] = off[labels.part(at)]
     return np.concatenate(found)
 
 
@@ -302,7 +299,10 @@ class RowTexts:
         """The text column of each split, "" where a text is missing; None where there is no such column."""
         if self.column is None:
             return None
-        return [[each or "" for each in p.texts(self.column).to_pylist()] for p in self._parts]
+        try:
+            return [[each or "" for each in p.texts(self.column).to_pylist()] for p in self._parts]
+        except FrameError:  # not a column of texts
+            return None
 
     def _lowered(self) -> list[list[Any]]:
         """The texts of each split in lower case: of the text column, or of every column of texts."""
