@@ -54,8 +54,12 @@ class Loans:
         A radius r includes distance == r. The array of own votes itself is returned when nothing is
         lent, so that whoever compares by identity sees that nothing changed.
         """
-        lent = self.lent(radius)
-        return np.where(lent, self.vote, self.own) if lent.any() else self.own
+        last: tuple[float, np.ndarray] | None = vars(self).get("_last")  # every edit asks again
+        if last is None or last[0] != radius:
+            lent = self.lent(radius)
+            last = radius, np.where(lent, self.vote, self.own) if lent.any() else self.own
+            vars(self)["_last"] = last
+        return last[1]
 
     def lent(self, radius: float) -> np.ndarray:
         """Rows that borrow within `radius`; (n_rows,) bool."""

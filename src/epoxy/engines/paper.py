@@ -54,12 +54,18 @@ class PaperEngine:
         auto = self._auto(workspace.near) if AUTO in settings else np.nan
         radii = as_radii(settings, workspace.names, auto)
         every = range(len(workspace.splits))
-        extended = tuple(self.reach(workspace, at).extend(radii) for at in every)
+        extended = tuple(self._extended(workspace, at, radii) for at in every)
         with single_threaded_blas():  # products of some hundred rows wait for a second thread
             try:
                 return self._concluded(workspace, radii, extended)
             except NotIdentifiable as error:
                 return Outcome.none(workspace, radii, extended, str(error))
+
+    def _extended(self, workspace: Workspace, at: int, radii: np.ndarray) -> Votes:
+        if not isinstance(self.weighting, Nearest):
+            return self.reach(workspace, at).extend(radii)
+        pairs = zip(workspace.active, radii, strict=True)
+        return workspace.columns(at, [each.loans[at].extend(far) for each, far in pairs])
 
     def _concluded(
         self, workspace: Workspace, radii: np.ndarray, extended: tuple[Votes, ...]
