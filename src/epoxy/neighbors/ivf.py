@@ -17,7 +17,7 @@ import numpy as np
 from .. import mapped
 from ..compiling import compiled
 from ..progress import Progress, silent
-from .knn import NOBODY, Nearest, blocks, keep, measure, nearest_rows, operands, unpacked
+from .knn import NOBODY, Nearest, blocks, directed, keep, measure, nearest_rows, operands, unpacked
 from .space import Space
 from .workers import spread
 
@@ -104,9 +104,9 @@ class Cells:
         """Learn centres and assign every row."""
         count = max(1, round(2 * len(train) ** 0.5))
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
-        centre = _learned(train[np.sort(sample)], count, seed)
+        centre = _learned(directed(train[np.sort(sample)], metric), count, seed)
         cell = np.empty(len(train), np.int32)
-        mapped.each(_Cell(train, centre), blocks(len(train), QUERIES), cell.__setitem__)
+        mapped.each(_Cell(train, centre, metric), blocks(len(train), QUERIES), cell.__setitem__)
         return cls(train, metric, centre, cell)
 
     def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
@@ -114,7 +114,7 @@ class Cells:
         chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
         sample = self.train[np.sort(chosen)]
         true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
-        order = _nearest_centres(sample, self.centre, len(self.centre))
+        order = _nearest_centres(directed(sample, self.metric), self.centre, len(self.centre))
         place = np.argsort(order, axis=1)
         needed = np.sort(np.take_along_axis(place, self.cell[true], axis=1), axis=None)
         return int(needed[int(np.ceil(recall * len(needed))) - 1]) + 1
@@ -161,7 +161,8 @@ class _Search(mapped.ByFile):
 
     def __call__(self, part: slice) -> Nearest:
         """The nearest of a block of queries."""
-        asked = _nearest_centres(self.queries[part], self.centre, self.probes).ravel()
+        asking = directed(self.queries[part], self.metric)
+        asked = _nearest_centres(asking, self.centre, self.probes).ravel()
         by_cell = np.argsort(asked, kind="stable")
         ends = np.searchsorted(asked[by_cell], np.arange(len(self.centre) + 1))
         floor = np.full(part.stop - part.start, -np.inf, np.float32)
@@ -213,10 +214,11 @@ class _Cell(mapped.ByFile):
 
     rows: np.ndarray
     centre: np.ndarray
+    metric: str
 
     def __call__(self, part: slice) -> np.ndarray:
         """Of a block of rows."""
-        return _nearest_centres(self.rows[part], self.centre, 1)[:, 0]
+        return _nearest_centres(directed(self.rows[part], self.metric), self.centre, 1)[:, 0]
 
 
 @compiled

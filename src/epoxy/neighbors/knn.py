@@ -2,12 +2,12 @@
 
 A product gives a score, larger is nearer, rounded to a grid a little coarser than float32's error, so that
 equal distances tie whatever block they fall into; of a tie the first row is taken. What is found is then
-measured pair by pair from Σ (x − z)², always summed in one order: a distance is a property of two rows,
-exactly 0 between equal ones, whatever the blocks were and however many threads there are. Who is listed is
-the nearest row, or one whose distance differs by rounding (1e-6 of the lengths of the vectors).
+measured pair by pair in float64, always summed in one order: a distance is a property of two rows, exactly
+0 between equal ones, whatever the blocks were and however many threads there are. Who is listed is the
+nearest row, or one whose distance differs by rounding (1e-6 of the lengths of the vectors).
 
-    cosine      distance = |x − z|²/2, rows at length one     score = x·z
-    euclidean   distance = |x − z|                            score = x·z − |x|²/2 − |z|²/2
+    cosine      distance = 1 − x·z/(|x||z|)    score = x·z, of rows at length one
+    euclidean   distance = |x − z|             score = x·z − |x|²/2 − |z|²/2
 
 Under euclidean distance rows are first moved to their median, so that it does not matter how far from the
 origin they lie, and the grid is as fine as the length of the row that asks, so that neither does one row
@@ -35,6 +35,7 @@ SIGN = 1 << 31
 TINY = 1e-12
 SLACK = 1e-5  # how far a score may be off, of the length of the query
 NOBODY = -1
+ALIKE = 1e-14  # apart by rounding alone
 Nearest = tuple[np.ndarray, np.ndarray]
 """Rows (int32, −1 for nobody) and how far they are (float32, inf for nobody), nearest first."""
 
@@ -50,7 +51,7 @@ def nearest_rows(
     """Find the k nearest rows of `train` for each query: rows and distances, (n_queries, k).
 
     Nearest first, of equals the first row. Fewer than k are found where `train` has no more rows. Both are
-    float32, and of length one under cosine distance.
+    float32.
 
     Examples
     --------
@@ -137,9 +138,9 @@ def distances(
     queries: np.ndarray, train: np.ndarray, found: np.ndarray, metric: str = "cosine"
 ) -> np.ndarray:
     """How far each query is from the rows found for it, inf from nobody; (n_queries, any) float32."""
-    squares = np.empty(found.shape)
-    _measure(_fixed(queries), _fixed(train), found, squares)
-    return np.asarray(np.sqrt(squares) if metric == "euclidean" else squares / 2, np.float32)
+    far = np.empty(found.shape, np.float32)
+    _measure(_fixed(queries), _fixed(train), found, metric == "cosine", far)
+    return far
 
 
 def measure(
@@ -175,7 +176,9 @@ class Operands(NamedTuple):
 def operands(queries: np.ndarray, train: np.ndarray, metric: str) -> Operands:
     """What to multiply, and how to read the products."""
     if metric == "cosine":
-        return Operands(queries, train, np.full(len(queries), GRID, np.float32))
+        right = directed(train, metric)
+        left = right if queries is train else directed(queries, metric)
+        return Operands(left, right, np.full(len(queries), GRID, np.float32))
     some = train[:: max(1, len(train) // 1000)]
     middle = np.median(some, axis=0) if len(some) else np.zeros(train.shape[1], np.float32)
     left, right = (_lifted(each, middle) for each in (queries, train))
@@ -183,6 +186,17 @@ def operands(queries: np.ndarray, train: np.ndarray, metric: str) -> Operands:
     for part in blocks(len(right)):  # x·z − |x|²/2 − |z|²/2 is a product of longer rows
         right[part, -2:] = -right[part, :-3:-1]
     return Operands(left, right, (GRID / length).astype(np.float32))
+
+
+def directed(rows: np.ndarray, metric: str) -> np.ndarray:
+    """Rows at length one where only their direction counts."""
+    if metric != "cosine":
+        return rows
+    found = mapped.empty(rows.shape, np.float32)
+    for part in blocks(len(rows)):
+        length = np.sqrt(np.einsum("ij,ij->i", rows[part], rows[part], dtype=np.float64))
+        found[part] = rows[part] / length[:, None]
+    return found
 
 
 def _lifted(rows: np.ndarray, middle: np.ndarray) -> np.ndarray:
@@ -255,15 +269,22 @@ def keep(heap: Any, score: float, name: int, fine: float) -> Any:
 
 
 @reordered
-def _measure(x: Any, z: Any, found: Any, squares: Any) -> None:
-    """Σ (x[i] − z[j])² for every pair of i and a j = found[i, p]."""
+def _measure(x: Any, z: Any, found: Any, cosine: bool, far: Any) -> None:
+    """The distance of every pair of i and a j = found[i, p], inf for nobody."""
     for i in range(found.shape[0]):
         for p in range(found.shape[1]):
-            j, total = found[i, p], np.float64(0)
+            j = found[i, p]
+            both, mine, theirs, gaps = np.float64(0), np.float64(0), np.float64(0), np.float64(0)
+            for at in range(x.shape[1]) if j >= 0 else range(0):
+                here, there = np.float64(x[i, at]), np.float64(z[j, at])
+                both += here * there
+                mine += here * here
+                theirs += there * there
+                gaps += (here - there) * (here - there)
             if j < 0:
-                squares[i, p] = np.inf
-                continue
-            for at in range(x.shape[1]):
-                gap = np.float64(x[i, at]) - np.float64(z[j, at])
-                total += gap * gap
-            squares[i, p] = total
+                far[i, p] = np.inf
+            elif cosine:
+                apart = 1 - both / np.sqrt(mine * theirs)
+                far[i, p] = apart if apart > ALIKE else 0
+            else:
+                far[i, p] = np.sqrt(gaps)

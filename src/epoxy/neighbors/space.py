@@ -52,7 +52,7 @@ class Space:
     metric: str
     node: np.ndarray  # (n_rows,) int32, the node of each row
     first: np.ndarray  # (n_nodes,) int32, the lowest row of each node, increasing
-    points: np.ndarray  # (n_nodes, dimension) float32, what is compared: of length one under cosine
+    points: np.ndarray  # (n_nodes, dimension) float32, what is compared
 
     def __init__(self, vectors: Any, metric: str = "cosine") -> None:
         raw = as_float32(vectors)
@@ -119,38 +119,28 @@ class Space:
                 f"appended vectors have dimension {more.shape[1]}, the space has {self.dimension}; "
                 "embed the new rows with the same encoder"
             )
-        raw = np.concatenate([self.vectors, more]) if whole is None else as_float32(whole)
-        node, first = equal_rows(raw)
-        fresh = _points(raw, first[self.n_nodes :], self.metric)
-        points = np.concatenate([self.points, fresh])
-        grown = object.__new__(Space)
-        known = raw, self.metric, node, first, points
-        vars(grown).update(zip(type(self).__annotations__, known, strict=True))
-        return grown
+        raw = np.concatenate([self.vectors, more]) if whole is None else whole
+        return Space(raw, self.metric)
 
 
 def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> np.ndarray:
-    """The distinct vectors as they are compared."""
+    """The distinct vectors, if they can be compared."""
     chosen = raw if len(first) == len(raw) else mapped.take(raw, first)
     length = np.sqrt(np.einsum("ij,ij->i", chosen, chosen, dtype=np.float64))
-    if metric == "euclidean":
-        if length.max(initial=0) > LONGEST:
-            longest = int(np.argmax(length))
-            raise VectorError(
-                f"row {first[longest]} has a vector of length {length[longest]:.3g}, too long for "
-                "float32 arithmetic under euclidean distance; divide all vectors by a constant"
-            )
-        return chosen
-    if not length.all():
+    if metric == "euclidean" and length.max(initial=0) > LONGEST:
+        longest = int(np.argmax(length))
+        raise VectorError(
+            f"row {first[longest]} has a vector of length {length[longest]:.3g}, too long for "
+            "float32 arithmetic under euclidean distance; divide all vectors by a constant"
+        )
+    if metric == "cosine" and not length.all():
         zero = np.flatnonzero(~raw.any(axis=1))
         raise VectorError(
             f"{len(zero)} rows have a vector of zeros, which has no direction under cosine "
             f"distance, first rows {zero[:5].tolist()}; "
             "embed those rows again, drop them from every split, or use metric='euclidean'"
         )
-    unit = mapped.empty(chosen.shape, np.float32)
-    np.divide(chosen, length[:, None], out=unit, casting="same_kind")
-    return unit
+    return chosen
 
 
 def equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
