@@ -13,10 +13,10 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..errors import StoreError
 from ..progress import Progress, silent
 from .encoder import Encoder, Rows, digest
 
+T = TypeVar("T")
 BATCH_ROWS = 1_024
 """Rows stored at a time: what a killed run can lose at most."""
 
@@ -120,7 +121,7 @@ class Cached:
         store = _Store(self.folder, identity)
         keys = [digest(row) for row in wanted]
         first = {key: row for row, key in reversed(list(enumerate(keys)))}  # of equal rows
-        found = dict(store.read(list(first)))
+        found = store.read(list(first))
         left = sorted(row for key, row in first.items() if key not in found)
         done, total = len(found), len(first)
         progress(done, total)
@@ -157,53 +158,45 @@ class _Store:
         mark = hashlib.sha256(identity.encode()).hexdigest()[:20]
         self.path = folder / f"vectors-{_FORMAT}" / f"{label}-{mark}.sqlite"
 
-    def read(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, np.ndarray]]:
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         """Those of the keys that are stored, with their vectors."""
-        if not self.path.is_file():
-            return
-        try:
-            with closing(self._open()) as db:
-                for start in range(0, len(keys), _TOGETHER):
-                    part = keys[start : start + _TOGETHER]
-                    named = ",".join("?" * len(part))
-                    ask = f"SELECT key, vector FROM vectors WHERE key IN ({named})"
-                    for key, vector in db.execute(ask, part):
-                        yield key, np.frombuffer(vector, dtype="<f4")
-        except _DAMAGE as error:
-            self._discard(error)
+
+        def found(db: sqlite3.Connection) -> dict[bytes, np.ndarray]:
+            kept: dict[bytes, np.ndarray] = {}
+            for start in range(0, len(keys), _TOGETHER):
+                part = keys[start : start + _TOGETHER]
+                ask = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(part))})"
+                kept |= {key: np.frombuffer(each, "<f4") for key, each in db.execute(ask, part)}
+            return kept
+
+        return self._done(found) if self.path.is_file() else {}
 
     def write(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
         """Store vectors under their rows' hashes, for good once this returns."""
         content = (row.tobytes() for row in np.ascontiguousarray(vectors, dtype="<f4"))
         pairs = list(zip(keys, content, strict=True))
+        self._done(lambda db: db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", pairs))
+
+    def _done(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something with the file; one that SQLite cannot read is removed, and made again."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                self._insert(pairs)
+                return self._once(do)
             except _DAMAGE as error:
-                if not self._discard(error):
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
                     raise
-                self._insert(pairs)
+                for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
+                    path.unlink(missing_ok=True)
+                return self._once(do)
         except (OSError, *_DAMAGE) as error:
             raise StoreError(
                 f"vectors could not be stored in {str(self.path)!r} ({error}); "
                 "make room or choose another folder with cache=FOLDER, or cache=False to store none"
             ) from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _once(self, do: Callable[[sqlite3.Connection], T]) -> T:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        db = sqlite3.connect(self.path, timeout=_PATIENCE)
-        db.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
-        return db
-
-    def _insert(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        with closing(self._open()) as db, db:
-            db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", pairs)
-
-    def _discard(self, error: Exception) -> bool:
-        """Remove the file unless the error is of the machine around it; says whether it was."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
-            return False
-        for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
-            path.unlink(missing_ok=True)
-        return True
+        with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as db, db:
+            db.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+            return do(db)
