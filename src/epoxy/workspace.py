@@ -111,6 +111,14 @@ class HandLabels:
         return np.array([word == RANDOM for word in self.words.tolist()], dtype=bool)
 
     @property
+    def by_choice(self) -> dict[Any, int]:
+        """How many there are, and how they were chosen."""
+        words = self.words.tolist()
+        random, unknown = words.count(RANDOM), words.count(None)
+        told = len(words) - random - unknown
+        return {"total": len(words), "random": random, "chosen": told, "unknown": unknown}
+
+    @property
     def misspelt(self) -> str:
         """A sentence on words of choice that are nearly "random"; empty where there is none."""
         words = [word for word in self.words.tolist() if word and nearly(word, RANDOM)]

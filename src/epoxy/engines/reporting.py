@@ -25,7 +25,7 @@ from ..extension import AUTO
 from ..label_models import LabelModel
 from ..label_models.label_model import balance_used, learned_accuracy
 from ..scoring import positive_index
-from ..votes import ABSTAIN, RANDOM
+from ..votes import ABSTAIN
 from ..workspace import SPLITS, TRAIN, HandLabels
 from .base import Outcome
 from .scores import Scores, majority_scores, scored_rows, scores_of
@@ -64,7 +64,8 @@ def report_of(outcome: Outcome, at: int, positive: str | None, details: Details)
     if recall is not None:
         about = {"recall": recall.value, "low": recall.low, "high": recall.high}
         summary["approximate neighbours"] = about | {"k": recall.k, "rows": recall.sampled}
-    summary["hand labels"] = _hand_labels(outcome.workspace.labels)
+    by_choice = outcome.workspace.labels.by_choice
+    summary["hand labels"] = {"labelled": by_choice.pop("total"), **by_choice}
     summary["covered before"] = _mean(split.votes.covered)
     summary["covered after"] = _mean(extended.covered)
     if case.balance is not None:
@@ -118,14 +119,6 @@ def _held_out_labels(outcome: Outcome, at: int) -> np.ndarray:
     if held is not None and decided is not None:
         found = np.where(np.isfinite(held).all(axis=1), decided, ABSTAIN)
     return np.asarray(found[labels.part(at)])
-
-
-def _hand_labels(labels: HandLabels) -> dict[str, int]:
-    """How many rows are labelled, and how they were chosen."""
-    words = labels.words.tolist()
-    random, unknown = words.count(RANDOM), words.count(None)
-    chosen = len(words) - random - unknown
-    return {"labelled": len(words), "random": random, "chosen": chosen, "unknown": unknown}
 
 
 def _scored(own: Scores, majority: Scores) -> dict[str, Any]:

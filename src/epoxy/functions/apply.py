@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import re
 import time
 import traceback
 import warnings
@@ -56,6 +57,11 @@ class Failure:
     def named(self, ids: Any) -> Failure:
         """The same, of rows that have these ids; None where they have none."""
         return self if ids is None or not self.rows else replace(self, id=str(ids[self.rows[0]]))
+
+    def line_of(self, file: str) -> int | None:
+        """The last line of a file on the way to where it raised."""
+        lines = re.findall(rf'{re.escape(file)}", line (\d+)', self.traceback)
+        return int(lines[-1]) if lines else None
 
     def __str__(self) -> str:
         if self.kind == "wrong" and f"function {self.name!r}" in self.error:  # as wrong answers do

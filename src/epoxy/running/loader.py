@@ -8,13 +8,12 @@ size and by modification time in whole seconds, so that two saves within one may
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -68,7 +67,6 @@ class Loader(MetaPathFinder):
         try:
             module = self._run(path)
             functions = [as_labeling_function(each) for each in _functions_of(module)]
-            self._import_ahead()
         except BaseException as error:  # a user's file may raise anything
             raise self._explain(error, path) from error
         names = [each.name for each in functions]
@@ -106,29 +104,6 @@ class Loader(MetaPathFinder):
         sys.modules["lfs"] = module
         loader.exec_module(module)
         return module
-
-    def _import_ahead(self) -> None:
-        """Import what functions import of the folder when they run, so that it counts as theirs."""
-        done: set[str] = set()
-        while todo := [name for name in self.texts if name not in done]:
-            for module in todo:
-                done.add(module)
-                package = getattr(sys.modules.get(module), "__package__", None) or None
-                for name in _imported(self.texts[module]):
-                    # whatever goes wrong, the function that imports it will say so itself
-                    with contextlib.suppress(BaseException):
-                        self._import_one(importlib.util.resolve_name(name, package))
-
-    def _import_one(self, name: str) -> None:
-        if name in sys.modules:
-            return
-        top = importlib.util.find_spec(name.partition(".")[0])
-        if top is None:
-            self._missed(name)
-            return
-        places = [top.origin, *(top.submodule_search_locations or ())]
-        if any(self._owns(Path(place)) for place in places if place):
-            importlib.import_module(name)
 
     def _missed(self, name: str) -> None:
         """Name the file that is not there, for whoever waits until it is written."""
@@ -195,18 +170,6 @@ def _is_function(value: Any) -> bool:
         callable(value) and hasattr(value, "_pre") and isinstance(getattr(value, "name", 0), str)
     )
     return isinstance(value, LabelingFunction) or snorkel
-
-
-def _imported(text: bytes) -> Iterator[str]:
-    """All that a module imports, wherever in it, as `importlib` names it."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            start = "." * node.level + (node.module or "")
-            yield start
-            joined = start if start.endswith(".") else f"{start}."
-            yield from (f"{joined}{each.name}" for each in node.names)
 
 
 def _undecorated(text: bytes) -> list[str]:

@@ -86,14 +86,18 @@ def _hand(scene: Scene) -> Bytes:
 
 def _novote(scene: Scene) -> Bytes:
     outcome = scene.outcome
-    active, kind = outcome.workspace.active, []
-    for at, columns in enumerate(outcome.extended):
-        own, both = np.zeros((2, columns.n_rows), dtype=bool)
-        for source, column in zip(active, columns.columns):
-            own |= source.loans[at].own != ABSTAIN
-            both |= column != ABSTAIN
-        kind.append(np.where(own, 2, np.where(both, 1, 0)))
-    return _labels(outcome)[0], np.concatenate(kind)
+    kinds = [voted(outcome, at) for at in range(len(outcome.extended))]
+    return _labels(outcome)[0], np.concatenate(kinds)
+
+
+def voted(outcome: Outcome, at: int) -> np.ndarray:
+    """Of each row of a split 2 where a source votes itself, 1 where one lends, 0 where nobody says."""
+    columns = outcome.extended[at]
+    own, both = np.zeros((2, columns.n_rows), dtype=bool)
+    for source, column in zip(outcome.workspace.active, columns.columns):
+        own |= source.loans[at].own != ABSTAIN
+        both |= column != ABSTAIN
+    return np.where(own, 2, np.where(both, 1, 0))
 
 
 def _draft(scene: Scene) -> Bytes:

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,9 @@ LEADS_ON = (
 
 def need_server() -> None:
     """Say what to install where the server's packages are missing."""
-    try:
-        import starlette
-        import uvicorn
-        import watchfiles
-        import websockets
-    except ImportError as error:
-        raise MissingExtra.of("epoxy studio", error.name or "a web server", "studio") from error
-    del starlette, uvicorn, watchfiles, websockets
+    for name in ("starlette", "uvicorn", "watchfiles", "websockets"):
+        if find_spec(name) is None:
+            raise MissingExtra.of("epoxy studio", name, "studio")
 
 
 def opened(session: Session, *, better_picture: bool = True) -> Room:

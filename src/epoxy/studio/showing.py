@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,11 @@ from ..diagnostics import interval
 from ..engines import Scores
 from ..engines.scores import TUNED
 from ..errors import CodeError, NotIdentifiable
-from ..votes import ABSTAIN, RANDOM
+from ..votes import ABSTAIN
 from ..workspace import TRAIN
-from . import images, notes, replies
+from . import images, marks, notes, replies
 
 if TYPE_CHECKING:
-    from ..engines import Outcome
     from ..session import Change, Session
     from ..session.state import Trial
     from .room import Room
@@ -36,6 +34,7 @@ def state(room: Room) -> replies.State:
     session, outcome = room.session, room.session.outcome
     splits = [split.n_rows for split in session.state.workspace.splits]
     compared, scores = session.comparison(), session.scores
+    voted = marks.voted(outcome, TRAIN)
     unsure = int((outcome.proba[TRAIN].max(axis=1) < UNSURE).sum()) if outcome.proba else 0
     return replies.State(
         project=_project(session),
@@ -47,10 +46,10 @@ def state(room: Room) -> replies.State:
         number=session.last_edit,
         comparison=comparison(session),
         scoring=replies.Scoring(scores.basis, compared.why, int(scores.get("rows", 0))),
-        covered=_covered(outcome),
+        covered={"own": float((voted == 2).mean()), "after": float((voted > 0).mean())},
         lends=session.engine.lends,
         uncertain=unsure,
-        labelled=_labelled(outcome),
+        labelled=session.state.workspace.labels.by_choice,
         balance=_balance(session),
         sources=len(session.sources),
         problem=session.problem,
@@ -124,22 +123,6 @@ def share(told: dict[str, Any] | None) -> replies.Interval | None:
     return None if told is None else replies.Interval(**told)
 
 
-def _covered(outcome: Outcome) -> dict[Any, float]:
-    n_rows = outcome.extended[TRAIN].n_rows
-    own, after = np.zeros((2, n_rows), dtype=bool)
-    for source, column in zip(outcome.workspace.active, outcome.extended[TRAIN].columns):
-        own |= source.loans[TRAIN].own != ABSTAIN
-        after |= column != ABSTAIN
-    return {"own": float(own.mean()), "after": float(after.mean())}
-
-
-def _labelled(outcome: Outcome) -> dict[Any, int]:
-    words = outcome.workspace.labels.words.tolist()
-    random, unknown = words.count(RANDOM), words.count(None)
-    told = len(words) - random - unknown
-    return {"total": len(words), "random": random, "chosen": told, "unknown": unknown}
-
-
 def _balance(session: Session) -> dict[str, float] | None:
     if session.problem:
         return None
@@ -151,8 +134,7 @@ def failures(session: Session) -> list[replies.Failure]:
     """Functions that could not vote, with the line of lfs.py that failed."""
     found = []
     for each in () if session.folder is None else session.folder.failures:
-        lines = re.findall(r'lfs\.py", line (\d+)', each.traceback)
-        found.append(replies.Failure(str(each), int(lines[-1]) if lines else None, each.name))
+        found.append(replies.Failure(str(each), each.line_of("lfs.py"), each.name))
     return found
 
 

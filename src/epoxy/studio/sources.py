@@ -38,9 +38,10 @@ class SourceTable:
         at = self._at.get(source.name)
         reach = None if at is None else float(self.outcome.radii[at])
         own, lent = self.right(source)
+        distinct = np.unique(np.concatenate(source.own))
         return SourceLine(
             name=source.name,
-            classes=[self.workspace.classes[each] for each in self._distinct(source)],
+            classes=[self.workspace.classes[each] for each in distinct[distinct != ABSTAIN]],
             on=source.is_on,
             heard=source.name not in self.outcome.unheard,
             radius=source.radius,
@@ -78,14 +79,6 @@ class SourceTable:
     def _column(self, source: Source, at: int) -> np.ndarray:
         place = self._at.get(source.name)
         return source.own[at] if place is None else self.outcome.extended[at].columns[place]
-
-    def _distinct(self, source: Source) -> list[int]:
-        """The classes it names itself."""
-        n_classes = len(self.workspace.classes)
-        own = np.concatenate(source.own)
-        counts = np.bincount(own.astype(np.intp) + 1, minlength=n_classes + 1)
-        found: list[int] = np.flatnonzero(counts[1:]).tolist()
-        return found
 
     @cached_property
     def _quarrels(self) -> np.ndarray:

@@ -6,7 +6,6 @@ worker process with limits, from a file of their own; code runs as lfs.py would 
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -209,9 +208,9 @@ def _votes(
     for table, ids in zip(home.rows.tables, home.rows.ids):
         done = runner.vote([name], table, home.project.classes)
         for failure in done.failures:
-            at = re.findall(rf'{re.escape(runner.file)}", line (\d+)', failure.traceback)
+            line = failure.line_of(runner.file)
             told = str(failure.named(None if home.project.id is None else ids))
-            raise CodeError(told, "", _within(content, made, name, int(at[-1])) if at else None)
+            raise CodeError(told, "", line and _within(content, made, name, line))
         columns.append(done.columns[name])
     return tuple(columns)
 
