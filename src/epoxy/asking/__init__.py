@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import EndpointError, ParameterError, UnknownName
 from ..progress import Progress, silent
 from .answers import Cache
-from .plan import Answers, Asker, Callback, Plan, Rows, questions
-from .prompt import FILE, Example, Prompt, Task, read_task, write_task
+from .plan import Answers, Callback, Plan, Rows
+from .prompt import FILE, Example, Task, read_task, write_task
 from .server import LOCAL, Budget, Server
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def ask(
     >>> done.labels + done.unsure
     8
     """
-    made = _asker(session, answer, by, task, server)
+    answerer, name, told = _asker(session, answer, by, task, server)
     limit = _budget(budget, rows)
     n = rows if isinstance(rows, int) else limit.calls
     if n < 1 or (check is not None and check < 0):
@@ -83,9 +83,9 @@ def ask(
     if home is not None:
         home.catch_up(session)  # rows that others labelled are not asked about
     with Cache(None if home is None else home.project.cache / "answers.sqlite") as cache:
-        chosen = questions(session, made, cache, rows, n, check, purpose)
-        threads = at_once or (4 if isinstance(made.answerer, Server) else 1)
-        plan = Plan(session, made, chosen, cache, limit, threads, reliable)
+        threads = at_once or (4 if isinstance(answerer, Server) else 1)
+        plan = Plan(session, name, told, answerer, cache, limit, threads, reliable)
+        plan.choose(rows, n, check, purpose)
         if plan.unpaid and not _may(plan, confirm):
             raise EndpointError("nothing was asked and nothing was sent; say yes to let rows leave")
         return plan.run(progress)
@@ -94,7 +94,7 @@ def ask(
 def _may(plan: Plan, confirm: Callable[[Plan], bool] | None) -> bool:
     if confirm is not None:
         return confirm(plan)
-    server = plan.asker.answerer
+    server = plan.answerer
     if isinstance(server, Server) and not server.is_local:
         raise EndpointError(
             f"{len(plan.unpaid)} rows would leave this machine for {server.where}; look at the plan and "
@@ -109,7 +109,7 @@ def _asker(
     by: str | None,
     task: Task | None,
     server: dict[str, Any],
-) -> Asker:
+) -> tuple[Server | Callback, str, Task]:
     if answer is None:
         if "model" not in server:
             raise ParameterError("nobody is named to ask; give model=…, or a function that answers")
@@ -136,7 +136,7 @@ def _asker(
             )
         if column not in cells:
             raise UnknownName.of("column", column, cells)
-    return Asker(name, Prompt(task), answer)
+    return answer, name, task
 
 
 def _task(session: Session, is_server: bool, columns: tuple[str, ...]) -> Task:

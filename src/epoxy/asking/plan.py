@@ -28,7 +28,7 @@ from ..session.labels import Place
 from ..suggest.search import RowQuery
 from ..votes import ABSTAIN, RANDOM
 from .answers import About, Cache, ModelAnswer
-from .prompt import UNSURE, Prompt, fingerprint
+from .prompt import UNSURE, Task, fingerprint
 from .server import Budget, Meter, Server, Spent, Stopped, Unanswered
 
 if TYPE_CHECKING:
@@ -42,6 +42,13 @@ CHECK, MOST_CHECKED, SHARE_CHECKED = "check", 100, 5
 
 Chosen = tuple[Place, str | None]
 """A row, and how it was picked."""
+Callback = Callable[[dict[str, str]], str | None]
+"""Anything that answers: gets the cells of a row by column, returns a class, or None where it is unsure."""
+BYTES_PER_TOKEN, ANSWER_TOKENS = 4, 10
+"""What estimates go by; budgets go by what cannot be exceeded."""
+SHOWN = 1_500
+LOST, LOST_AT_FIRST = 5, 2
+"""Questions in a row without an answer that end a run, and those that do before the first answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,160 +59,121 @@ class Question:
     cells: Mapping[str, str]
     about: About
 
-    @property
-    def key(self) -> str:
-        """The fingerprint."""
-        return self.about.key
-
-
-def questions(
-    session: Session,
-    asker: Asker,
-    cache: Cache,
-    rows: Rows,
-    n: int,
-    check: int | None,
-    purpose: str,
-) -> list[Question]:
-    """What to ask about: answers that wait to be used first, then rows to check on, then the rest."""
-    if rows == "again":
-        return [asker.question(session, each) for each in answered(session, asker.by)]
-    if rows is not None and not isinstance(rows, int | RowQuery):
-        named: Iterator[Chosen] = ((_place(session, each), "named") for each in rows)
-        return [asker.question(session, each) for each in named]
-    if isinstance(rows, RowQuery):
-        chosen = _matching(session, rows)
-    else:
-        more = cache.n_taken(asker.identity)  # some of which were no label, or undone
-        done = [session.number(place) for place, _ in answered(session, asker.by)]
-        ranked = session.next(n + more, purpose, without=done)
-        chosen = [(session.place(each.number), each.chosen) for each in ranked]
-    found = list(islice(_waiting(session, asker, cache), n))
-    n_check = min(MOST_CHECKED, n // SHARE_CHECKED) if check is None else check
-    n_check -= sum(each.about.chosen == CHECK for each in found)
-    for places, most in ((_to_check(session, asker.by), n_check), (chosen, n)):
-        seen = {each.place for each in found}
-        new = (asker.question(session, each) for each in places if each[0] not in seen)
-        unused = (each for each in new if not cache.is_taken(each.about))
-        found += islice(unused, max(0, min(most, n - len(found))))
-    return found
-
-
-def answered(session: Session, by: str) -> list[Chosen]:
-    """Rows that `by` labelled."""
-    every = session.state.records.rows.items()
-    return [(place, each.chosen) for place, several in every for each in several if each.by == by]
-
-
-def _matching(session: Session, rows: RowQuery) -> list[Chosen]:
-    """Rows that match a question and have no label."""
-    how = "words" if rows.find else rows.filter
-    labelled = session.state.records.labels
-    places = (session.place(int(number)) for number in session.browse(rows).rows)
-    return [(each, how) for each in places if labelled.y[each[0]][each[1]] == ABSTAIN]
-
-
-def _waiting(session: Session, asker: Asker, cache: Cache) -> Iterator[Question]:
-    """Questions whose answers came, and that a killed run did not come to use."""
-    done = {place for place, _ in answered(session, asker.by)}
-    for kept in cache.waiting(asker.identity):
-        place = session.state.names.find(kept.file, kept.row)
-        if place is not None and place not in done:
-            question = asker.question(session, (place, kept.chosen))
-            if question.key == kept.key:
-                yield question
-
-
-def _to_check(session: Session, by: str) -> list[Chosen]:
-    """Rows that a trusted person labelled and `by` did not, shuffled; those drawn at random first."""
-    records = session.state.records
-    labels = records.labels
-    found: list[Chosen] = [
-        ((at, int(row)), CHECK)
-        for at in labels.order
-        for row in labels.rows[at]
-        if labels.wrong[at][row] == 0 and all(each.by != by for each in records.of((at, int(row))))
-    ]
-    words = [labels.chosen[at][row] for (at, row), _ in found]
-    order = np.random.default_rng(0).permutation(len(found))
-    return [found[at] for at in sorted(order, key=lambda at: words[at] not in (None, RANDOM))]
-
-
-def _place(session: Session, row: Any) -> Place:
-    split, at = session.find(row)
-    return session.names.index(split), at
-
-
-Callback = Callable[[dict[str, str]], str | None]
-"""Anything that answers: gets the cells of a row by column, returns a class, or None where it is unsure."""
-BYTES_PER_TOKEN, ANSWER_TOKENS = 4, 10
-"""What estimates go by; budgets go by what cannot be exceeded."""
-SHOWN = 1_500
-LOST, LOST_AT_FIRST = 5, 2
-"""Questions in a row without an answer that end a run, and those that do before the first answer."""
-
-
-@dataclass(eq=False)
-class Asker:
-    """Who answers, under which name, and what is sent of a row."""
-
-    by: str
-    prompt: Prompt
-    answerer: Server | Callback
-
-    @cached_property
-    def identity(self) -> str:
-        """A fingerprint of who answers and of all that is told but the row."""
-        if isinstance(self.answerer, Server):
-            return self.prompt.identity(self.answerer.model)
-        return fingerprint(["callable", self.by, list(self.prompt.task.choices)])
-
-    def question(self, session: Session, chosen: Chosen) -> Question:
-        """What is asked about a row."""
-        place, how = chosen
-        cells = self.prompt.task.cells(session.cells(session.number(place)))
-        key = self.prompt.key(self.identity, cells)
-        return Question(place, cells, About(key, *session.state.names.name(place), how))
-
-    def answer(self, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
-        """Ask about one row."""
-        if isinstance(self.answerer, Server):
-            return self.answerer.answer(self.prompt, cells, meter)
-        meter.settle(meter.take(0, 0), 0, 0)
-        said = self.answerer(dict(cells))
-        if said is not None and said not in self.prompt.task.choices:
-            raise UnknownName.of(f"class ({self.by} answered so)", said, self.prompt.task.choices)
-        return ModelAnswer(UNSURE if said is None else said)
-
 
 @dataclass(eq=False)
 class Plan:
-    """Questions about rows of a session, and what is known of their answers."""
+    """Who answers under which name, what is sent of a row, which rows, and what is known of the answers."""
 
     session: Session
-    asker: Asker
-    questions: list[Question]
+    by: str
+    task: Task
+    answerer: Server | Callback
     cache: Cache
     budget: Budget
     at_once: int = 4
     reliable: float = 0.8
     stop: threading.Event = field(default_factory=threading.Event)
+    questions: list[Question] = field(default_factory=list)
+
+    @cached_property
+    def identity(self) -> str:
+        """A fingerprint of who answers and of all that is told but the row."""
+        if isinstance(self.answerer, Server):
+            return fingerprint([self.answerer.model, self.task.messages({}, mark="")])
+        return fingerprint(["callable", self.by, list(self.task.choices)])
+
+    def choose(self, rows: Rows, n: int, check: int | None, purpose: str) -> None:
+        """Choose what to ask: answers that wait to be used, then rows to check on, then the rest."""
+        session = self.session
+        if rows == "again":
+            self.questions = [self.question(*each) for each in self.answered()]
+            return
+        if rows is not None and not isinstance(rows, int | RowQuery):
+            found = [(split, at) for split, at in map(session.find, rows)]
+            places = [(session.names.index(split), at) for split, at in found]
+            self.questions = [self.question(each, "named") for each in places]
+            return
+        if isinstance(rows, RowQuery):
+            chosen = self._matching(rows)
+        else:
+            more = self.cache.n_taken(self.identity)  # some of which were no label, or undone
+            done = [session.number(place) for place, _ in self.answered()]
+            ranked = session.next(n + more, purpose, without=done)
+            chosen = [(session.place(each.number), each.chosen) for each in ranked]
+        self.questions = list(islice(self._waiting(), n))
+        n_check = min(MOST_CHECKED, n // SHARE_CHECKED) if check is None else check
+        n_check -= sum(each.about.chosen == CHECK for each in self.questions)
+        for places_of, most in ((self._to_check(), n_check), (chosen, n)):
+            seen = {each.place for each in self.questions}
+            new = (self.question(*each) for each in places_of if each[0] not in seen)
+            unused = (each for each in new if not self.cache.is_taken(each.about))
+            self.questions += islice(unused, max(0, min(most, n - len(self.questions))))
+
+    def question(self, place: Place, how: str | None) -> Question:
+        """What is asked about a row."""
+        cells = self.task.cells(self.session.cells(self.session.number(place)))
+        key = fingerprint([self.identity, cells])
+        return Question(place, cells, About(key, *self.session.state.names.name(place), how))
+
+    def answered(self) -> list[Chosen]:
+        """Rows that were labelled under this name."""
+        every = self.session.state.records.rows.items()
+        return [
+            (at, each.chosen) for at, several in every for each in several if each.by == self.by
+        ]
+
+    def _matching(self, rows: RowQuery) -> list[Chosen]:
+        """Rows that match a question and have no label."""
+        session, how = self.session, "words" if rows.find else rows.filter
+        y = session.state.records.labels.y
+        places = (session.place(int(number)) for number in session.browse(rows).rows)
+        return [(each, how) for each in places if y[each[0]][each[1]] == ABSTAIN]
+
+    def _waiting(self) -> Iterator[Question]:
+        """Questions whose answers came, and that a killed run did not come to use."""
+        done = {place for place, _ in self.answered()}
+        for kept in self.cache.waiting(self.identity):
+            place = self.session.state.names.find(kept.file, kept.row)
+            if place is not None and place not in done:
+                question = self.question(place, kept.chosen)
+                if question.about.key == kept.key:
+                    yield question
+
+    def _to_check(self) -> list[Chosen]:
+        """Rows that a trusted person labelled, and nobody under this name; those drawn at random first."""
+        records = self.session.state.records
+        labels, mine = records.labels, {place for place, _ in self.answered()}
+        trusted = [(at, int(row)) for at in labels.order for row in labels.rows[at]]
+        found = [at for at in trusted if labels.wrong[at[0]][at[1]] == 0 and at not in mine]
+        found = [found[each] for each in np.random.default_rng(0).permutation(len(found))]
+        found.sort(key=lambda at: labels.chosen[at[0]][at[1]] not in (None, RANDOM))
+        return [(each, CHECK) for each in found]
+
+    def answer(self, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
+        """Ask about one row."""
+        if isinstance(self.answerer, Server):
+            return self.answerer.answer(self.task, cells, meter)
+        meter.settle(meter.take(0, 0), 0, 0)
+        said = self.answerer(dict(cells))
+        if said is not None and said not in self.task.choices:
+            raise UnknownName.of(f"class ({self.by} answered so)", said, self.task.choices)
+        return ModelAnswer(UNSURE if said is None else said)
 
     @cached_property
     def unpaid(self) -> dict[str, Question]:
         """Questions that have no answer yet, one for rows that say the same, by fingerprint."""
         found: dict[str, Question] = {}
         for each in self.questions:  # in their order: a budget that ends early leaves out the last
-            if self.cache.get(each.key) is None:
-                found.setdefault(each.key, each)
+            if self.cache.get(each.about.key) is None:
+                found.setdefault(each.about.key, each)
         return found
 
     def estimate(self) -> dict[str, float]:
         """Calls, tokens and money, if every question is answered at once."""
-        server = self.asker.answerer
+        server = self.answerer
         found: dict[str, float] = {"calls": len(self.unpaid)}
         if isinstance(server, Server):
-            every = [self.asker.prompt.messages(each.cells, "") for each in self.unpaid.values()]
+            every = [self.task.messages(each.cells, "") for each in self.unpaid.values()]
             sent = sum(server.most_tokens(each)[0] for each in every) // BYTES_PER_TOKEN
             answered = ANSWER_TOKENS * len(every)
             found["tokens"] = sent + answered
@@ -215,12 +183,12 @@ class Plan:
         return found
 
     def __str__(self) -> str:
-        server, rows = self.asker.answerer, len(self.questions)
-        known = rows - sum(each.key in self.unpaid for each in self.questions)
+        server, rows = self.answerer, len(self.questions)
+        known = rows - sum(each.about.key in self.unpaid for each in self.questions)
         have = f"; {known} of them have been answered before, and cost nothing" if known else ""
         if not isinstance(server, Server):
-            return f"asks {self.asker.by} about {rows} rows{have}"
-        columns = ", ".join(self.asker.prompt.task.columns)
+            return f"asks {self.by} about {rows} rows{have}"
+        columns = ", ".join(self.task.columns)
         away = "to a server on this machine" if server.is_local else "AWAY FROM THIS MACHINE"
         lines = [
             f"asks {server.model} about {rows} rows{have}",
@@ -229,7 +197,7 @@ class Plan:
         ]
         if first := next(iter(self.unpaid.values()), None):
             lines.append("  the first call:")
-            for each in self.asker.prompt.messages(first.cells):
+            for each in self.task.messages(first.cells):
                 text = each["content"]
                 cut = "" if len(text) <= SHOWN else f" […, {len(text)} characters]"
                 lines += [
@@ -239,7 +207,7 @@ class Plan:
 
     def run(self, progress: Progress = silent) -> Answers:
         """Ask what has no answer yet, and take all answers up as labels."""
-        run, server = _Run(self, progress), self.asker.answerer
+        run, server = _Run(self, progress), self.answerer
         with server if isinstance(server, Server) else nullcontext():
             if isinstance(server, Server):
                 server.stop = self.stop
@@ -258,14 +226,14 @@ class Plan:
     def _take(self) -> None:
         """Make answers labels, in one edit, and note that they were used."""
         session, home, labels = self.session, self.session.folder, list[Label]()
-        known = {each: self.cache.get(each.key) for each in self.questions}
+        known = {each: self.cache.get(each.about.key) for each in self.questions}
         for each, answer in known.items():
             if answer is not None and answer.choice not in (None, UNSURE):
                 content = None if home is None else home.content(each.place)
                 _, file, row, how = each.about
-                labels.append(Label(file, row, answer.choice, self.asker.by, how, content=content))
+                labels.append(Label(file, row, answer.choice, self.by, how, content=content))
         if labels:
-            session.apply(several(labels, f"{len(labels)} answers of {self.asker.by}"))
+            session.apply(several(labels, f"{len(labels)} answers of {self.by}"))
         self.cache.take(each.about for each, answer in known.items() if answer is not None)
 
 
@@ -304,9 +272,8 @@ class _Run:
             self.progress(self.answered, len(self.plan.unpaid))
 
     def _one(self, question: Question) -> None:
-        asker = self.plan.asker
         try:
-            answer = asker.answer(question.cells, self.meter)
+            answer = self.plan.answer(question.cells, self.meter)
         except Unanswered as error:
             with self._lock:
                 self.unanswered += 1
@@ -316,7 +283,7 @@ class _Run:
                         f"{error}; the run ends here, and the same command goes on from there"
                     ) from None
             return
-        self.plan.cache.add(question.about, asker.identity, answer)
+        self.plan.cache.add(question.about, self.plan.identity, answer)
         with self._lock:
             self._lost = 0
             self.answered += 1
@@ -383,7 +350,7 @@ class Answers:
 
 def report_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answers:
     """The report of a run that is over."""
-    found = [plan.cache.get(each.key) for each in plan.questions]
+    found = [plan.cache.get(each.about.key) for each in plan.questions]
     said = [each for each in found if each is not None]
     labels = sum(each.choice not in (None, UNSURE) for each in said)
     unsure = sum(each.choice == UNSURE for each in said)
@@ -405,7 +372,7 @@ def report_of(plan: Plan, meter: Meter, unanswered: int, stopped: str) -> Answer
     if money is not None:
         summary["money"] = f"{money:.4f}" + (f", {money / labels:.6f} a label" if labels else "")
     report = Report(
-        f"answers of {plan.asker.by}",
+        f"answers of {plan.by}",
         summary,
         findings=tuple(_findings(plan, agreement, older, stopped, wrong)),
         tables=(table,) if pairs else (),
@@ -420,12 +387,12 @@ def _compared(plan: Plan) -> tuple[list[tuple[int, int]], int]:
 
     Examples of the task are left out: their answer was told.
     """
-    records, by = plan.session.state.records, plan.asker.by
-    told = [dict(each.row) for each in plan.asker.prompt.task.examples]
+    records, by = plan.session.state.records, plan.by
+    told = [dict(each.row) for each in plan.task.examples]
     pairs, older = [], 0
-    for place, _ in answered(plan.session, by):
-        question = plan.asker.question(plan.session, (place, None))
-        if plan.cache.get(question.key) is None:
+    for place, _ in plan.answered():
+        question = plan.question(place, None)
+        if plan.cache.get(question.about.key) is None:
             older += 1
             continue
         several = records.of(place)
@@ -454,7 +421,7 @@ def _findings(
     stopped: str,
     wrong: Counter[str],
 ) -> list[Finding]:
-    found, by = [], plan.asker.by
+    found, by = [], plan.by
     if wrong:
         shown = "; ".join(f"{text!r:.200} ({count} ×)" for text, count in wrong.most_common(3))
         fact = f"{wrong.total()} answers named none of the choices: {shown}."

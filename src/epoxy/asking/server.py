@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import EndpointError, MissingExtra, ParameterError
 from .answers import ModelAnswer
-from .prompt import Message, Prompt
+from .prompt import Message, Task
 
 if TYPE_CHECKING:
     import httpx
@@ -201,15 +201,15 @@ class Server:
         sent = sum(len(each["content"].encode("utf-8", "replace")) + OVERHEAD for each in messages)
         return sent, self.answer_tokens
 
-    def answer(self, prompt: Prompt, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
+    def answer(self, task: Task, cells: Mapping[str, str], meter: Meter) -> ModelAnswer:
         """Ask about one row; an answer that is none of the choices gets one chance to be repaired."""
-        messages, said = prompt.messages(cells), ""
+        messages, said = task.messages(cells), ""
         try:
             for _ in range(2):
-                said = self._completed(messages, prompt, meter)
-                if (choice := prompt.read(said)) is not None:
+                said = self._completed(messages, task, meter)
+                if (choice := task.read(said)) is not None:
                     return ModelAnswer(choice)
-                messages = prompt.repaired(messages, said)
+                messages = task.repaired(messages, said)
         except _NotKnown as error:
             if not self._settled:  # it takes no request at all
                 raise Unanswered(f"{self.where} refuses: {error}") from None
@@ -246,7 +246,7 @@ class Server:
         """The text without the key, where a server repeats it."""
         return text.replace(self._key, "…") if self._key else text
 
-    def _completed(self, messages: Sequence[Message], prompt: Prompt, meter: Meter) -> str:
+    def _completed(self, messages: Sequence[Message], task: Task, meter: Meter) -> str:
         """What the model says, tried again as often as is useful."""
         import tenacity
 
@@ -265,13 +265,13 @@ class Server:
             reraise=True,
         )
         try:
-            return again(self._tried, messages, prompt, meter)
+            return again(self._tried, messages, task, meter)
         except _Busy as error:
             if self.stop.is_set():
                 raise Stopped from None
             raise Unanswered(f"{self.where} gives no answer: {error}, {self.tries} times") from None
 
-    def _tried(self, messages: Sequence[Message], prompt: Prompt, meter: Meter) -> str:
+    def _tried(self, messages: Sequence[Message], task: Task, meter: Meter) -> str:
         """What the model says; every call counts, also those that find out what the server knows."""
         most = self.most_tokens(messages)
         while True:
@@ -279,7 +279,7 @@ class Server:
                 raise Stopped
             number, used = meter.take(*most), (0, 0)
             try:
-                said, counted = self._called(self._body(messages, prompt))
+                said, counted = self._called(self._body(messages, task))
                 used = counted or most
                 self._settled = True
                 return said
@@ -292,10 +292,10 @@ class Server:
             finally:
                 meter.settle(number, *used)
 
-    def _body(self, messages: Sequence[Message], prompt: Prompt) -> bytes:
+    def _body(self, messages: Sequence[Message], task: Task) -> bytes:
         body: dict[str, Any] = {"model": self.model, "messages": list(messages), "stream": False}
         limit = "max_completion_tokens" if "max_tokens" in self._left_out else "max_tokens"
-        options = {limit: self.answer_tokens, "temperature": 0, "response_format": prompt.schema}
+        options = {limit: self.answer_tokens, "temperature": 0, "response_format": task.schema}
         body |= {name: each for name, each in options.items() if name not in self._left_out}
         return json.dumps(body).encode()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -212,21 +211,15 @@ def with_encoders(project: Project, names: Iterable[str]) -> dict[str, Project]:
 
 def _take(project: Project, name: str) -> str:
     """Write the encoder to epoxy.toml, in the place of the one that is there."""
-    from ..project.create import quoted, relative
+    from ..project.create import relative, with_setting
     from ..project.settings import FILE, FILES, Project
     from ..storage import write_whole
 
     ((_, made),) = with_encoders(project, [name]).items()
     shown = str(relative(made.encoder, project.folder)) if name.endswith(FILES) else name
     path = project.folder / FILE
-    before = path.read_text("utf-8")
-    line = f"encoder = {quoted(shown)}"
-    text, there = re.subn(r"""(?m)^encoder\s*=\s*("[^"\n]*"|'[^'\n]*')""", lambda _: line, before)
-    if not there:
-        text, there = re.subn(r"(?m)^\[vectors\].*$", lambda at: f"{at[0]}\n{line}", before)
-    if not there:
-        text = f"{before.rstrip()}\n\n[vectors]\n{line}\n"
+    text = with_setting(path.read_text("utf-8"), "vectors", "encoder", shown)
     Project.of(project.folder, text)  # refused before it is written
     write_whole(path, text.encode())
-    say(f"{path} says {line}")
+    say(f"{path} says encoder = {shown}")
     return shown

@@ -120,7 +120,7 @@ def ask(
 def _agreed(folder: Path, yes: bool, plan: Plan) -> bool:
     """Show the plan, and let a person at a terminal decide."""
     say(str(plan))
-    if not plan.asker.prompt.task.described:
+    if not plan.task.described:
         said = f"! {folder / 'ask.toml'} says nothing of the classes yet; answers are better if it does"
         say(said)
     if yes:

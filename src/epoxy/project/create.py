@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -231,6 +232,19 @@ def _tail(target: Path, base: Path) -> tuple[str, ...]:
 def quoted(text: str | None) -> str:
     """A text as epoxy.toml writes it."""
     return json.dumps(text or "", ensure_ascii=False)
+
+
+def with_setting(text: str, table: str, key: str, value: str) -> str:
+    """A file of settings in which a key has a text for a value, all else as it is."""
+    plain = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quoted(key)
+    names = f"{re.escape(plain)}|{re.escape(quoted(key))}"
+    there = rf"""^([ \t]*(?:{names})[ \t]*=[ \t]*)(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+    line = f"{plain} = {quoted(value)}"
+    made, n = re.subn(there, lambda at: at[1] + quoted(value), text, count=1, flags=re.M)
+    if not n:
+        head = rf"^[ \t]*\[{table}\].*$"
+        made, n = re.subn(head, lambda at: f"{at[0]}\n{line}", text, count=1, flags=re.M)
+    return made if n else f"{text.rstrip()}\n\n[{table}]\n{line}\n"
 
 
 def _examples(classes: Sequence[str], column: str | None) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -32,6 +30,7 @@ def read(session: Session) -> dict[str, str]:
 def write(session: Session, label: str, text: str) -> None:
     """Put a note in its line, all else as it is; the file is begun where there is none."""
     from ..asking.prompt import write_task
+    from ..project.create import with_setting
 
     if label not in session.classes:
         raise UnknownName.of("class", label, session.classes)
@@ -40,17 +39,7 @@ def write(session: Session, label: str, text: str) -> None:
     texts = session.texts
     columns = [] if texts is None else [texts.column] if texts.column else list(texts.columns)
     write_task(path, session.classes, columns)
-    key, kept = json.dumps(label, ensure_ascii=False), path.read_text("utf-8")
-    line = f"{key} = {json.dumps(text, ensure_ascii=False)}"
-    names = re.escape(key) + (f"|{label}" if re.fullmatch(r"[\w-]+", label) else "")
-    value = r"""("(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-    said = rf"^[ \t]*({names})[ \t]*=[ \t]*{value}[ \t]*(#.*)?$"
-    made, n = re.subn(said, lambda _: line, kept, count=1, flags=re.M)
-    if not n:
-        head = r"^[ \t]*\[classes\].*$"
-        made, n = re.subn(head, lambda at: f"{at[0]}\n{line}", kept, count=1, flags=re.M)
-    if not n:
-        made = f"{kept.rstrip()}\n\n[classes]\n{line}\n"
+    made = with_setting(path.read_text("utf-8"), "classes", label, text)
     try:
         if tomllib.loads(made)["classes"][label] != text:
             raise ValueError
