@@ -2,10 +2,10 @@
 
 The first picture is made in well under a second per ten thousand rows and is the same every time: the
 sign of each axis is fixed. A background process makes the better one and the words of its regions
-(`projecting`), from the neighbours the session found already; of very many rows it lays out a part, and
-the others stand among those near them. It is kept under a name made from the vectors, the settings and
-the versions, turned so that it lies on the first picture as well as it can, and swapped in. Rows that came
-later are placed among their neighbours, and old ones never move.
+(`projecting`), from the neighbours the session found already; very many rows keep the first. It is kept
+under a name made from the vectors, the settings and the versions, turned so that it lies on the first
+picture as well as it can, and swapped in. Rows that came later are placed among their neighbours, and
+old ones never move.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ log = logging.getLogger("epoxy.studio")
 NEIGHBOURS, SEED, FORMAT = 15, 0, 4
 SAMPLE, WORDS_SAMPLE = 20_000, 20_000
 """Rows the axes are found on, and rows whose words name regions: evenly spaced ones."""
-WHOLE, LAID_OUT = 200_000, 100_000
-"""Rows up to which UMAP lays out all; of more it lays out so many, and others stand among those near them."""
+MOST = 200_000
+"""Rows that UMAP lays out at most."""
 
 
 class Pictures:
@@ -90,11 +90,10 @@ class Pictures:
             self._tell(note="rows have no vectors, so there is no map")
         elif near.graphs is None or near.spaces[TRAIN].n_nodes <= NEIGHBOURS + 1:
             self._tell(note="too few rows for a better picture than this")
+        elif near.spaces[TRAIN].n_nodes > MOST:
+            self._tell(note=f"more than {MOST:,} rows keep this picture")
         else:
-            sample = self._sample
-            of = "" if sample is None else f"of {len(sample):,} rows, others placed among them"
-            note = f"UMAP {of}, is being made" if of else "UMAP is being made"
-            self._tell(state="working", note=note, of=of)
+            self._tell(state="working", note="UMAP is being made")
             thread = threading.Thread(target=self._make, args=(texts, cache), daemon=True)
             thread.start()
 
@@ -106,13 +105,6 @@ class Pictures:
 
     def _tell(self, **fields: Any) -> None:
         self.told = replace(self.told, **fields)
-
-    @property
-    def _sample(self) -> np.ndarray | None:
-        """The nodes that are laid out, evenly spaced; None for all."""
-        assert self._near.spaces is not None
-        n_nodes = self._near.spaces[TRAIN].n_nodes
-        return np.arange(0, n_nodes, -(-n_nodes // LAID_OUT)) if n_nodes > WHOLE else None
 
     def _make(self, texts: Sequence[str] | None, cache: Path | None) -> None:
         from joblib.externals.loky import ProcessPoolExecutor  # type: ignore[import-untyped]
@@ -157,12 +149,7 @@ class Pictures:
         assert self._near.spaces is not None
         graph, space = self._near.graphs[TRAIN], self._near.spaces[TRAIN]
         lists = projecting.with_self_first(*graph.listed(), NEIGHBOURS + 1)
-        asked = {"lists": lists, "start": self._first[space.first], "seed": SEED}
-        sample = self._sample
-        if sample is None:
-            return asked
-        vectors = self._vectors()[space.first[sample]]
-        return {**asked, "sample": sample, "vectors": vectors, "metric": self._near.metric}
+        return {"lists": lists, "start": self._first[space.first], "seed": SEED}
 
     def _kept(self, place: Path) -> bool:
         found = read_arrays(place, ("positions", "regions"))
@@ -181,7 +168,7 @@ class Pictures:
     def _fingerprint(self, words: Sequence[str] | None) -> str:
         assert self._near.spaces is not None
         versions = [_version(name) for name in ("umap-learn", "numba", "numpy")]
-        settings = [NEIGHBOURS, SEED, FORMAT, self.told.of, *versions]
+        settings = [NEIGHBOURS, SEED, FORMAT, "", *versions]
         said = [self._near.spaces[TRAIN].fingerprint, *settings, *(words or ())]
         digest = hashlib.blake2b(json.dumps([str(each) for each in said]).encode(), digest_size=16)
         return f"umap-{digest.hexdigest()}"

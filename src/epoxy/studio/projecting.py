@@ -16,7 +16,6 @@ from ..errors import MissingExtra
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
 NICE, FAR, BORDER = 10, 2.5, 0.1
 """Of the process; percent of the rows that are far at either end; of the picture that is theirs."""
-ROUNDS, BLOCK = 4, 50_000
 
 
 def begin() -> None:
@@ -33,18 +32,9 @@ def _end_with(parent: int) -> None:
 
 
 def better(asked: dict[str, Any]) -> np.ndarray:
-    """UMAP of all nodes from where they start, or of a sample with the others among it."""
+    """UMAP of all nodes from where they start, turned as they lay."""
     lists, far = asked["lists"]
-    if "sample" not in asked:
-        return aligned(_umap(lists, far, asked["start"], asked["seed"]), asked["start"])
-    from ..neighbors import Graph, Space
-
-    sample, width = asked["sample"], lists.shape[1]
-    space = Space(asked["vectors"], asked["metric"])
-    near = with_self_first(*Graph.build(space, width).listed(), width)
-    start = asked["start"][sample[space.first]]  # equal vectors are one node
-    laid = aligned(_umap(*near, start, asked["seed"]), start)
-    return among(laid[space.node], sample, lists, far, asked["start"])
+    return aligned(_umap(lists, far, asked["start"], asked["seed"]), asked["start"])
 
 
 def _umap(lists: np.ndarray, far: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
@@ -64,29 +54,6 @@ def _umap(lists: np.ndarray, far: np.ndarray, start: np.ndarray, seed: int) -> n
             force_approximation_algorithm=True,  # or it would look for the neighbours of few rows itself
         )
         return np.asarray(model.fit_transform(start), dtype=np.float64)
-
-
-def among(
-    laid: np.ndarray, sample: np.ndarray, lists: np.ndarray, far: np.ndarray, start: np.ndarray
-) -> np.ndarray:
-    """Every node among those listed as near to it that have a place; the sample stays where it is laid.
-
-    Some rounds, as in each more have a place; who is never reached stays where it was at the `start`.
-    """
-    points = start.astype(np.float32)
-    points[sample] = laid
-    placed = np.zeros(len(points), dtype=bool)
-    placed[sample] = True
-    others = np.flatnonzero(~placed)
-    for _ in range(ROUNDS):
-        mean, found = np.empty((len(others), 2), np.float32), np.empty(len(others), bool)
-        for at in range(0, len(others), BLOCK):
-            part = slice(at, at + BLOCK)
-            near = lists[others[part], 1:]
-            mean[part], found[part] = mean_of(points, placed[near], near, far[others[part], 1:])
-        points[others[found]] = mean[found]
-        placed[others[found]] = True
-    return points
 
 
 def mean_of(

@@ -117,7 +117,6 @@ class Picture(Struct):
     kind: Literal["pca", "umap", "none"] = "none"
     state: Literal["ready", "working", "failed", "off"] = "off"
     note: str = ""
-    of: str = ""
     regions: list[Region] = []
 
 
