@@ -119,8 +119,9 @@ def check_finite(
     vectors: np.ndarray, who: str = "", name: Callable[[int], Any] = lambda row: row
 ) -> None:
     """Refuse NaN, infinity, and numbers whose squares float32 cannot hold; `name` names a row."""
+    parts = (vectors[part] for part in mapped.blocks(len(vectors) if vectors.size else 0))
     with np.errstate(invalid="ignore"):  # extremes are NaN where anything is
-        if not vectors.size or (vectors.min() >= -LARGEST and vectors.max() <= LARGEST):
+        if all(part.min() >= -LARGEST and part.max() <= LARGEST for part in parts):
             return
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import neighbors
 from .errors import UnknownName, VectorError
+from .mapped import blocks
 from .neighbors.knn import reaches
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
@@ -251,6 +252,7 @@ def _placed(vectors: np.ndarray | None, metric: str) -> np.ndarray | None:
     assert vectors is not None
     if metric != "cosine":
         return None
-    maybe = np.flatnonzero(vectors[:, 0] == 0)  # few, and all others have one
+    first = [vectors[part, 0] == 0 for part in blocks(len(vectors))]
+    maybe = np.flatnonzero(np.concatenate([*first, []]))  # few, and all others have one
     without = maybe[~(vectors[maybe] != 0).any(axis=1)]
     return np.delete(np.arange(len(vectors)), without) if len(without) else None

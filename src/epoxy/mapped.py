@@ -1,9 +1,9 @@
 """Large arrays within so much memory: files that are mapped, and let go of where memory runs short.
 
 There is one way from rows to labels. Whoever makes an array as long as there are rows makes it by `empty`,
-and reads it in blocks or row by row. Within `within(...)` an array longer than a block is a file of a scratch
-folder: the system reads its pages when they are asked for, and a thread lets go of them once the process
-holds more than it may. So what is computed does not depend on where arrays lie.
+and reads it in `blocks`. Within `within(...)` an array longer than a block is a file of a scratch folder: the
+system reads its pages when they are asked for, and from one block to the next they are let go of where the
+process holds more than it may. So what is computed does not depend on where arrays lie.
 
 `each` calls a function with parts of the rows: in threads here, or by another map, as a cluster's. What
 travels there (`ByFile`) carries the names of such files instead of what is in them.
@@ -15,7 +15,6 @@ import mmap
 import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,10 +32,13 @@ from .storage import beside
 T = TypeVar("T")
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Calls a function with each of many things, and gives the results in their order: `map`, anywhere."""
-SHARE, STEP = 0.6, 0.08
-"""Pages are let go of when so much of the memory is taken, or so much more than after the last time."""
-LOOK = 0.01  # seconds between two looks at how much is taken
-BLOCK = 4096  # rows that are copied at a time
+SHARE, LEAST = 0.7, 0.2
+"""Pages of files are let go of when so much of the memory is taken, and theirs are so much of it."""
+BLOCK = 4096
+"""Rows that are worked on between two looks at how much is taken."""
+FEW = (
+    256  # rows that are looked up at a time: the system reads what lies around each of them as well
+)
 
 
 @dataclass(eq=False)
@@ -82,15 +84,11 @@ def within(memory: int, rows: int, home: Path, run: Run | None = None) -> Iterat
             os.close(gate)
     except OSError as error:
         raise _full(folder, error) from error
-    made, over = Limit(memory, rows, folder, run), threading.Event()
+    made = Limit(memory, rows, folder, run)
     _now.append(made)
-    watch = threading.Thread(target=_let_go, args=(memory, over), daemon=True)
-    watch.start()
     try:
         yield made
     finally:
-        over.set()
-        watch.join()
         _now.remove(made)
         _tables[:] = [each for each in _tables if not each[1].startswith(str(folder))]
         _mapped.cache_clear()
@@ -128,8 +126,8 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
 def take(array: Any, rows: np.ndarray, dtype: Any = None) -> np.ndarray:
     """Some rows of an array, in their order, as another type if one is named."""
     found = empty((len(rows), *array.shape[1:]), array.dtype if dtype is None else dtype)
-    for at in range(0, len(rows), BLOCK):
-        into, some = found[at : at + BLOCK], rows[at : at + BLOCK]
+    for part in blocks(len(rows), FEW):
+        into, some = found[part], rows[part]
         if array.dtype == found.dtype:
             np.take(array, some, axis=0, out=into, mode="clip")  # else it would be copied once more
             continue
@@ -304,34 +302,46 @@ def _full(path: Path, error: OSError) -> StoreError:
 # memory
 
 
-def taken() -> int:
-    """Bytes of memory that this process holds; 0 where the system does not say."""
-    with suppress(OSError), open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * mmap.PAGESIZE
-    return 0
+def blocks(count: int, size: int = BLOCK) -> Sequence[slice]:
+    """Slices of so many rows, one after the other; whoever iterates lets go of pages from one to the next."""
+    return _Blocks(slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
-def watch(memory: int | None) -> None:
-    """Let go of pages in a process of somebody else, from now on; None: there is no limit."""
-    if memory is not None and not _watching:
-        _watching.append(True)
-        thread = threading.Thread(
-            target=_let_go, args=(memory // 2, threading.Event()), daemon=True
-        )
-        thread.start()
+class _Blocks(tuple[slice, ...]):
+    def __iter__(self) -> Iterator[slice]:
+        for each in super().__iter__():
+            yield each
+            let_go()
 
 
-_watching: list[bool] = []
+def let_go() -> None:
+    """Let go of pages of files where this process holds more than it may."""
+    now = limit()
+    if now is None:
+        return
+    held, files = taken()
+    if held <= max(SHARE * now.memory, held - files + LEAST * now.memory):
+        return
+    for each in [*_maps.values(), *(each() for each in _others)]:
+        with suppress(AttributeError, ValueError, OSError):  # it was closed meanwhile, or cannot
+            if each is not None:
+                each.madvise(mmap.MADV_DONTNEED)
 
 
-def _let_go(memory: int, over: threading.Event) -> None:
-    """Let go of pages of files whenever the process holds more than it may."""
-    most, advice = SHARE * memory, getattr(mmap, "MADV_DONTNEED", None)
-    while advice is not None and not over.wait(LOOK):
-        if taken() <= most:
-            continue
-        for each in [*_maps.values(), *(each() for each in _others)]:
-            with suppress(ValueError, OSError):  # it was closed meanwhile
-                if each is not None:
-                    each.madvise(advice)
-        most = max(SHARE * memory, taken() + STEP * memory)
+def taken() -> tuple[int, int]:
+    """Bytes of memory that this process holds, and those of files; none where the system does not say."""
+    try:
+        file = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        return 0, 0
+    try:
+        _, held, files, *_ = os.read(file, 100).split()
+    finally:
+        os.close(file)
+    return int(held) * mmap.PAGESIZE, int(files) * mmap.PAGESIZE
+
+
+def bound(memory: int | None) -> None:
+    """Keep so much memory in a process of somebody else, from now on; None: there is no limit."""
+    if memory is not None and not _now:
+        _now.append(Limit(memory // 2, 1 << 62, Path()))

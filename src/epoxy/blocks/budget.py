@@ -9,7 +9,7 @@ from ..errors import ParameterError
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MEMORY = "4GB"
-FIXED = 400 * 10**6
+FIXED = 450 * 10**6
 """Bytes that the process holds before any row is read: interpreter, libraries, compiled code."""
 EACH = 64_000
 """Bytes that a row may take while it is worked on: as text and as a vector, here and where functions run."""

@@ -50,7 +50,7 @@ def work(part: Any, given: Given) -> Any:
     with _turn, faults_named():
         # Dask tells libraries to use one thread, since tasks run side by side; ours take turns
         os.environ.update(dict.fromkeys(LIMITS, str(get_worker().state.nthreads)))
-        mapped.watch(get_worker().memory_manager.memory_limit)
+        mapped.bound(get_worker().memory_manager.memory_limit)
         return given.function(part)
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from .. import mapped
 from ..compiling import compiled
 from ..loans import NOBODY, Neighbourhood
+from ..mapped import blocks
 from ..workspace import TRAIN
 from .constants import FAINT, NEAREST, VOICES
-from .view import View, blocks, gram, inverse_of, spaced
+from .view import View, gram, inverse_of, spaced
 
 
 def against(share: np.ndarray, base: np.ndarray) -> np.ndarray:
@@ -63,6 +64,7 @@ class Lists:
         node = self.node if nodes is None else self.node[nodes]
         found = np.empty((len(node), len(thought.base)))
         _mean(node, thought.table, found)
+        mapped.let_go()
         return found
 
     def by_row(self, of_nodes: np.ndarray) -> np.ndarray:
@@ -153,7 +155,7 @@ class Vectors:
     def some(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Train rows that say whether vectors tell anything, their features, and their leverage."""
         rows = spaced(len(self.features[TRAIN]))
-        few = np.asarray(self.features[TRAIN][rows])
+        few = mapped.take(self.features[TRAIN], rows)
         own = few.astype(np.float64)
         leverage = np.einsum("ij,ij->i", own @ self.inverse, own) + 1 / len(self.features[TRAIN])
         return rows, few, leverage

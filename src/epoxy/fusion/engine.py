@@ -17,6 +17,7 @@ import numpy as np
 from ..diagnostics import Explanation, Report
 from ..engines.base import Outcome
 from ..extension import AUTO, Setting, as_settings
+from ..mapped import blocks
 from ..neighbors.workers import single_threaded_blas
 from ..numerics import softmax
 from ..scoring import positive_index
@@ -28,7 +29,6 @@ from .constants import LENT
 from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
 from .unlabelled import Said, learn
-from .view import blocks
 
 if TYPE_CHECKING:
     from .model import Fusion

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..compiling import compiled
+from ..mapped import blocks
 from ..neighbors.workers import spread
 from .around import against
 from .constants import LIKEST, TWIN, VOICES
-from .view import blocks
 
 MOST = 1000
 """Labelled rows asked at most: of more, those whose places a fixed shuffle puts first."""

@@ -18,17 +18,12 @@ import numpy as np
 
 from .. import mapped
 from ..errors import VectorError
+from ..mapped import BLOCK, blocks
 from ..neighbors.workers import spread
 from ..numerics import unit_rows
 from .constants import AXES, BANDWIDTH, BEND, FEW_DIMENSIONS, RIDGE, WAVES
 
-BLOCK = 4096
 FEWEST_AXES, WHITE, IN_ORDER = 8, 0.8, -0.85
-
-
-def blocks(n_rows: int, size: int = BLOCK) -> list[slice]:
-    """All rows, so many at a time."""
-    return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
 
 
 def spaced(count: int, most: int = 3000) -> np.ndarray:

@@ -180,7 +180,7 @@ def _found(
     lists = ivf.nearest_points(*points, width, metric=metric, recall=asked, progress=progress)
     rng = np.random.default_rng(2)
     sample = np.sort(rng.permutation(onto.n_nodes)[:SAMPLE])
-    true = nearest_rows(onto.points[sample], train.points, width, metric=metric)[0]
+    true = nearest_rows(mapped.take(onto.points, sample), train.points, width, metric=metric)[0]
     hits = sum(np.isin(*each).sum() for each in zip(true, lists[0][sample], strict=True))
     share = float(hits) / max(1, true.size)
     low, high = map(float, wilson(share, len(sample)))

@@ -16,8 +16,9 @@ import numpy as np
 
 from .. import mapped
 from ..compiling import compiled
+from ..mapped import blocks
 from ..progress import Progress, silent
-from .knn import NOBODY, Nearest, blocks, directed, keep, measure, nearest_rows, operands, unpacked
+from .knn import BLOCK, NOBODY, Nearest, directed, keep, measure, nearest_rows, operands, unpacked
 from .space import Space
 from .workers import spread
 
@@ -104,7 +105,8 @@ class Cells:
         """Learn centres and assign every row."""
         count = max(1, round(2 * len(train) ** 0.5))
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
-        centre = _learned(directed(train[np.sort(sample)], metric), count, seed)
+        sampled = mapped.take(train, np.sort(sample))
+        centre = _learned(directed(sampled, metric), count, seed)
         cell = np.empty(len(train), np.int32)
         mapped.each(_Cell(train, centre, metric), blocks(len(train), QUERIES), cell.__setitem__)
         return cls(train, metric, centre, cell)
@@ -112,7 +114,7 @@ class Cells:
     def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
         """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
         chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
-        sample = self.train[np.sort(chosen)]
+        sample = mapped.take(self.train, np.sort(chosen))
         true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
         order = _nearest_centres(directed(sample, self.metric), self.centre, len(self.centre))
         place = np.argsort(order, axis=1)
@@ -171,7 +173,8 @@ class _Search(mapped.ByFile):
         for cell in range(len(self.centre)):
             who = by_cell[ends[cell] : ends[cell + 1]] // self.probes
             inside = slice(self.start[cell], self.start[cell + 1])
-            for some in blocks(len(who)):
+            mapped.let_go()
+            for some in blocks(len(who), BLOCK):
                 tile = mine[who[some]] @ self.members[inside].T
                 _offer_members(tile, self.order[inside], who[some], keys, floor, steps)
         measure(self.queries[part], self.train, keys, slice(0, len(keys)), self.metric)
@@ -186,7 +189,7 @@ def _learned(sample: np.ndarray, count: int, seed: int) -> np.ndarray:
         order = np.argsort(mine, kind="stable")
         present, first = np.unique(mine[order], return_index=True)
         size = np.diff([*first, len(order)])
-        centre[present] = np.add.reduceat(sample[order], first) / size[:, None]
+        centre[present] = np.add.reduceat(mapped.take(sample, order), first) / size[:, None]
     return centre
 
 
@@ -204,7 +207,7 @@ def _nearest_centres(rows: np.ndarray, centre: np.ndarray, count: int) -> np.nda
         else:
             found[part] = behind.argpartition(count - 1, axis=1)[:, :count]
 
-    spread(look, blocks(len(rows)))
+    spread(look, blocks(len(rows), BLOCK))
     return found
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from .. import mapped
 from ..compiling import U, compiled, reordered
+from ..mapped import blocks
 from ..progress import Progress, silent
 from .workers import spread
 
@@ -67,11 +68,11 @@ def nearest_rows(
 
     def search(rows: slice) -> None:
         floor = np.full(rows.stop - rows.start, -np.inf, np.float32)
-        for part in blocks(len(train)):
+        for part in blocks(len(train), BLOCK):
             _offer(left[rows] @ right[part].T, part.start, keys[rows], floor, fine[rows])
         measure(queries, train, keys, rows, metric)
 
-    spread(search, blocks(len(queries)), progress)
+    spread(search, blocks(len(queries), BLOCK), progress)
     return unpacked(keys)
 
 
@@ -138,8 +139,10 @@ def distances(
     queries: np.ndarray, train: np.ndarray, found: np.ndarray, metric: str = "cosine"
 ) -> np.ndarray:
     """How far each query is from the rows found for it, inf from nobody; (n_queries, any) float32."""
-    far = np.empty(found.shape, np.float32)
-    _measure(_fixed(queries), _fixed(train), found, metric == "cosine", far)
+    far = np.full(found.shape, np.inf, np.float32)
+    for part in blocks(len(train), mapped.rows_at_once(len(train))):  # found rows lie anywhere
+        some = _fixed(train[part]), part.start
+        _measure(_fixed(queries), *some, found, metric == "cosine", far)
     return far
 
 
@@ -158,11 +161,6 @@ def _fixed(rows: np.ndarray) -> np.ndarray:
     view = np.ascontiguousarray(rows).view()
     view.flags.writeable = False
     return view
-
-
-def blocks(count: int, size: int = BLOCK) -> list[slice]:
-    """Slices of so many, one after the other."""
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 class Operands(NamedTuple):
@@ -269,21 +267,21 @@ def keep(heap: Any, score: float, name: int, fine: float) -> Any:
 
 
 @reordered
-def _measure(x: Any, z: Any, found: Any, cosine: bool, far: Any) -> None:
-    """The distance of every pair of i and a j = found[i, p], inf for nobody."""
+def _measure(x: Any, z: Any, start: int, found: Any, cosine: bool, far: Any) -> None:
+    """The distance of every pair of i and a j = found[i, p] − start that z has."""
     for i in range(found.shape[0]):
         for p in range(found.shape[1]):
-            j = found[i, p]
+            j = found[i, p] - start
+            if j < 0 or j >= len(z):
+                continue
             both, mine, theirs, gaps = np.float64(0), np.float64(0), np.float64(0), np.float64(0)
-            for at in range(x.shape[1]) if j >= 0 else range(0):
+            for at in range(x.shape[1]):
                 here, there = np.float64(x[i, at]), np.float64(z[j, at])
                 both += here * there
                 mine += here * here
                 theirs += there * there
                 gaps += (here - there) * (here - there)
-            if j < 0:
-                far[i, p] = np.inf
-            elif cosine:
+            if cosine:
                 apart = 1 - both / np.sqrt(mine * theirs)
                 far[i, p] = apart if apart > ALIKE else 0
             else:

@@ -16,6 +16,7 @@ import numpy as np
 from .. import mapped
 from ..errors import UnknownName, VectorError
 from ..inputs import as_float32
+from ..mapped import blocks
 from .knn import distances
 
 METRICS = ("cosine", "euclidean")
@@ -84,7 +85,9 @@ class Space:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that determines distances: the values, their shape, the metric."""
-        digest = hashlib.blake2b(self.vectors.view(np.uint8).data, digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
+        for part in blocks(len(self)):
+            digest.update(self.vectors[part].view(np.uint8).data)
         digest.update(f"{self.metric} {self.vectors.shape}".encode())
         return digest.hexdigest()
 
@@ -126,7 +129,10 @@ class Space:
 def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> np.ndarray:
     """The distinct vectors, if they can be compared."""
     chosen = raw if len(first) == len(raw) else mapped.take(raw, first)
-    length = np.sqrt(np.einsum("ij,ij->i", chosen, chosen, dtype=np.float64))
+    length = np.empty(len(chosen))
+    for part in blocks(len(chosen)):
+        length[part] = np.einsum("ij,ij->i", chosen[part], chosen[part], dtype=np.float64)
+    length = np.sqrt(length)
     if metric == "euclidean" and length.max(initial=0) > LONGEST:
         longest = int(np.argmax(length))
         raise VectorError(
@@ -146,6 +152,7 @@ def _points(raw: np.ndarray, first: np.ndarray, metric: str) -> np.ndarray:
 def equal_rows(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row's node, and each node's lowest row; equal means equal bytes, of which hashes are kept."""
     seen: dict[bytes, int] = {}
-    keys = (hashlib.blake2b(row, digest_size=16).digest() for row in raw)
+    every = (row for part in blocks(len(raw)) for row in raw[part])
+    keys = (hashlib.blake2b(row, digest_size=16).digest() for row in every)
     node = np.fromiter((seen.setdefault(key, len(seen)) for key in keys), np.int32, len(raw))
     return node, np.unique(node, return_index=True)[1].astype(np.int32)

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from .. import mapped
 from ..progress import Progress, silent
 
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -81,15 +82,20 @@ def single_threaded_blas() -> Iterator[None]:
 def spread(do: Callable[[T], None], tasks: Sequence[T], progress: Progress = silent) -> None:
     """Do tasks with as many threads as may be used; after Ctrl-C those that were begun are finished."""
     total, count = max(1, len(tasks)), min(n_threads(), len(tasks))
+
+    def one(task: T) -> None:
+        do(task)
+        mapped.let_go()
+
     with single_threaded_blas():
         if count < 2:
             for done, task in enumerate(tasks):
                 progress(done, total)
-                do(task)
+                one(task)
         else:
             pool = ThreadPoolExecutor(count)
             try:
-                for done, _ in enumerate(pool.map(do, tasks)):
+                for done, _ in enumerate(pool.map(one, tasks)):
                     progress(done, total)
             finally:
                 pool.shutdown(cancel_futures=True)
