@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from epoxy.project.create import new_project
 from epoxy.session import Radii, Switch
 from epoxy.studio import showing
 from epoxy.studio.frames import as_json
-from epoxy.studio.room import Room
 
 SPAM = [
     "check out my channel",
@@ -203,14 +201,6 @@ def test_label_writes_every_row_in_the_order_of_its_file(fresh, capsys):
     assert said_json(capsys)["rows"] == 120
 
 
-def test_label_says_the_whole_time_and_what_it_was_for(fresh, capsys):
-    assert main(["label", str(fresh), "--json", "-"]) == 0
-
-    said = capsys.readouterr()
-    seconds = json.loads(said.out)["seconds"]
-    assert f"labelled 120 rows with Fusion in {seconds:.1f} s (" in said.err
-
-
 @pytest.mark.parametrize("model", ["epoxy", "fusion"])
 def test_the_model_can_be_chosen(model, project, capsys):
     assert main(["label", str(project), "--model", model]) == 0
@@ -336,19 +326,6 @@ def test_scores_on_the_rows_that_chose_the_radii_are_said_to_flatter(project, ca
     assert flatters not in capsys.readouterr().out  # Fusion does not read them
 
 
-def test_studio_and_agents_say_that_the_papers_pipeline_was_tuned_on_labelled_rows(project):
-    assert main(["tune", str(project), "--model", "epoxy"]) == 0
-    session = epoxy.Session.open(project)
-    told = session.comparison().why
-
-    with closing(Room(session)) as room:
-        shown = showing.state(room)
-    asked = Tools(session).call("report", {})
-
-    assert "its scores on these flatter it" in told
-    assert shown.scoring.why == asked["why"] == told
-
-
 def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
     epoxy.Session.open(project, model=epoxy.Epoxy()).tune()
 
@@ -356,14 +333,6 @@ def test_the_papers_pipeline_is_compared_as_it_was_tuned(project):
     fused = epoxy.Session.open(project)
 
     assert fused.comparison()["epoxy"] == pipeline.scores
-
-
-def test_a_project_of_the_papers_pipeline_is_told_nothing_of_fusion(project, capsys):
-    edit_config(project, 'kind = "fusion"', 'kind = "epoxy"')
-
-    assert main(["tune", str(project)]) == 0
-
-    assert "does not read it" not in capsys.readouterr().out
 
 
 def test_a_radius_set_by_hand_binds_every_model_and_is_taken_back_for_every_model(project):
@@ -506,14 +475,6 @@ def fails(capsys, *arguments: str) -> str:
     return text
 
 
-def test_one_class_is_refused_by_its_name(capsys, tmp_path):
-    rows = write_rows(tmp_path / "rows.csv")
-
-    text = fails(capsys, "new", str(tmp_path / "p"), "--rows", str(rows), "--classes", "spam")
-
-    assert "--classes names 'spam' alone; name at least two" in text
-
-
 def test_the_first_score_of_a_project_is_not_compared_with_nothing(project):
     path = project.parent / "rows.csv"
     path.write_text(path.read_text().replace(",ham\n", ",\n").replace(",spam\n", ",\n"))
@@ -585,30 +546,6 @@ def test_a_place_that_cannot_be_written_is_named(project, capsys, tmp_path):
         assert "cannot be used" in said
         assert command[-1] in said
         assert "name another place" in said
-
-
-def test_a_missing_file_or_column_is_named(capsys, tmp_path):
-    rows = write_rows(tmp_path / "rows.csv")
-
-    assert "there is no file" in fails(capsys, "new", str(tmp_path / "p"), "--rows", "nowhere.csv")
-    assert "no column of" in fails(
-        capsys, "new", str(tmp_path / "p"), "--rows", str(rows), "--text", "txt"
-    )
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("import epoxy\n\nx = 1 / 0\n", "lfs.py fails on line 3: ZeroDivisionError"),
-        ("def broken(:\n", "fails on line 1: SyntaxError"),
-        ("import epoxy\na = epoxy.keywords('eggs', 'x')\n", "eggs"),
-        ("import epoxy\na = epoxy.keywords('spam', 'x', column='txet')\n", "did you mean 'text'"),
-    ],
-)
-def test_what_is_wrong_in_lfs_py_is_said_with_its_line(source, message, project, capsys):
-    (project / "lfs.py").write_text(source)
-
-    assert message in fails(capsys, "label", str(project))
 
 
 @pytest.mark.parametrize(
@@ -716,17 +653,6 @@ def test_one_thing_is_set_at_a_time(project, capsys, words):
     assert "one of --radius, --on and --off" in fails(capsys, "set", str(project), "money", *words)
 
 
-def test_a_function_that_raises_is_named_and_the_others_survive(project, capsys):
-    with (project / "lfs.py").open("a") as file:
-        file.write(
-            '\n\n@epoxy.labeling_function\ndef bad(row):\n    return row.text[10**6] and "ham"\n'
-        )
-
-    assert main(["label", str(project), "--model", "epoxy"]) == 2
-
-    assert "! labeling function 'bad' raised on" in capsys.readouterr().out
-
-
 def test_rows_that_two_files_share_are_named(tmp_path, capsys):
     rows = write_rows(tmp_path / "rows.csv", labelled=0)
     dev = tmp_path / "dev.csv"
@@ -742,16 +668,6 @@ def test_rows_that_two_files_share_are_named(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "! 2 ids are in the rows file and in the dev file (r5, r6); they name two rows" in said
     assert "! 1 dev rows say what a row of the rows file says (z1); a model trained on" in said
-
-
-def test_rows_of_two_files_that_share_nothing_are_not_spoken_of(tmp_path):
-    rows = write_rows(tmp_path / "rows.csv", labelled=0)
-    (tmp_path / "dev.csv").write_text("id,text,label\nz1,new,spam\nz2,newer,ham\n")
-    made = ["new", str(tmp_path / "spam"), "--rows", str(rows), "--classes", "ham,spam"]
-    assert main([*made, "--dev", str(tmp_path / "dev.csv")]) == 0
-    (tmp_path / "spam" / "lfs.py").write_text(LFS)
-
-    assert epoxy.Session.open(tmp_path / "spam").notes == ()
 
 
 def test_watch_shows_what_another_session_decides_without_a_save(project):
@@ -1119,29 +1035,6 @@ def test_an_end_model_is_trained_saved_and_used_on_new_rows(kind, project, capsy
     lines = out.read_text().splitlines()
     assert len(lines) == 21
     assert "on dev: accuracy" in capsys.readouterr().out
-
-
-def test_training_refuses_what_it_does_not_know(project, capsys):
-    assert "no end model named 'forest'" in fails(
-        capsys, "train", str(project), "--model", "forest"
-    )
-    assert "--to labels.parquet" in fails(capsys, "train", str(project), "--predict", "x.csv")
-
-
-def test_bench_prints_tables_and_writes_json(shared_data, capsys, tmp_path):
-    arguments = ["bench", "--data", str(shared_data / "weather"), "--out", str(tmp_path / "b")]
-
-    code = main([*arguments, "--methods", "WS-LM,MV-LM,TS-NFT", "--json", str(tmp_path / "b.json")])
-
-    results = json.loads((tmp_path / "b.json").read_text())["results"]
-    assert code == 0
-    assert {(each["data"], each["method"]) for each in results} == {
-        ("weather", "WS-LM"),
-        ("weather", "MV-LM"),
-        ("weather", "TS-NFT"),
-    }
-    assert all({"metric", "mean", "sd", "seeds", "seconds"} <= set(each) for each in results)
-    assert "WS-LM" in capsys.readouterr().out
 
 
 def test_bench_refuses_nonsense(capsys):

@@ -74,7 +74,7 @@ def voted(
             columns[name] = np.concatenate(found)
             if not failed:
                 keep(name, columns[name])
-    return Voted(columns, tuple(failures), {})
+    return Voted(columns, tuple(failures))
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,7 @@ from ..functions.kinds import Declared
 from ..progress import Progress, silent
 from ..storage import open_regular
 from .loader import digest_of
-from .worker import LoadedFunction, main, row_in
-
-_TABLES = 4
-"""Tables a worker keeps; the one asked about longest ago is forgotten first."""
+from .worker import LoadedFunction, main, put, row_in
 
 _PATIENCE = 120.0
 """Seconds for what is no code of the user's: to start, and to take up a table."""
@@ -108,7 +105,6 @@ class Voted:
 
     columns: Mapping[str, np.ndarray]  # (n_rows,) int8 or int16 each
     failures: tuple[Failure, ...]
-    seconds: Mapping[str, float]
 
 
 class Runner:
@@ -139,7 +135,7 @@ class Runner:
         """Files of the folder that the last load read or looked for, also one that failed."""
         self._loaded: Loaded | None = None
         self._process: _Process | None = None
-        self._tables: dict[int, Any] = {}  # those the process has, the latest used last
+        self._tables: dict[int, Any] = {}  # those the process has
         self._numbers = itertools.count()
         self._lock = threading.RLock()
 
@@ -181,15 +177,13 @@ class Runner:
                 if name not in known:
                     raise UnknownName.of("labeling function", name, known)
             columns: dict[str, np.ndarray] = {}
-            failures, seconds, n_rows = [], {}, table.num_rows
+            failures, n_rows = [], table.num_rows
             for at, name in enumerate(names):
-                start, total = time.perf_counter(), max(1, len(names) * n_rows)
 
-                def report(done: int, before: int = at * n_rows, total: int = total) -> None:
-                    progress(before + done, total)
+                def report(done: int, before: int = at * n_rows) -> None:
+                    progress(before + done, max(1, len(names) * n_rows))
 
                 column, failure = self._vote(name, table, list(classes), report)
-                seconds[name] = time.perf_counter() - start
                 if column is not None:
                     columns[name] = column
                 if failure is not None:
@@ -197,7 +191,7 @@ class Runner:
                 elif column is not None:
                     keep(name, column)
                 report(n_rows)
-            return Voted(columns, tuple(failures), seconds)
+            return Voted(columns, tuple(failures))
 
     def close(self) -> None:
         """End the process; the next question starts another."""
@@ -301,13 +295,11 @@ class Runner:
         if key is None:
             import pyarrow as pa
 
-            key, forget = next(self._numbers), list(self._tables)[: -(_TABLES - 1)]
-            sink = pa.BufferOutputStream()
+            key, sink = next(self._numbers), pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
-            self._ask("keep", key, sink.getvalue(), forget)
-            self._tables = {k: each for k, each in self._tables.items() if k not in forget}
-        self._tables[key] = self._tables.pop(key, table)
+            self._ask("keep", key, sink.getvalue())
+            put(self._tables, key, table)
         return key
 
     def _ask(

@@ -38,6 +38,8 @@ from ..functions.kinds import Declared, Like
 from ..rows import Row, Rows
 from .loader import Loader
 
+TABLES = 4
+"""Tables that are kept."""
 _STOP = (KeyboardInterrupt, MemoryError)
 """What ends a function at once: other rows would take as long to be refused memory."""
 
@@ -88,15 +90,12 @@ class Worker:
         described = (LoadedFunction.of(name, lf) for name, lf in self.functions.items())
         return tuple(described), tuple(undecorated)
 
-    def keep(self, key: int, payload: Any, forget: list[int]) -> None:
+    def keep(self, key: int, payload: Any) -> None:
         """Keep a table until it is forgotten."""
         import pyarrow as pa
         import pyarrow.compute  # what patterns use, in our time instead of a function's
 
-        for each in forget:
-            self.tables.pop(each, None)
-            self.rows.pop(each, None)
-        self.tables[key] = pa.ipc.open_stream(payload).read_all()
+        put(self.tables, key, pa.ipc.open_stream(payload).read_all())
         pa.allocate_buffer(1)  # Arrow reserves a gigabyte at first, which no function took
         with contextlib.suppress(FrameError):  # `vote` says it of a function
             self.tables[key] = Rows.of(self.tables[key])
@@ -128,7 +127,7 @@ class Worker:
     def _rows(self, key: int, rows: Rows) -> Iterable[Row]:
         """The rows one by one; those of a table that is not large are made once."""
         if key not in self.rows:
-            self.rows[key] = list(rows) if rows.n_rows <= 200_000 else rows
+            put(self.rows, key, list(rows) if rows.n_rows <= 200_000 else rows)
         return self.rows[key]
 
     def _marked(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -137,6 +136,13 @@ class Worker:
         for place[0], row in enumerate(rows):
             yield row
         place[0] = -1
+
+
+def put(tables: dict[int, Any], key: int, table: Any) -> None:
+    """Keep one more table: of many, the first is forgotten on both sides."""
+    tables[key] = table
+    while len(tables) > TABLES:
+        del tables[next(iter(tables))]
 
 
 def row_in(file: str) -> Any:
