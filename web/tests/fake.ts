@@ -8,7 +8,7 @@ export const STATE = {
   code: { error: null }, undo: null, redo: null, meanings: {}, picture: { kind: "pca", state: "off", note: "", of: "", regions: [] },
 } as unknown as State;
 
-export const CHANGE: Change = { version: 2, what: "an edit", source: null, flipped: 3, before: {}, after: {}, coverage: null, seconds: 0.01, problem: "", unheard: [], heard: [], by: "me", failures: [] };
+export const CHANGE: Change = { version: 2, what: "an edit", source: null, flipped: 3, before: {}, after: {}, coverage: null, seconds: 0.01, problem: "", unheard: [], heard: [], failures: [] };
 
 /** Answers every verb at once from a table, and keeps what was asked. */
 export class FakeTransport implements Transport {

@@ -158,7 +158,7 @@ def save_function(
     made = room.session.save_function(form, name, replaces or None)
     room.code_error = None
     _tell(room)
-    return replies.Saved(name, _changed(room, page, made, name))
+    return replies.Saved(name, _changed(room, made, name))
 
 
 @verb(writes=True, tool="change_function")
@@ -169,11 +169,11 @@ def change_function(
     return save_function(room, page, definition, name or source, source)
 
 
-def _changed(room: Room, page: Page, made: Any, name: str = "") -> replies.Change | None:
+def _changed(room: Room, made: Any, name: str = "") -> replies.Change | None:
     if made is None:
         return None
     failed = [each.message for each in showing.failures(room.session) if each.name == name]
-    return showing.change(made, page.by_name, failed)
+    return showing.change(made, failed)
 
 
 @verb()
@@ -202,7 +202,7 @@ def save_code(
     except CodeError as error:
         room.code_error = showing.code_error(error)
     _tell(room)
-    return replies.SavedFile(_file(room).hash, room.code_error, _changed(room, page, made))
+    return replies.SavedFile(_file(room).hash, room.code_error, _changed(room, made))
 
 
 def look(room: Room, *, record: bool = True) -> None:
@@ -215,7 +215,7 @@ def look(room: Room, *, record: bool = True) -> None:
     if session.folder is None or not session.folder.runner.changed():
         return
     try:
-        room.under("lfs.py", lambda: session.reload(record=record))
+        session.reload(record=record)
         room.code_error = None
     except EpoxyError as error:
         room.code_error = showing.code_error(error)

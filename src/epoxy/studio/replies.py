@@ -56,7 +56,6 @@ class Project(Struct):
     """What is labelled, and by what."""
 
     name: str
-    folder: str
     model: str
     kind: Literal["text", "image", "plain"]
     columns: list[str]
@@ -136,7 +135,6 @@ class State(Struct):
     lends: str
     uncertain: int
     labelled: dict[Literal["total", "random", "chosen", "unknown"], int]
-    balance: dict[str, float] | None
     sources: int
     problem: str
     notes: list[str]
@@ -319,7 +317,6 @@ class Change(Struct):
     problem: str
     unheard: Sequence[str]
     heard: Sequence[str]
-    by: str
     failures: Sequence[str] = ()
 
 
@@ -417,6 +414,23 @@ class History(Struct):
     total: int
     undo: str | None
     edits: list[Edit]
+
+
+class Report(Struct):
+    """Numbers on the whole."""
+
+    title: str
+    summary: dict[str, Any]
+    tables: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
+    sources_total: int
+    classes: list[str]
+    rows: dict[str, int]
+    comparison: list[Score]
+    scored_on: str
+    why: str
+    notes: list[str]
+    may_write: bool
 
 
 class Radius(Struct):

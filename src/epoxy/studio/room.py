@@ -102,8 +102,7 @@ class Room:
         self._table: SourceTable | None = None
         self._examined = 0.0  # seconds that the doctor took last
         self._version = self._told = session.version
-        self._changes: deque[tuple[Change, str]] = deque(maxlen=WAITING)
-        self._by = "studio"
+        self._changes: deque[Change] = deque(maxlen=WAITING)
         self._waiting: deque[_Work] = deque()
         self._wake = threading.Condition()
         self._open = True
@@ -220,11 +219,11 @@ class Room:
 
     def _tell_changes(self) -> None:
         self._told = self.session.version
-        changes = [showing.change(change, by) for change, by in self._drained()]
+        changes = [self._changes.popleft() for _ in range(len(self._changes))]
         state = showing.state(self)
         self._compare(state)
-        for each in changes or [showing.change(self._followed(), "another process")]:
-            self.tell("change", change=each, state=state)
+        for each in changes or [self._followed()]:
+            self.tell("change", change=showing.change(each), state=state)
 
     def _followed(self) -> Change:
         """What others decided, of which only the result is known."""
@@ -241,33 +240,16 @@ class Room:
             if scores is not None and each.accuracy is not None:
                 scores.setdefault(each.name, each.accuracy.value)
 
-    def _drained(self) -> list[tuple[Change, str]]:
-        found = []
-        while self._changes:
-            found.append(self._changes.popleft())
-        return found
-
     def _noticed(self, change: Change) -> None:
         """An edit was made, in whichever thread; the worker looks at it next."""
-        thread = threading.current_thread()
-        here = thread is self._worker
-        ours = here or thread.name.startswith(self._worker.name)
-        self._changes.append((change, self._by if ours else "notebook"))
+        self._changes.append(change)
         self.seconds = change.seconds
         name, own = self.session.engine.name, change.after.get("accuracy")
         scores = {} if own is None else {name: own}
         self.scored.setdefault(self.session.last_edit, (scores, len(change.flipped)))
-        if not here:
+        if threading.current_thread() is not self._worker:
             with self._wake:
                 self._wake.notify()
-
-    def under(self, by: str, run: Callable[[], Any]) -> Any:
-        """Do `run`, with changes it makes told as made by `by`."""
-        before, self._by = self._by, by
-        try:
-            return run()
-        finally:
-            self._by = before
 
     # what pages show
 

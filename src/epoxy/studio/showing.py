@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..diagnostics import interval
 from ..engines import Scores
 from ..engines.scores import TUNED
@@ -50,7 +48,6 @@ def state(room: Room) -> replies.State:
         lends=session.engine.lends,
         uncertain=unsure,
         labelled=session.state.workspace.labels.by_choice,
-        balance=_balance(session),
         sources=len(session.sources),
         problem=session.problem,
         notes=list(session.notes),
@@ -71,7 +68,6 @@ def _project(session: Session) -> replies.Project:
     image = images.column_of(session) is not None
     return replies.Project(
         name="session" if home is None else home.project.folder.resolve().name,
-        folder="" if home is None else str(home.project.folder),
         model=session.engine.name,
         kind="image" if image else ("text" if column is not None else "plain"),
         columns=text_columns(session),
@@ -123,13 +119,6 @@ def share(told: dict[str, Any] | None) -> replies.Interval | None:
     return None if told is None else replies.Interval(**told)
 
 
-def _balance(session: Session) -> dict[str, float] | None:
-    if session.problem:
-        return None
-    counts = np.bincount(session.labels, minlength=len(session.classes))
-    return dict(zip(session.classes, (counts / max(1, counts.sum())).tolist()))
-
-
 def failures(session: Session) -> list[replies.Failure]:
     """Functions that could not vote, with the line of lfs.py that failed."""
     found = []
@@ -170,10 +159,9 @@ def _cures(kind: str, about: Sequence[str]) -> list[replies.Cure]:
     return [replies.Cure(f"Show {each}", source=each, tab="source") for each in about[:3]]
 
 
-def change(made: Change, by: str | None, failed: Sequence[str] = ()) -> replies.Change:
+def change(made: Change, failed: Sequence[str] = ()) -> replies.Change:
     """What an edit made different."""
-    told, n_flipped = by or "studio", len(made.flipped)
-    return replies.of(replies.Change, made, flipped=n_flipped, by=told, failures=failed)
+    return replies.of(replies.Change, made, flipped=len(made.flipped), failures=failed)
 
 
 def row(session: Session, number: int, *, whole: bool = False) -> dict[str, Any]:

@@ -258,26 +258,27 @@ def history(
 @verb(tool="report")
 def report(
     room: Room, page: Page, split: Literal["train", "dev"] = "dev", limit: Some = 50
-) -> dict[str, Any]:
+) -> replies.Report:
     """Numbers on the whole: classes, rows, scores with intervals, and a line for each function.
 
     Scores are of rows labelled at random, by models that did not learn from them.
     """
     session = room.session
     found, home = session.report(split).to_dict(), session.folder
-    del found["findings"]
-    unread = [home.unread] if home is not None and home.unread else []
-    return found | {
-        "sources": found["sources"][:limit],
-        "sources_total": len(found["sources"]),
-        "classes": session.classes,
-        "rows": {name: session.split(name).n_rows for name in session.names},
-        "comparison": showing.comparison(session),
-        "scored_on": session.scores.basis,
-        "why": session.comparison().why,
-        "notes": [*session.notes, *unread],
-        "may_write": page.may_write,
-    }
+    return replies.Report(
+        title=found["title"],
+        summary=found["summary"],
+        tables=found["tables"],
+        sources=found["sources"][:limit],
+        sources_total=len(found["sources"]),
+        classes=list(session.classes),
+        rows={name: session.split(name).n_rows for name in session.names},
+        comparison=showing.comparison(session),
+        scored_on=session.scores.basis,
+        why=session.comparison().why,
+        notes=[*session.notes, *([home.unread] if home is not None and home.unread else [])],
+        may_write=page.may_write,
+    )
 
 
 @verb(tool="findings")
@@ -369,13 +370,13 @@ def suggest_radius(room: Room, page: Page, rows: RowNumbers) -> replies.Radius:
 @verb(writes=True, tool="set_radius")
 def radius(room: Room, page: Page, source: Name, radius: Distance) -> replies.Change:
     """How far a function's votes are lent to near rows: a distance, null for not at all, or auto."""
-    return showing.change(room.session.set_radius(source, radius), page.by_name)
+    return showing.change(room.session.set_radius(source, radius))
 
 
 @verb(writes=True, tool="switch")
 def switch(room: Room, page: Page, source: Name, on: bool) -> replies.Change:
     """Switch a function off, or on again."""
-    return showing.change(room.session.switch(source, on), page.by_name)
+    return showing.change(room.session.switch(source, on))
 
 
 @verb(writes=True, tool="label")
@@ -393,7 +394,7 @@ def label(
     chosen = page.given.get(row, "agent") if agent else chosen
     made = session.label(name, label, session.names[at], by=agent, chosen=chosen)
     page.labelled.add(row)
-    return showing.change(made, agent)
+    return showing.change(made)
 
 
 @verb(writes=True)
@@ -410,7 +411,7 @@ def label_rows(room: Room, page: Page, rows: Selected, label: Name | None) -> re
             LabelEdit(*names.name(place), label, page.by_name, "selection", content=content)
         )
     made = session.apply(several(edits, f"label of {len(edits)} rows"))
-    return showing.change(made, page.by_name)
+    return showing.change(made)
 
 
 @verb(writes=True, tool="undo")
@@ -418,13 +419,13 @@ def undo(room: Room, page: Page) -> replies.Change:
     """Take back your last decision; those of others stay."""
     made = room.session.undo()
     page.labelled.clear()
-    return showing.change(made, page.by_name)
+    return showing.change(made)
 
 
 @verb(writes=True)
 def redo(room: Room, page: Page) -> replies.Change:
     """Do an edit again."""
-    return showing.change(room.session.redo(), page.by_name)
+    return showing.change(room.session.redo())
 
 
 @verb(writes=True)
