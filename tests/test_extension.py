@@ -15,7 +15,8 @@ from epoxy.errors import (
     VectorError,
     VoteError,
 )
-from epoxy.extension import as_radii, typical_distance
+from epoxy.extension import as_radii
+from epoxy.neighbors.graph import typical_distance
 from epoxy.weighting import DistanceWeighted, KNearest, Nearest, RandomNeighbor
 
 RULES = [Nearest(), KNearest(3), DistanceWeighted(), RandomNeighbor(seed=4)]

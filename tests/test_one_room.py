@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,7 +24,7 @@ import epoxy
 from epoxy.cli.demo import write_project
 from epoxy.errors import AlignmentError
 from epoxy.project.create import new_project
-from epoxy.session.export import label_table
+from epoxy.session.export import label_tables
 
 WORDS = {
     "ham": ["home", "dinner", "tomorrow", "love", "meeting", "sorry", "later", "class", "friend"],
@@ -144,6 +145,10 @@ for row in rows:
 def opened(folder: Path, kind: str = "graph") -> dict:
     out = run("-c", OPENED, str(folder), "-", kind)
     return json.loads(out)
+
+
+def label_table(session: epoxy.Session) -> pa.Table:
+    return pa.concat_tables(label_tables(session))
 
 
 def watched(folder: Path) -> str:

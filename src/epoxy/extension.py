@@ -17,7 +17,6 @@ import numpy as np
 from . import neighbors
 from .errors import RadiusError, UnknownName, VectorError, VoteError
 from .loans import NOBODY, Loans
-from .neighbors.knn import nearest_rows
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split, Votes, check_alike
 from .weighting import Nearest, Pairs, Weighting, resolve_weighting
@@ -253,27 +252,6 @@ def as_radii(radius: Radius, sources: Sequence[str], auto: float = np.nan) -> np
         [np.nan if each is None else auto if each == AUTO else each for each in settings],
         dtype=float,
     )
-
-
-def typical_distance(
-    space: neighbors.Space, sample: int = 2000, graph: neighbors.Graph | None = None
-) -> float:
-    """The median distance from a row to its nearest other row (from at most `sample` rows).
-
-    It is read off the graph where there is one.
-    """
-    if space.n_nodes < 2:
-        return 0.0
-    rows = np.unique(np.linspace(0, len(space) - 1, min(sample, len(space))).astype(int))
-    alone = np.bincount(space.node)[space.node[rows]] == 1  # a row with an equal twin is at 0
-    nodes = np.unique(space.node[rows[alone]])
-    distance = np.zeros(space.n_nodes, np.float32)
-    if graph is not None and graph.width > 1:
-        far = graph.listed(2, nodes)[1]
-    else:
-        far = nearest_rows(space.points[nodes], space.points, 2, metric=space.metric)[1]
-    distance[nodes] = far[:, 1]  # the nearest but itself
-    return float(np.median(distance[space.node[rows]]))
 
 
 def _vectors_of(split: Split, who: str) -> np.ndarray:

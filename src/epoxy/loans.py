@@ -17,6 +17,7 @@ import numpy as np
 from . import neighbors
 from .errors import UnknownName, VectorError
 from .mapped import blocks
+from .neighbors.graph import typical_distance
 from .neighbors.knn import reaches
 from .progress import Progress, silent
 from .votes import ABSTAIN, Split
@@ -168,6 +169,13 @@ class Neighbourhood:
     def recall(self) -> neighbors.Recall | None:
         """The share of true neighbours that are known; None where all are."""
         return None if self.graphs is None else self.graphs[0].recall
+
+    @cached_property
+    def typical(self) -> float:
+        """The distance at which a typical train row has its nearest other; NaN without vectors."""
+        if self.spaces is None:
+            return float("nan")
+        return typical_distance(self.spaces[0], None if self.graphs is None else self.graphs[0])
 
     def append(self, more: Split, grown: Split) -> Neighbourhood:
         """The same with rows added to train, which is `grown` then."""

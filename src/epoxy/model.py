@@ -23,13 +23,13 @@ from .extension import (
     as_radii,
     as_settings,
     reach,
-    typical_distance,
     unextended,
 )
 from .label_models import LabelModel, Triplet, balance_of
 from .label_models.label_model import SavedModel
 from .loans import Loans, Neighbourhood
 from .neighbors import Space
+from .neighbors.graph import typical_distance
 from .storage import Array, Savable, State, nest, unnest
 from .votes import Split, Votes
 from .weighting import Weighting, resolve_weighting
@@ -181,27 +181,18 @@ class Epoxy(Estimator, Updatable):
             raise ParameterError("score needs true labels, and none are known; give y to the Split")
         return found["accuracy"]
 
-    def report(
-        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
-    ) -> Report:
-        """What each source does before and after extension, and how good the labels are.
+    def report(self, split: Split, *, positive: str | None = None) -> Report:
+        """What each source does before and after extension, and how good the labels are."""
+        return report_of(*self._seen(split, positive))
 
-        `traced` is `self.trace(split)`, where it is already known.
-        """
-        return report_of(*self._seen(split, traced, positive))
-
-    def case(
-        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
-    ) -> Case:
+    def case(self, split: Split, *, positive: str | None = None) -> Case:
         """What the doctor looks at: this model's votes and labels on a split, and the label model."""
-        return case_of(*self._seen(split, traced, positive))
+        return case_of(*self._seen(split, positive))
 
-    def _seen(
-        self, split: Split, traced: Extended | None, positive: str | None
-    ) -> tuple[Outcome, int, str | None, Details]:
+    def _seen(self, split: Split, positive: str | None) -> tuple[Outcome, int, str | None, Details]:
         """What is reported: this model's labels of rows whose truth it has not read."""
         train, split = self._fitted(), _as_split(split)
-        traced = self.trace(split) if traced is None else traced
+        traced = self.trace(split)
         splits = (train,) if split is train else (train, split)
         labels, at = HandLabels.of(splits), len(splits) - 1
         labels = labels if at else labels.with_train(train)

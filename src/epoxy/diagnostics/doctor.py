@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import NotIdentifiable, few
-from ..extension import Extended
 from ..label_models import Triplet
 from ..label_models.balance import learn_balance
 from ..label_models.label_model import AdditiveModel
@@ -41,18 +40,12 @@ _ODDS = 1.5  # class balances whose odds differ by less move no label that was n
 class Examinable(Protocol):
     """A fitted model that can be looked at."""
 
-    def case(
-        self, split: Split, *, positive: str | None = None, traced: Extended | None = None
-    ) -> Case:
+    def case(self, split: Split, *, positive: str | None = None) -> Case:
         """What the model made of its train votes and of these rows."""
 
 
 def diagnose(
-    model: Examinable,
-    split: Split,
-    *,
-    positive: str | None = None,
-    traced: Extended | None = None,
+    model: Examinable, split: Split, *, positive: str | None = None
 ) -> tuple[Finding, ...]:
     """Say what is wrong with a fitted model's sources, labels and vectors; warnings come first.
 
@@ -64,8 +57,6 @@ def diagnose(
         Rows of the same sources, usually dev. Without true labels fewer questions can be asked.
     positive
         Compare labelings by the F1 of this class; by accuracy when not given.
-    traced
-        `model.trace(split)`, where it is already known.
 
     Notes
     -----
@@ -80,7 +71,7 @@ def diagnose(
     >>> [(each.kind, each.sources) for each in diagnose(Epoxy(radius=0.02).fit(data.train), data.dev)]
     [('worse-than-random', ('source_4',))]
     """
-    return diagnose_case(model.case(split, positive=positive, traced=traced))
+    return diagnose_case(model.case(split, positive=positive))
 
 
 def diagnose_case(case: Case) -> tuple[Finding, ...]:

@@ -246,10 +246,10 @@ def evenly(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, count - 1), min(count, most)).astype(np.intp))
 
 
-def thinned(votes: Votes, work: float = 2e9) -> Votes:
+def thinned(votes: Votes) -> Votes:
     """Fewer rows, evenly spaced, where counting all pairs of sources would take too long."""
     pairs = (votes.n_sources * votes.n_classes) ** 2
-    most = max(1000, int(work / max(1, pairs)))
+    most = max(1000, int(2e9 / max(1, pairs)))
     return votes if votes.n_rows <= most else votes.rows(evenly(votes.n_rows, most))
 
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..diagnostics import Explanation, Report, explain_row
 from ..errors import NotIdentifiable
-from ..extension import AUTO, Radius, Reach, Setting, as_radii, as_settings, typical_distance
+from ..extension import AUTO, Radius, Reach, Setting, as_radii, as_settings
 from ..label_models import LabelModel, Triplet
 from ..label_models.label_model import TableModel, posterior, refitted
-from ..loans import Neighbourhood
 from ..neighbors.workers import single_threaded_blas
 from ..shares import shares_of_counts
 from ..votes import Votes
@@ -42,7 +41,6 @@ class PaperEngine:
     ) -> None:
         self.label_model, self.radius = label_model, radius
         self.weighting, self.metric = weighting, metric
-        self._typical: tuple[Any, float] = (None, 0.0)  # of which neighbourhood, and the distance
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radii of the constructor."""
@@ -51,7 +49,7 @@ class PaperEngine:
     def update(self, workspace: Workspace) -> Outcome:
         """Extend what changed, fit the label model, read every probability."""
         settings = [each.tuned for each in workspace.active]
-        auto = self._auto(workspace.near) if AUTO in settings else np.nan
+        auto = workspace.near.typical if AUTO in settings else np.nan
         radii = as_radii(settings, workspace.names, auto)
         every = range(len(workspace.splits))
         extended = tuple(self._extended(workspace, at, radii) for at in every)
@@ -151,12 +149,3 @@ class PaperEngine:
         far = self.reach(outcome.workspace, at).trace(outcome.radii).distance
         lines = {"label model": type(model).__name__}
         return report_of(outcome, at, positive, Details("Epoxy", model, distance=far, lines=lines))
-
-    def _auto(self, near: Neighbourhood) -> float:
-        """The typical distance between neighbours; sources are not extended without vectors."""
-        if near.spaces is None:
-            return float("nan")
-        if self._typical[0] is not near:
-            graph = None if near.graphs is None else near.graphs[TRAIN]
-            self._typical = (near, typical_distance(near.spaces[TRAIN], graph=graph))
-        return self._typical[1]

@@ -170,6 +170,25 @@ class Graph:
         return self.neighbour[some, :width], self.distance[some, :width]
 
 
+def typical_distance(space: Space, graph: Graph | None = None) -> float:
+    """The median distance from a row to its nearest other row (from at most 2,000 rows).
+
+    It is read off the graph where there is one.
+    """
+    if space.n_nodes < 2:
+        return 0.0
+    rows = np.unique(np.linspace(0, len(space) - 1, min(2000, len(space))).astype(int))
+    alone = np.bincount(space.node)[space.node[rows]] == 1  # a row with an equal twin is at 0
+    nodes = np.unique(space.node[rows[alone]])
+    distance = np.zeros(space.n_nodes, np.float32)
+    if graph is not None and graph.width > 1:
+        far = graph.listed(2, nodes)[1]
+    else:
+        far = nearest_rows(space.points[nodes], space.points, 2, metric=space.metric)[1]
+    distance[nodes] = far[:, 1]  # the nearest but itself
+    return float(np.median(distance[space.node[rows]]))
+
+
 def _found(
     train: Space, onto: Space, width: int, approximate: Settings | None, progress: Progress
 ) -> tuple[Nearest, Recall | None]:

@@ -111,9 +111,9 @@ class Cells:
         mapped.each(_Cell(train, centre, metric), blocks(len(train), QUERIES), cell.__setitem__)
         return cls(train, metric, centre, cell)
 
-    def probes_for(self, k: int, recall: float, seed: int = 1) -> int:
+    def probes_for(self, k: int, recall: float) -> int:
         """How many cells to ask so that so many of the k nearest of a sample of rows are found."""
-        chosen = np.random.default_rng(seed).permutation(len(self.train))[:SAMPLE]
+        chosen = np.random.default_rng(1).permutation(len(self.train))[:SAMPLE]
         sample = mapped.take(self.train, np.sort(chosen))
         true = nearest_rows(sample, self.train, k, metric=self.metric)[0]
         order = _nearest_centres(directed(sample, self.metric), self.centre, len(self.centre))

@@ -26,7 +26,6 @@ from .tables import (
     label_of,
     numbers,
     read_rows,
-    vote_columns,
     votes_in,
 )
 
@@ -48,7 +47,10 @@ def ready_made(project: Project, rows: ProjectRows) -> dict[str, tuple[np.ndarra
     first = len(rows.files)
     at = [joined_by_id(places, ids, project.votes) for ids in rows.ids[:first]]
     found = {}
-    for name in vote_columns(table.column_names, project, project.votes):
+    sources = [name for name in table.column_names if name != project.id]
+    if not sources:
+        raise StoreError(f"{project.votes} has no column of votes; write one for each source")
+    for name in sources:
         votes = votes_in(table.column(name), name, project.classes)
         found[name] = tuple(np.ascontiguousarray(votes[each]) for each in at)
         for new in rows.tables[first:]:
@@ -147,7 +149,20 @@ def read_project(project: Project) -> ProjectRows:
         positions, files = positions[:used], (ROWS_FILE, ROWS_FILE)[:used]
         tables = tuple(_taken(table, each) for each in positions)
         truth = (None, labels[is_dev])[:used]
-    return named_rows(project, files, tables, positions, truth)
+    ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
+    _check_ids(project, files, ids, positions)
+    return ProjectRows(
+        files,
+        tables,
+        ids,
+        truth,
+        tuple(_chosen(each, project.chosen) for each in tables),
+        tuple(_words(each, project.by) for each in tables),
+        tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
+        positions,
+        tuple(_table_key(each) for each in tables),
+        frozenset(each for each in (project.label, project.chosen, project.by) if each),
+    )
 
 
 def with_new_rows(project: Project, rows: ProjectRows, file: Path) -> ProjectRows:
@@ -183,30 +198,6 @@ def _taken(table: Any, rows: np.ndarray) -> Any:
         table.take(numbers(rows))
         if mapped.limit() is None
         else mapped.table(table.schema, batches())
-    )
-
-
-def named_rows(
-    project: Project,
-    files: tuple[str, ...],
-    tables: tuple[Any, ...],
-    positions: tuple[np.ndarray, ...],
-    truth: tuple[Any, ...],
-) -> ProjectRows:
-    """Tables of rows with their names, which are checked, and all that is told of how they were labelled."""
-    ids = tuple(_ids(each, project, at) for each, at in zip(tables, positions))
-    _check_ids(project, files, ids, positions)
-    return ProjectRows(
-        files,
-        tables,
-        ids,
-        truth,
-        tuple(_chosen(each, project.chosen) for each in tables),
-        tuple(_words(each, project.by) for each in tables),
-        tuple(_sequences(each, project, at) for each, at in zip(tables, positions)),
-        positions,
-        tuple(_table_key(each) for each in tables),
-        frozenset(each for each in (project.label, project.chosen, project.by) if each),
     )
 
 
@@ -257,17 +248,11 @@ def twice(project: Project, rows: ProjectRows) -> list[str]:
         return []
     known, asked = (set(each.astype(str).tolist()) for each in rows.ids[:2])
     both = [] if project.id is None else sorted(known & asked)
-    column = project.column
-    if column is None:
-        return in_both_files(both, [])
-    texts = set(rows.tables[0].column(column).to_pylist()) - {None, ""}
-    said = rows.tables[1].column(column).to_pylist()
-    names = zip(rows.ids[1].astype(str).tolist(), said)
-    return in_both_files(both, [name for name, text in names if text in texts])
-
-
-def in_both_files(both: list[str], same: list[str]) -> list[str]:
-    """What is said of ids that are in the rows file and the dev file, and of dev rows that are alike one."""
+    same: list[str] = []
+    if project.column is not None:
+        texts = set(rows.tables[0].column(project.column).to_pylist()) - {None, ""}
+        said = rows.tables[1].column(project.column).to_pylist()
+        same = [name for name, text in zip(rows.ids[1].astype(str).tolist(), said) if text in texts]
     found = []
     if both:
         found.append(

@@ -51,44 +51,14 @@ def read_rows(
 
     `naming` are columns whose cells are names, of rows or classes: in a CSV file 0007 is not 7 there.
     """
-    table = mapped.table(*stream_rows(Path(path), cure, naming))
+    table = mapped.table(*_stream(Path(path), cure, naming))
     if table.num_rows == 0:
         raise FrameError(f"{path} has no rows; give at least one row to label")
     return table
 
 
-def parquet_files(folder: Path, cure: str) -> list[Path]:
-    """The Parquet files below a folder, in the order of their names."""
-    files = sorted(folder.rglob("*.parquet"))
-    if not files:
-        raise FrameError(f"{folder} holds no .parquet file; {cure}")
-    return files
-
-
-def check_schema(first: Path, expected: Any, file: Path, found: Any) -> None:
-    """Refuse parts of a table that have other columns or types than the first."""
-    for name in [*expected.names, *found.names]:
-        kinds = [
-            str(each.field(name).type) if name in each.names else None for each in (expected, found)
-        ]
-        if kinds[0] != kinds[1]:
-            said = [
-                f"no column {name!r}" if kind is None else f"{name!r} of type {kind}"
-                for kind in kinds
-            ]
-            raise AlignmentError(
-                f"parts have different schemas: {first} has {said[0]}, and {file} has {said[1]}; "
-                "write all parts with the same columns and types"
-            )
-
-
-def stream_rows(
-    path: Path,
-    cure: str,
-    naming: Collection[str | None] = (),
-    columns: Sequence[str] | None = None,
-) -> tuple[Any, Iterator[Any]]:
-    """Read a file past memory: its schema, and its rows as record batches (of some columns).
+def _stream(path: Path, cure: str, naming: Collection[str | None]) -> tuple[Any, Iterator[Any]]:
+    """The schema of a file, and its rows as record batches.
 
     What a column of CSV or JSON lines holds is decided by the beginning of the file; names in digits are
     text unless a number keeps all of them.
@@ -123,20 +93,20 @@ def stream_rows(
     with told():
         if not is_folder:
             open_regular(path).close()
-        schema, stream = opener(path, columns, cure)
+        schema, stream = opener(path, cure)
         _check_text(schema, path)
     return schema, batches()
 
 
-def _stream_parquet(
-    path: Path, columns: Sequence[str] | None, cure: str
-) -> tuple[Any, Iterator[Any]]:
+def _stream_parquet(path: Path, cure: str) -> tuple[Any, Iterator[Any]]:
     import pyarrow.parquet as pq
 
-    paths = parquet_files(path, cure) if path.is_dir() else [path]
+    paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not paths:
+        raise FrameError(f"{path} holds no .parquet file; {cure}")
     schemas = [pq.read_schema(each).remove_metadata() for each in paths]
     for file, schema in zip(paths, schemas):
-        check_schema(paths[0], schemas[0], file, schema)
+        _check_alike((paths[0], schemas[0]), (file, schema))
     if not sum(pq.read_metadata(each).num_rows for each in paths):
         raise FrameError(f"{path} has no rows; give at least one row to label")
 
@@ -144,15 +114,25 @@ def _stream_parquet(
         for each in paths:
             # page by page: to buffer a column of a row group is to have all of it in memory
             with pq.ParquetFile(each, pre_buffer=False, buffer_size=1 << 20) as file:
-                for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):
-                    yield batch.select(columns) if columns else batch
+                yield from file.iter_batches(BATCH, use_threads=False)
 
     return schemas[0], batches()
 
 
-def _stream_csv(
-    path: Path, columns: Sequence[str] | None, cure: str, naming: Collection[str | None]
-) -> tuple[Any, Iterator[Any]]:
+def _check_alike(first: tuple[Path, Any], other: tuple[Path, Any]) -> None:
+    """Refuse parts of a table that have other columns or types than the first."""
+    both = first, other
+    for name in [*first[1].names, *other[1].names]:
+        kinds = [str(each.field(name).type) if name in each.names else None for _, each in both]
+        if kinds[0] != kinds[1]:
+            said = [f"{name!r} of type {kind}" if kind else f"no column {name!r}" for kind in kinds]
+            raise AlignmentError(
+                f"parts have different schemas: {first[0]} has {said[0]}, and {other[0]} has {said[1]}; "
+                "write all parts with the same columns and types"
+            )
+
+
+def _stream_csv(path: Path, cure: str, naming: Collection[str | None]) -> tuple[Any, Iterator[Any]]:
     import pyarrow as pa
 
     schema, about = _open_csv(path).schema, path.stat()
@@ -164,9 +144,8 @@ def _stream_csv(
         if each.name in naming and is_one(each.type)
     )
     lost = _losing_digits(path, numbers, about.st_size, about.st_mtime_ns) if numbers else ()
-    told = {"column_types": dict.fromkeys(lost, pa.string()), "include_columns": columns or ()}
-    schema = _open_csv(path, column_types=told["column_types"]).schema if lost else schema
-    return schema, iter(_open_csv(path, **told))
+    opened = _open_csv(path, column_types=dict.fromkeys(lost, pa.string()))
+    return opened.schema, iter(opened)
 
 
 def _open_csv(path: Path, **convert: Any) -> Any:
@@ -192,15 +171,13 @@ def _losing_digits(path: Path, numbers: tuple[tuple[str, str], ...], *about: int
     return [name for name, _ in numbers if name not in found]
 
 
-def _stream_jsonl(
-    path: Path, columns: Sequence[str] | None, cure: str
-) -> tuple[Any, Iterator[Any]]:
+def _stream_jsonl(path: Path, cure: str) -> tuple[Any, Iterator[Any]]:
     import pyarrow as pa
     import pyarrow.json
 
     _check_depth(path)
     opened = pa.json.open_json(path, pa.json.ReadOptions(block_size=INFERRED))
-    return opened.schema, (each.select(columns) if columns else each for each in opened)
+    return opened.schema, iter(opened)
 
 
 def _check_text(schema: Any, file: Path) -> None:
@@ -272,15 +249,15 @@ def label_of(value: Any) -> str | None:
 
 
 def checked_labels(
-    column: Any, classes: Sequence[str], file: Any, *, start: int = 0, ids: Any = None
+    column: Any, classes: Sequence[str], file: Any, *, ids: Any = None
 ) -> np.ndarray:
-    """Labels of a file's rows from `start` on by name, None where there is none."""
+    """Labels of a file's rows by name, None where there is none."""
     values = [label_of(value) for value in column.to_pylist()]
     known = set(classes)
     for at, value in enumerate(values):
         if value is not None and value not in known:
             name = None if ids is None else label_of(ids[at].as_py())
-            where = f"row {start + at}" if name is None else f"the row with id {name!r}"
+            where = f"row {at}" if name is None else f"the row with id {name!r}"
             raise LabelError(
                 f"{file} has the label {value!r} on {where}; {meant(value, classes)}expected one of "
                 f"{list(classes)} or nothing; correct it there, or see [classes] in epoxy.toml"
@@ -302,14 +279,6 @@ def vectors_for(file: str | Path, n_vectors: int, n_rows: int) -> str:
         f"{file} has {n_vectors} vectors for {n_rows} rows; write one for every row, in the order "
         "of the rows"
     )
-
-
-def vote_columns(names: Sequence[str], project: Project, file: str | Path) -> tuple[str, ...]:
-    """The sources that voted in a file: all columns but the id."""
-    found = tuple(name for name in names if name != project.id)
-    if not found:
-        raise StoreError(f"{file} has no column of votes; write one for each source")
-    return found
 
 
 def votes_in(column: Any, source: str, classes: tuple[str, ...]) -> np.ndarray:
@@ -349,22 +318,6 @@ def list_column(schema: Any, file: str | Path, cure: str = "write one, with the 
     return str(found[0])
 
 
-def nameless(ids: Sequence[Any]) -> np.ndarray:
-    """Where an id is missing: null, NaN, or blank, as an empty cell of a CSV file is."""
-    return np.array([at for at, each in enumerate(ids) if label_of(each) is None], dtype=np.intp)
-
-
-def check_named(
-    rows: np.ndarray, column: str | None, file: Any, cure: str = "give every row an id of its own"
-) -> None:
-    """Refuse a file some of whose rows, by their numbers, have no id."""
-    if len(rows):
-        raise AlignmentError(
-            f"{file} has no id in its column {column!r} for {len(rows)} rows, numbers "
-            f"{np.sort(rows)[:5].tolist()}; {cure}"
-        )
-
-
 def check_ids(
     ids: np.ndarray,
     column: str | None,
@@ -374,8 +327,13 @@ def check_ids(
 ) -> None:
     """Refuse ids of rows that repeat or are missing, of `rows` by their numbers."""
     if ids.dtype.kind not in "iu":
-        lost = nameless(ids.tolist())
-        check_named(lost if rows is None else rows[lost], column, file, cure)
+        lost = np.flatnonzero([label_of(each) is None for each in ids.tolist()])
+        if len(lost):
+            numbered = np.sort(lost if rows is None else rows[lost])[:5].tolist()
+            raise AlignmentError(
+                f"{file} has no id in its column {column!r} for {len(lost)} rows, numbers {numbered}; "
+                f"{cure}"
+            )
         ids = ids.astype(str)
     if len(ids) and ids.dtype.kind in "iu" and (np.diff(ids) > 0).all():
         return

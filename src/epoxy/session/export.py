@@ -72,13 +72,6 @@ def export_labels(session: Session, path: Path, *, new: bool = False) -> Labelle
     return replace(found, rows=session.state.workspace.splits[at].n_rows)
 
 
-def label_table(session: Session, more: Sequence[str] = ()) -> Any:
-    """All of `label_tables` as one."""
-    import pyarrow as pa
-
-    return pa.concat_tables(label_tables(session, more))
-
-
 def label_tables(
     session: Session, more: Sequence[str] = (), *, at: int | None = None
 ) -> Iterator[Any]:

@@ -331,12 +331,8 @@ class Drawn(Sequence[Place]):
 
 def random_digest(file: str, name: Any) -> int:
     """Where a row stands in the order: rows are drawn from the least number on."""
-    return int.from_bytes(_digest(file, name), "big")
-
-
-def _digest(file: str, name: Any) -> bytes:
     whole = f"{file}\n{name}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(whole, digest_size=8, key=_KEY).digest()
+    return int.from_bytes(hashlib.blake2b(whole, digest_size=8, key=_KEY).digest(), "big")
 
 
 def with_random(labels: HandLabels, order: Sequence[Place]) -> HandLabels:

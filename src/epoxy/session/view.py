@@ -34,7 +34,6 @@ class SessionView:
     """The class that F1, precision and recall are of."""
     _now: Moment
     _engine: Engine
-    _paper: PaperEngine | None = None  # the paper's pipeline, kept in step beside the model
     _baseline: Outcome | None = None
     _rows: Any
 
@@ -250,10 +249,8 @@ class SessionView:
         if self._engine.name == "epoxy":
             return found
         if self._baseline is None or self._baseline.workspace is not found.workspace:
-            paper = self._paper or PaperEngine(None, None, Nearest(), self._engine.metric)
-            self._paper = None  # what is interrupted at work is not asked again
+            paper = PaperEngine(None, None, Nearest(), self._engine.metric)
             self._baseline = paper.update(found.workspace)
-            self._paper = paper
         return self._baseline
 
     def comparison(self, trial: Trial | None = None) -> Comparison:
