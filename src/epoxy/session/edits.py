@@ -47,11 +47,6 @@ class Subject(NamedTuple):
 class _Edit(msgspec.Struct, frozen=True, tag_field="kind"):
     """One decision."""
 
-    @property
-    def nbytes(self) -> int:
-        """Memory it holds."""
-        return 256
-
     def to_json(self) -> dict[str, Any]:
         """The edit as the log keeps it."""
         made: dict[str, Any] = msgspec.to_builtins(self)
@@ -172,10 +167,6 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
     settings: tuple[Setting, bool, Setting] | None = None  # of one that comes back, as in `Source`
 
     @property
-    def nbytes(self) -> int:
-        return sum(np.asarray(each).nbytes for each in self.votes if each is not None)
-
-    @property
     def about(self) -> Subject:
         return Subject(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
 
@@ -229,10 +220,6 @@ class Several(_Edit, frozen=True, tag="several", eq=False):
     words: str = "several"
 
     @property
-    def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.edits)
-
-    @property
     def about(self) -> Subject:
         keys: frozenset[Key] = frozenset().union(*(each.about.touches for each in self.edits))
         return Subject(self.words, keys)
@@ -258,11 +245,6 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
     """Add train rows, with a vote of every source (switched off ones too) and a vector each."""
 
     rows: Split
-
-    @property
-    def nbytes(self) -> int:
-        vectors = self.rows.vectors
-        return self.rows.votes.matrix.nbytes + (0 if vectors is None else vectors.nbytes)
 
     @property
     def about(self) -> Subject:
@@ -300,10 +282,6 @@ class Cut(_Edit, frozen=True, tag="rows", eq=False):
     """Other rows again, with the votes they had then, and all that was decided since."""
 
     state: State
-
-    @property
-    def nbytes(self) -> int:
-        return sum(17 * len(each.own[0]) for each in self.state.workspace.sources)
 
     @property
     def about(self) -> Subject:

@@ -183,8 +183,8 @@ class Trial:
         return f"Trial({self.change})"
 
 
-MOST_BYTES = 32 << 20
-MOST_STEPS = 10_000
+MOST_STEPS = 1_000
+"""Edits that can be taken back; each may hold a column of votes."""
 
 
 @dataclass(frozen=True)
@@ -205,13 +205,6 @@ class Step:
     number: int  # in the log, or counted by the session
     written: Written | None = None  # where the edit follows from lfs.py, and this session wrote it
 
-    @property
-    def nbytes(self) -> int:
-        """Memory it holds."""
-        file = self.written
-        held = 0 if file is None else len(file.before) + len(file.after)
-        return self.edit.nbytes + self.inverse.nbytes + held
-
 
 @dataclass(frozen=True, eq=False)
 class History:
@@ -219,15 +212,10 @@ class History:
 
     past: tuple[Step, ...] = ()
     future: tuple[Step, ...] = ()
-    nbytes: int = 0  # of the past
 
     def done(self, step: Step) -> History:
         """With an edit; what was undone before it cannot be redone any more."""
-        past, held = (*self.past, step), self.nbytes + step.nbytes
-        while len(past) > 1 and (held > MOST_BYTES or len(past) > MOST_STEPS):
-            held -= past[0].nbytes
-            past = past[1:]
-        return History(past, (), held)
+        return History((*self.past, step)[-MOST_STEPS:])
 
     def last(self) -> Step:
         """The step that undo takes back."""
@@ -247,7 +235,7 @@ class History:
     def undone(self) -> History:
         """With the last step taken back."""
         step = self.last()
-        return History(self.past[:-1], (*self.future, step), self.nbytes - step.nbytes)
+        return History(self.past[:-1], (*self.future, step))
 
     def redone(self, number: int) -> History:
         """With the next step done again, under another number."""
