@@ -310,25 +310,6 @@ def test_eight_rows_do_not_refute_a_class_balance():
     assert not about(diagnose(fitted(data.train), data.dev.rows(slice(8))), "class-balance")
 
 
-def test_without_truth_the_balance_is_compared_with_what_the_votes_suggest():
-    data = synthetic(1500, sources=HEALTHY, balance=(0.85, 0.15), seed=0)
-
-    (found,) = about(diagnose(fitted(data.train), without_truth(data.dev)), "class-balance")
-
-    assert re.search(r"says 50% 'class_\d', the votes themselves suggest \d+% ± \d+%", found.text)
-    assert found.severity == "note"
-
-
-@pytest.mark.parametrize("known", [[0.85, 0.15], "learn", "counted"])
-def test_a_balance_that_is_right_learned_or_counted_is_not_doubted(known):
-    data = synthetic(1500, sources=HEALTHY, balance=(0.85, 0.15), seed=0)
-    model = epoxy.Triplet(data.dev if known == "counted" else known)
-
-    found = diagnose(fitted(data.train, model), without_truth(data.dev))
-
-    assert not about(found, "class-balance")
-
-
 # 7. broad sources
 
 
@@ -365,16 +346,6 @@ def test_a_broad_source_that_is_right_is_welcome():
     assert not about(diagnose(fitted(train, Loud(), radius=NOTHING), dev), "broad-source")
 
 
-def test_without_truth_a_broad_source_that_overrules_better_ones_is_noted():
-    train, dev = world(0, drowned)
-    model = fitted(train, Loud(), radius=NOTHING)
-
-    (found,) = about(diagnose(model, without_truth(dev)), "broad-source")
-
-    assert found.severity == "note"
-    assert re.search(r"overrules them on (\d+) of the \d+ rows where they differ", found.text)
-
-
 # 8. extension
 
 
@@ -391,18 +362,6 @@ def test_extension_over_vectors_that_know_nothing_is_said_to_hurt():
     assert "'source_0': None" in lent.cure
     (hurts,) = about(found, "extension-hurts")
     assert re.search(r"lowers accuracy on 300 labelled rows from 9\d\.\d% to", hurts.text)
-
-
-def test_labels_of_new_rows_at_chance_are_noticed():
-    sources = [SyntheticSource(0.95, 0.2)] * 4
-    data = synthetic(6000, sources=sources, smoothness=0.0, seed=0)
-    model = fitted(data.train, radius=2.0)
-
-    (found,) = about(diagnose(model, data.dev), "new-rows-at-chance")
-
-    new = int((~data.dev.votes.covered).sum())
-    assert re.search(rf"\d+ of {new} labelled ones are right \(5\d%, at most [56]\d%\)", found.text)
-    assert not about(diagnose(model, data.dev, positive="class_1"), "new-rows-at-chance")
 
 
 def test_a_radius_that_held_up_is_suggested():
@@ -442,26 +401,7 @@ def test_a_model_that_loses_to_majority_vote_is_told_what_to_use():
         r"votes \d\d\.\d% \(p = \de-\d+\)\.",
         found.text,
     )
-    assert re.match(r"Use label_model=MajorityVote\(\) \(accuracy \d\d", found.cure)
-
-
-class Contrary:
-    """A label model of somebody else's making, and a bad one: the opposite of the majority."""
-
-    def fit(self, votes):
-        return self
-
-    def predict_proba(self, votes):
-        return 1 - epoxy.MajorityVote().fit(votes).predict_proba(votes)
-
-
-def test_a_foreign_model_is_told_what_to_use_where_triplets_cannot_be_fitted():
-    train, dev = world(0, lambda rng, y: voters(rng, y, [0.9, 0.8], 0.6))
-
-    (found,) = about(diagnose(fitted(train, Contrary()), dev), "loses-to-majority")
-
-    assert re.match(r"Contrary reaches accuracy \d", found.text)
-    assert re.match(r"Use label_model=(MajorityVote|DawidSkene)\(\)", found.cure)
+    assert found.cure.startswith("Use label_model=MajorityVote()")
 
 
 # 10. rows and vectors

@@ -12,14 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import NotIdentifiable, few
+from ..errors import few
 from ..label_models import Triplet
-from ..label_models.balance import learn_balance
 from ..label_models.label_model import AdditiveModel
 from ..label_models.moments import Moments, moments
-from ..label_models.solvers import SOLVERS
 from ..votes import Split
-from .examination import ERROR, MOST_SOURCES, Case, evenly, limits, names_of, thinned
+from .examination import ERROR, MOST_SOURCES, Case, limits, names_of, thinned
 from .outcomes import OUTCOME_CHECKS, tally
 from .report import Finding
 from .unheard import not_heard
@@ -84,7 +82,6 @@ def diagnose_case(case: Case) -> tuple[Finding, ...]:
         _one_sided,
         _overlapping_too_little,
         _balance_against_truth,
-        _balance_against_votes,
         *OUTCOME_CHECKS,
     )
     found = [finding for check in checks for finding in check(case)]
@@ -336,42 +333,3 @@ def _odds_apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         np.log(p) - np.log1p(-p) for p in (np.clip(q, 1e-9, 1 - 1e-9) for q in (first, second))
     ]
     return np.asarray(np.abs(logit[0] - logit[1]))
-
-
-def _balance_against_votes(case: Case) -> Iterator[Finding]:
-    """Without true labels: the balance learned from the votes is three jackknife errors away.
-
-    And its odds are twice the ones in use. A balance counted on true labels is not doubted.
-    """
-    model, used = case.label_model, case.prior
-    if (
-        case.counts.any()
-        or not isinstance(model, Triplet)
-        or isinstance(model.class_balance, str | Split)
-    ):
-        return
-    broadest = np.sort(np.argsort(-case.own.coverage, kind="stable")[:_BROADEST])
-    votes = case.own.only([case.sources[at] for at in broadest])
-    votes = votes.rows(evenly(votes.n_rows, _JACKKNIFED))
-    parts = np.arange(votes.n_rows) % 8
-    try:
-        left_out = np.array(
-            [learn_balance(votes.rows(parts != part), SOLVERS["median"]) for part in range(8)]
-        )
-    except NotIdentifiable:
-        return
-    learned = left_out.mean(axis=0)
-    error = np.sqrt(7 / 8 * ((left_out - learned) ** 2).sum(axis=0))
-    off = np.abs(learned - used) > 3 * error
-    off &= _odds_apart(used, learned) > np.log(_SELF_ODDS)
-    if not off.any():
-        return
-    at = int(np.where(off, np.abs(learned - used), -1).argmax())
-    yield Finding(
-        "class-balance",
-        (),
-        "note",
-        f"The class balance in use says {used[at]:.0%} {votes.classes[at]!r}, the votes "
-        f"themselves suggest {learned[at]:.0%} ± {error[at]:.0%}.",
-        "Label a few rows to see which is right, and give class_balance.",
-    )

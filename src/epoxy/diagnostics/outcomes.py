@@ -8,28 +8,21 @@ import numpy as np
 
 from ..errors import NotIdentifiable, few
 from ..estimators import clone
-from ..label_models import DawidSkene, LabelModel, MajorityVote, Triplet
+from ..label_models import LabelModel, MajorityVote
 from ..label_models.label_model import TableModel
-from ..shares import shares_of_counts
 from ..votes import ABSTAIN, Split, Votes
 from .examination import (
-    MOST_SOURCES,
     Case,
     Likeness,
     certainty,
-    evenly,
     likeness,
     limits,
-    thinned,
 )
 from .report import Finding
 
 _BROAD, _TIMES = 0.3, 3.0  # coverage, and how many times the others', from which a source is broad
 _DROP = 0.1  # lent votes are a little worse than own ones everywhere; this much is worth a word
 _FEWEST = 10  # votes with truth below which a share says nothing
-_MANY = 30  # newly covered rows with truth from which their labels are compared with a constant
-_SOON = 1 << 20  # votes × classes that expectation-maximisation gets through in a second
-_CONTESTED = 5000  # train rows looked at for who overrules whom
 
 
 def tally(
@@ -50,25 +43,22 @@ def tally(
 def drowning(case: Case) -> Iterator[Finding]:
     """A broad source (30 % of rows or more, three times the median of the others) that misleads.
 
-    With true labels: on rows where others vote, labels without it are better, paired. Without: it
-    overrules the others on most rows where they differ (Wilson's lower limit), though it is
-    learned to be less accurate.
+    On labelled rows where others vote, labels without it are better, paired.
     """
     coverage = case.extended_train.coverage
     if len(coverage) < 3:
         return
     median = np.array([np.median(np.delete(coverage, at)) for at in range(len(coverage))])
     broad = np.flatnonzero((coverage >= _BROAD) & (coverage >= _TIMES * median))
-    for at in broad.tolist():
-        find = _misleads if len(case.y) else _overrules
-        found = find(case, at, len(broad))
+    for at in broad.tolist() if len(case.y) else ():
+        found = _misleads(case, at, len(broad))
         if found is None:
             continue
         name = case.sources[at]
         yield Finding(
             "broad-source",
             (name,),
-            "warning" if len(case.y) else "note",
+            "warning",
             f"{name!r} votes on {coverage[at]:.0%} of rows after extension (median of the others "
             f"{median[at]:.0%}) and drowns them: {found}.",
             "Narrow its condition or its radius, or remove it.",
@@ -88,24 +78,6 @@ def _misleads(case: Case, at: int, questions: int) -> str | None:
         f"its votes are right on {right[at]} of {total[at]} labelled rows, and without it "
         f"{found.scoring} on the {int(shared.sum())} where others vote would be {found.second:.1%}, "
         f"not {found.first:.1%} (p = {found.p_value:.1g})"
-    )
-
-
-def _overrules(case: Case, at: int, questions: int) -> str | None:
-    model = case.label_model
-    if not isinstance(model, TableModel):
-        return None
-    votes = case.extended_train.rows(evenly(case.extended_train.n_rows, _CONTESTED))
-    rest, said = _labels_without(case, model, votes, at), votes.matrix[:, at]
-    contested = (votes.cast.sum(axis=1) > 1) & (said != ABSTAIN) & (said != rest)
-    followed = int((case.labels_of(model, votes) == said)[contested].sum())
-    low, _ = limits(followed, contested.sum(), questions)
-    others = float(np.median(np.delete(model.accuracy_, at)))
-    if low <= 0.5 or model.accuracy_[at] >= others:
-        return None
-    return (
-        f"it overrules them on {followed} of the {int(contested.sum())} rows where they differ, though "
-        f"its learned accuracy is {model.accuracy_[at]:.0%} and their median {others:.0%}"
     )
 
 
@@ -196,33 +168,6 @@ def extension(case: Case) -> Iterator[Finding]:
         )
 
 
-def new_rows(case: Case) -> Iterator[Finding]:
-    """Labels of rows only extension covers are no better than the most frequent class.
-
-    At least 30 such rows; that class's share is above Wilson's lower limit, and a fifth of what it
-    leaves is not reached by the upper one. Not asked where F1 counts: there the class is worthless.
-    """
-    new = case.judged & case.after.covered & ~case.before.covered
-    total = int(new.sum())
-    if total < _MANY or case.positive is not None:
-        return
-    usual = int(case.counts.argmax())
-    right, base = int((case.labels == case.y)[new].sum()), float((case.y[new] == usual).mean())
-    low, high = map(float, limits(right, total))
-    if low > base or high >= base + 0.2 * (1 - base):
-        return
-    lent = case.after.cast & ~case.before.cast
-    yield Finding(
-        "new-rows-at-chance",
-        _names(case, lent[new].any(axis=0)),
-        "warning",
-        f"Of the rows only extension covers, {right} of {total} labelled ones are right "
-        f"({right / total:.0%}, at most {high:.0%}); always saying {case.own.classes[usual]!r} is "
-        f"right on {base:.0%}.",
-        "Choose smaller radii with epoxy.tune, or try another encoder.",
-    )
-
-
 def _names(case: Case, which: np.ndarray) -> tuple[str, ...]:
     return tuple(name for name, is_meant in zip(case.sources, which) if is_meant)
 
@@ -246,44 +191,15 @@ def losing_to_majority(case: Case) -> Iterator[Finding]:
     found = case.against(case.labels_of(majority, case.after))
     if not found.second_wins():
         return
-    best, score = "MajorityVote()", found.second
-    for name, rival in _rivals(case):
-        fitted = _fitted(rival, votes)
-        if fitted is None:
-            continue
-        reached = case.against(case.labels_of(fitted, case.after)).second
-        if reached > score:
-            best, score = name, reached
-    use = f"Epoxy({best})" if case.label_model is None else f"label_model={best}"
+    use = "Epoxy(MajorityVote())" if case.label_model is None else "label_model=MajorityVote()"
     yield Finding(
         "loses-to-majority",
         (),
         "warning",
         f"{case.model} reaches {found.scoring} {found.first:.1%} on {case.judged.sum()} labelled "
         f"rows, majority vote over the same votes {found.second:.1%} (p = {found.p_value:.1g}).",
-        f"Use {use} ({found.scoring} {score:.1%} here).",
+        f"Use {use}, or look at the sources it trusts.",
     )
-
-
-def _rivals(case: Case) -> Iterator[tuple[str, LabelModel]]:
-    """What else to try, with the code that makes it."""
-    counted = shares_of_counts(case.counts, pseudo=len(case.counts))
-    yield f"Triplet(class_balance={_shares(counted)})", Triplet(counted)
-    votes = thinned(case.own)
-    if 3 <= votes.n_sources <= MOST_SOURCES:
-        from ..sequences.dependencies import learn_dependencies
-
-        pairs = list(learn_dependencies(votes, class_balance=counted))
-        yield (
-            f"Triplet(class_balance={_shares(counted)}, dependencies={pairs})",
-            Triplet(counted, dependencies=pairs),
-        )
-    if case.own.matrix.size * case.own.n_classes <= _SOON:
-        yield "DawidSkene()", DawidSkene()
-
-
-def _shares(balance: np.ndarray) -> str:
-    return "(" + ", ".join(f"{share:.2f}" for share in balance) + ")"
 
 
 def misaligned(case: Case) -> Iterator[Finding]:
@@ -350,5 +266,5 @@ def _judge(
     )
 
 
-OUTCOME_CHECKS = (drowning, lent_votes, extension, new_rows, losing_to_majority, misaligned)
+OUTCOME_CHECKS = (drowning, lent_votes, extension, losing_to_majority, misaligned)
 """In the order they are reported."""
