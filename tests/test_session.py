@@ -23,7 +23,7 @@ from epoxy.errors import (
 from epoxy.neighbors import graph
 from epoxy.scoring import SHOWN, Measure
 from epoxy.session import Label, Radii, SetVotes, Switch
-from epoxy.session.edits import Balance, Several, edit_from_json
+from epoxy.session.edits import SetBalance, Several, edit_from_json
 from epoxy.weighting import KNearest
 
 
@@ -471,7 +471,7 @@ def test_rows_come_and_go_under_what_was_decided():
     session = paper()
     more = make(10, seed=7)
     votes = epoxy.Votes(more.votes.matrix, TRAIN.votes.sources, TRAIN.classes)
-    session.apply(Balance((0.9, 0.1)))
+    session.apply(SetBalance((0.9, 0.1)))
     session.set_radius("s1", 2.0)
 
     session.append(epoxy.Split(votes, more.vectors))
@@ -480,7 +480,7 @@ def test_rows_come_and_go_under_what_was_decided():
     assert (session.probabilities == uneven.predict_proba(session.split())).all()
     # what another session of the project decides meanwhile is not this one's to take back
     theirs = (Switch("s0", False), Radii({"s2": 0.5}), Label("train", "3", "c1"))
-    session.follow(Several((*theirs, Balance((0.7, 0.3)))))
+    session.follow(Several((*theirs, SetBalance((0.7, 0.3)))))
     for _ in range(2):
         session.undo()
         assert len(session.labels) == 120

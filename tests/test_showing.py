@@ -88,9 +88,9 @@ def test_what_a_session_holds_is_told_in_a_line_however_large_it_is():
     change = session.label(3, "ham")
 
     inner = "Workspace(50 and 30 rows, 3 sources, 31 hand labels)"
-    assert repr(session.state) == f"State({inner})"
+    assert repr(session.state) == f"SessionState({inner})"
     assert repr(session.outcome) == f"Outcome({inner})"
     assert repr(change) == f"Change({change})"
     assert repr(session.state.records) == "Records(1 rows labelled since, HandLabels(31 rows))"
     assert repr(session.state.workspace.sources[1]) == "Source('b', radius=0.0, on)"
-    assert repr(epoxy.Session(train).state).startswith("State(Workspace(50 rows,")
+    assert repr(epoxy.Session(train).state).startswith("SessionState(Workspace(50 rows,")

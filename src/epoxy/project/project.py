@@ -22,11 +22,11 @@ from ..loans import Neighbourhood
 from ..progress import Progress, bar, silent
 from ..running import Limits, Loaded, Runner
 from ..session.edits import (
-    Balance,
     Edit,
     Label,
     Radii,
     Remove,
+    SetBalance,
     SetVotes,
     Several,
     Switch,
@@ -38,7 +38,7 @@ from ..session.edits import (
 )
 from ..session.labels import Place
 from ..session.log import Log, LogRecord
-from ..session.state import History, RowNames, State, Step, Written
+from ..session.state import History, RowNames, SessionState, Step, Written
 from ..storage import open_regular, private, read_arrays, write_arrays
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import Source, Workspace
@@ -49,7 +49,7 @@ from .voting import voted
 
 if TYPE_CHECKING:
     from ..session.session import Session
-    from ..session.state import Change, State
+    from ..session.state import Change
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class Folder:
 
     # the log
 
-    def decided(self, state: State) -> tuple[Edit, int]:
+    def decided(self, state: SessionState) -> tuple[Edit, int]:
         """What brings a fresh state to where the log ends, and the number of its last record."""
         latest: dict[tuple[str, ...], Edit] = {}
         number = 0
@@ -133,11 +133,11 @@ class Folder:
                     "undo would overwrite it: set it yourself if you want it back"
                 )
 
-    def _usable(self, edit: Edit, state: State) -> Edit | None:
+    def _usable(self, edit: Edit, state: SessionState) -> Edit | None:
         """An edit of the log, if what it is about is still there; a note says so where it is not."""
         if isinstance(edit, Label):
             return self._labelled(edit, state)
-        if isinstance(edit, Balance):
+        if isinstance(edit, SetBalance):
             usable = edit.shares is None or len(edit.shares) == len(state.workspace.classes)
             return edit if usable else None
         known = {source.name for source in state.workspace.sources}
@@ -148,7 +148,7 @@ class Folder:
             return structs.replace(edit, radii=kept) if kept else None
         return None
 
-    def _labelled(self, edit: Label, state: State) -> Edit | None:
+    def _labelled(self, edit: Label, state: SessionState) -> Edit | None:
         """A label where its row is now, if row and class are still there; a note where they are not."""
         names = state.names
         for file in (edit.file,) if edit.file else dict.fromkeys(names.files):

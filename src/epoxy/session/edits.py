@@ -1,6 +1,6 @@
 """Edits: plain values that say what a person decided, turn into JSON, and can be taken back.
 
-An edit applied to a `State` gives the next one, and the edit that would take it back. The same values
+An edit applied to a `SessionState` gives the next one, and the edit that would take it back. The same values
 are the records of a project's log and the messages of whoever edits from elsewhere. Votes and rows
 follow from the functions and files of a project, so the log names such edits without holding them;
 labels, radii and switches are decisions, and are replayed when a project is opened.
@@ -30,7 +30,7 @@ from ..shares import checked_shares
 from ..votes import ABSTAIN, Split, Votes
 from ..workspace import SPLITS, TRAIN, Source, Workspace, column_of
 from .labels import Place, Record
-from .state import RowNames, State
+from .state import RowNames, SessionState
 
 Key = tuple[str, ...]
 """What an edit decides: a later edit with the same key overrides it."""
@@ -70,7 +70,7 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
         touches = frozenset(("radius", name, *mine) for name in self.radii)
         return Subject(self.words or f"radius of {alone or 'all'}", touches, alone)
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         workspace = state.workspace
         before, tuned = dict[str, Setting](), dict[str, Setting]()
         for name, radius in self.radii.items():
@@ -88,7 +88,7 @@ class Radii(_Edit, frozen=True, tag="radii", omit_defaults=True):
         return super().to_json() | {"radii": radii}
 
 
-class Balance(_Edit, frozen=True, tag="balance"):
+class SetBalance(_Edit, frozen=True, tag="balance"):
     """Class shares for the paper's pipeline, or with None those counted on the hand labels."""
 
     shares: tuple[float, ...] | None
@@ -97,12 +97,12 @@ class Balance(_Edit, frozen=True, tag="balance"):
     def about(self) -> Subject:
         return Subject("class balance", frozenset([("balance",)]))
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         workspace, shares = state.workspace, self.shares
         if shares is not None:
             shares = tuple(checked_shares(shares, workspace.classes, "the session").tolist())
         made = replace(workspace, balance=shares)
-        return state.with_workspace(made), Balance(workspace.balance)
+        return state.with_workspace(made), SetBalance(workspace.balance)
 
 
 class Switch(_Edit, frozen=True, tag="switch"):
@@ -116,7 +116,7 @@ class Switch(_Edit, frozen=True, tag="switch"):
         words = f"{'on' if self.on else 'off'} {self.name}"
         return Subject(words, frozenset([("switch", self.name)]), self.name)
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         source = known(state.workspace, self.name)
         made = state.workspace.with_source(replace(source, is_on=bool(self.on)))
         return state.with_workspace(made), Switch(self.name, source.is_on)
@@ -138,11 +138,11 @@ class Label(_Edit, frozen=True, tag="label"):
         key = ("label", self.file, self.row, self.by or "")
         return Subject(f"label of {self.row}", frozenset([key]))
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         made, (inverse,) = _labelled(state, [self])
         return made, inverse
 
-    def record(self, state: State) -> tuple[Place, str | None, Record | None]:
+    def record(self, state: SessionState) -> tuple[Place, str | None, Record | None]:
         """The row, the labeller, and what is said of the row; None takes it back."""
         place = state.names.find(self.file, self.row)
         if place is None:
@@ -170,7 +170,7 @@ class SetVotes(_Edit, frozen=True, tag="votes", eq=False):
     def about(self) -> Subject:
         return Subject(f"votes of {self.name}", frozenset([("votes", self.name)]), self.name)
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         workspace = state.workspace
         old = workspace.source(self.name)
         own = []
@@ -204,7 +204,7 @@ class Remove(_Edit, frozen=True, tag="remove"):
     def about(self) -> Subject:
         return Subject(f"remove {self.name}", frozenset([("votes", self.name)]), self.name)
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         workspace = state.workspace
         gone = known(workspace, self.name)
         kept = tuple(each for each in workspace.sources if each is not gone)
@@ -224,7 +224,7 @@ class Several(_Edit, frozen=True, tag="several", eq=False):
         keys: frozenset[Key] = frozenset().union(*(each.about.touches for each in self.edits))
         return Subject(self.words, keys)
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         inverses: list[Edit] = []
         for labels, group in groupby(self.edits, lambda each: isinstance(each, Label)):
             if labels:
@@ -250,7 +250,7 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
     def about(self) -> Subject:
         return Subject(f"append {self.rows.n_rows} rows", frozenset([("rows",)]))
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         workspace = state.workspace
         before = workspace.split(TRAIN, every=True)
         if self.rows.votes.sources != before.votes.sources:
@@ -272,7 +272,7 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
         records = state.records.resized(grown.n_rows)
         splits = (grown, *workspace.splits[1:])
         made = replace(workspace, splits=splits, sources=sources, labels=records.labels, near=near)
-        return State.of(made, records, RowNames.of(splits, state.names.files)), Cut(state)
+        return SessionState.of(made, records, RowNames.of(splits, state.names.files)), Cut(state)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "append", "rows": self.rows.n_rows}
@@ -281,24 +281,24 @@ class Append(_Edit, frozen=True, tag="append", eq=False):
 class Cut(_Edit, frozen=True, tag="rows", eq=False):
     """Other rows again, with the votes they had then, and all that was decided since."""
 
-    state: State
+    state: SessionState
 
     @property
     def about(self) -> Subject:
         return Subject("rows taken off again", frozenset([("rows",)]))
 
-    def apply(self, state: State) -> tuple[State, Edit]:
+    def apply(self, state: SessionState) -> tuple[SessionState, Edit]:
         now, then = state.workspace, self.state.workspace
         sources = [replace(each, loans=known(then, each.name).loans) for each in now.sources]
         records = state.records.resized(self.state.n_train)
         made = replace(then, sources=tuple(sources), balance=now.balance)
-        return State.of(made, records, self.state.names), Cut(state)
+        return SessionState.of(made, records, self.state.names), Cut(state)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "rows", "rows": self.state.n_train}
 
 
-Edit = Radii | Balance | Switch | Label | SetVotes | Remove | Several | Append | Cut
+Edit = Radii | SetBalance | Switch | Label | SetVotes | Remove | Several | Append | Cut
 """One decision: `about` says of what, `apply` gives the next state and the edit that takes it back."""
 
 
@@ -311,7 +311,7 @@ def edit_from_json(record: Mapping[str, Any]) -> Edit | None:
         kept = tuple(filter(None, map(edit_from_json, record["edits"])))
         return Several(kept, str(record.get("what", "several"))) if kept else None
     try:
-        found: Edit = msgspec.convert(record, Radii | Balance | Switch | Label)
+        found: Edit = msgspec.convert(record, Radii | SetBalance | Switch | Label)
     except msgspec.ValidationError as error:
         raise ParameterError(
             f"an edit of the kind {kind!r} cannot be read ({error}); update epoxy to read it"
@@ -333,7 +333,7 @@ def several(edits: Sequence[Edit], words: str) -> Edit:
     return edits[0] if len(edits) == 1 else Several(tuple(edits), words)
 
 
-def _labelled(state: State, edits: Sequence[Label]) -> tuple[State, list[Label]]:
+def _labelled(state: SessionState, edits: Sequence[Label]) -> tuple[SessionState, list[Label]]:
     """The state after labels given in order, and for each the edit that takes it back."""
     records, before = state.records.replaced([each.record(state) for each in edits])
     classes = state.workspace.classes
@@ -382,7 +382,7 @@ def checked_column(source: str, column: Any, n_rows: int, classes: tuple[str, ..
     return np.ascontiguousarray(Votes(raw[:, None], [source], classes).matrix[:, 0])
 
 
-def with_own_names(state: State, rows: Split) -> Split:
+def with_own_names(state: SessionState, rows: Split) -> Split:
     """The rows under ids that no row has yet; those that only count from 0 count on where they must.
 
     Whether somebody wrote such numbers or a `Split` did for want of ids cannot be told, and is all one:
@@ -425,14 +425,14 @@ def _only_counts(split: Split) -> bool:
     return np.array_equal(np.asarray(split.ids), np.arange(split.n_rows))
 
 
-def _are_numbered_apart(state: State, names: list[list[str]], at: int) -> bool:
+def _are_numbered_apart(state: SessionState, names: list[list[str]], at: int) -> bool:
     """Whether a split of another file names its rows without regard to train: an id may be in both."""
     if state.names.files[at] == state.names.files[TRAIN]:
         return False
     return _only_counts(state.workspace.splits[at]) or not set(names[at]).isdisjoint(names[TRAIN])
 
 
-def votes_of(lf: Any, rows: Any, state: State) -> SetVotes:
+def votes_of(lf: Any, rows: Any, state: SessionState) -> SetVotes:
     """The edit that adds a function's votes on a session's rows (one frame, or one for each split)."""
     classes = state.workspace.classes
     if isinstance(lf, Declared) and isinstance(lf.form, Like):

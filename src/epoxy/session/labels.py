@@ -27,7 +27,7 @@ from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN, HandLabels, Workspace
 
 if TYPE_CHECKING:
-    from .state import State
+    from .state import SessionState
 
 UNTOLD, VOICES = 0.9, 10.0
 """How often a labeller is right of whom nothing is known, and the rows labelled twice that outweigh it."""
@@ -214,7 +214,7 @@ DOUBTS = (
 )
 
 
-def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
+def with_labellers(report: Report, state: SessionState, outcome: Outcome) -> Report:
     """The report with a table of the labellers and the labels that look wrong."""
     found = suspects(outcome)
     if found:
@@ -232,7 +232,7 @@ def with_labellers(report: Report, state: State, outcome: Outcome) -> Report:
     return replace(report, tables=(*report.tables, Table("labellers", COLUMNS, rows)))
 
 
-def with_answers(found: Explanation, state: State, place: Place) -> Explanation:
+def with_answers(found: Explanation, state: SessionState, place: Place) -> Explanation:
     """The explanation with what labellers who may err said of the row; theirs is no truth."""
     at, row = place
     said = [each for each in state.records.of(place) if each.by is not None]
@@ -259,7 +259,7 @@ def suspects(outcome: Outcome) -> list[tuple[int, int]]:
     return [places[at] for at in order if given[at] < SUSPECT]
 
 
-def _doubt(state: State, outcome: Outcome, place: Place) -> dict[str, Any]:
+def _doubt(state: SessionState, outcome: Outcome, place: Place) -> dict[str, Any]:
     """A label that looks wrong, its probability by a model that did not learn from it, and what that says."""
     labels, names = outcome.workspace.labels, state.workspace.classes
     assert outcome.held_out is not None  # else nothing is suspect
@@ -273,7 +273,7 @@ def _doubt(state: State, outcome: Outcome, place: Place) -> dict[str, Any]:
     }
 
 
-def _labellers(state: State, found: list[tuple[int, int]]) -> tuple[dict[str, Any], ...]:
+def _labellers(state: SessionState, found: list[tuple[int, int]]) -> tuple[dict[str, Any], ...]:
     records, counts = state.records, dict[str, list[int]]()
     doubted = set(found)
     for place, several in records.rows.items():

@@ -1,6 +1,6 @@
 """The interactive loop without any interface: edit a source, label a row, and every label is current.
 
-A session holds a `State` (what was decided), one model's engine (what it keeps between two edits) and
+A session holds a `SessionState` (what was decided), one model's engine (what it keeps between two edits) and
 the `Outcome` (what follows). Every edit takes the same way: apply it to the state, bring the engine
 in step, write it down, and only then let anybody see it. An edit that fails on the way changes nothing.
 """
@@ -27,7 +27,7 @@ from ..workspace import SPLITS, Workspace
 from .edits import Append, Edit, Label, Radii, Remove, SetVotes, Switch, known
 from .labels import check_words
 from .log import Behind
-from .state import Change, History, Moment, State, Step, Trial, Written, change_between
+from .state import Change, History, Moment, SessionState, Step, Trial, Written, change_between
 from .view import SessionView
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class Session(SessionView):
         number = 0
         if folder is None:
             files = SPLITS[: 1 + (dev is not None)]
-            state = State.begun(workspace, files, (), reliability or {})
+            state = SessionState.begun(workspace, files, (), reliability or {})
         else:  # opened again is as if never closed: the state its log ends with
-            state = State.begun(
+            state = SessionState.begun(
                 workspace, folder.rows.files, folder.rows.by, folder.project.labellers
             )
             decided, number = folder.decided(state)
@@ -144,7 +144,7 @@ class Session(SessionView):
         with self._told("fitting", state):
             self._now = self._moment(state, number=number)
 
-    def _moment(self, state: State, **about: Any) -> Moment:
+    def _moment(self, state: SessionState, **about: Any) -> Moment:
         """What the model makes of a state; an engine that was interrupted at work is not asked again."""
         if self._is_learning:
             self._engine = engine_of(self.model_template)
@@ -450,7 +450,7 @@ class Session(SessionView):
             with self._told("fitting", self._now.state):
                 return engine_of(self.model_template).update(self._now.state.workspace)
 
-    def _told(self, what: str, state: State) -> AbstractContextManager[None]:
+    def _told(self, what: str, state: SessionState) -> AbstractContextManager[None]:
         """Report of work on all rows that it goes on, where a project says how."""
         rows = sum(each.n_rows for each in state.workspace.splits)
         return waiting(silent if self.folder is None else self.folder.report(what), rows)
@@ -543,7 +543,7 @@ def _named(source: Any) -> str:
     return source
 
 
-def _words(edit: Edit, state: State) -> str:
+def _words(edit: Edit, state: SessionState) -> str:
     """What an edit is called; a source that comes is added."""
     if isinstance(edit, SetVotes) and state.workspace.source(edit.name) is None:
         return f"add {edit.name}"

@@ -73,14 +73,14 @@ class RowNames:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SessionState:
     """Everything decided so far; every later state leaves it as it is."""
 
     workspace: Workspace
     records: Records
     names: RowNames
 
-    def with_workspace(self, workspace: Workspace) -> State:
+    def with_workspace(self, workspace: Workspace) -> SessionState:
         """The same labels over another workspace."""
         return replace(self, workspace=workspace)
 
@@ -91,25 +91,25 @@ class State:
         files: tuple[str, ...],
         by: Sequence[np.ndarray | None],
         reliability: Mapping[str, float],
-    ) -> State:
+    ) -> SessionState:
         """The rows of some files as they came: who labelled them, and how reliable labellers are."""
         records = Records.of_files(workspace, by, reliability)
         return cls.of(workspace, records, RowNames.of(workspace.splits, files))
 
     @classmethod
-    def of(cls, workspace: Workspace, records: Records, names: RowNames) -> State:
+    def of(cls, workspace: Workspace, records: Records, names: RowNames) -> SessionState:
         """A workspace with the labels of some records; rows that the draw has passed are random."""
         labels = records.labels
         if labels.told_random.any():
             labels = with_random(labels, names.order)
         return cls(replace(workspace, labels=labels), records, names)
 
-    def with_records(self, records: Records) -> State:
+    def with_records(self, records: Records) -> SessionState:
         """The same votes with other hand labels."""
-        return State.of(self.workspace, records, self.names)
+        return SessionState.of(self.workspace, records, self.names)
 
     def __repr__(self) -> str:
-        return f"State({self.workspace!r})"
+        return f"SessionState({self.workspace!r})"
 
     @property
     def n_train(self) -> int:
@@ -175,7 +175,7 @@ class Trial:
     """The difference it would make."""
     outcome: Outcome
     """All that would follow."""
-    state: State
+    state: SessionState
     """All that would be decided."""
     scores: Scores
 
@@ -247,7 +247,7 @@ class History:
 class Moment:
     """All a session shows, replaced as a whole: whatever interrupts an edit, it is this one or the next."""
 
-    state: State
+    state: SessionState
     outcome: Outcome
     scores: Scores
     version: int = 0  # edits seen

@@ -17,7 +17,7 @@ from ..progress import Progress, silent
 from ..tuning import Search, tune
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
-from .edits import Balance, Edit, Radii, several
+from .edits import Edit, Radii, SetBalance, several
 from .state import Change
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def tune_session(
     }
     edits: list[Edit] = [Radii(radii, "tune", tuned=True)]
     if search.best.balance is not None:
-        edits.append(Balance(search.best.balance))
+        edits.append(SetBalance(search.best.balance))
     change = session.apply(several(edits, "tune"))
     facts: dict[str, Any] = {
         "model": "Epoxy",

@@ -16,7 +16,7 @@ from ..weighting import Nearest
 from ..workspace import DEV, SPLITS, TRAIN
 from .export import notes_of
 from .labels import with_answers, with_labellers
-from .state import State, compared
+from .state import SessionState, compared
 
 if TYPE_CHECKING:
     from ..project.project import Folder
@@ -162,7 +162,7 @@ class SessionView:
         return self._now.outcome
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         """All that was decided."""
         return self._now.state
 
