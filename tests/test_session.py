@@ -522,10 +522,12 @@ NAMED = named([f"t{at}" for at in range(120)], seed=0), named([f"d{at}" for at i
     [
         (
             ["n0", "t3", "n1", "t5"],
-            r"^2 of the 4 appended rows have the id of a train row: \['t3', 't5'\]; leave out rows "
-            "that are there, and give others an id of their own$",
+            r"^2 of the 4 appended rows have the id of a row that is there: \['t3', 't5'\]; leave those",
         ),
-        (["n0", "d7"], r"1 of the 2 appended rows have the id of a dev row: \['d7'\]; leave out"),
+        (
+            ["n0", "d7"],
+            r"1 of the 2 appended rows have the id of a row that is there: \['d7'\]; leave",
+        ),
         (
             ["n0", "n1", "n0"],
             r"^1 ids name two of the 3 appended rows or more: \['n0'\]; give every row an id of its own$",

@@ -149,10 +149,6 @@ class HandLabels:
             return np.asarray(parts[0])
         return np.concatenate(parts or [per_split[TRAIN][:0]])
 
-    def number(self, at: int, row: int) -> int:
-        """Where a labelled row of split `at` stands in the order of `labels`."""
-        return int(self.part(at).start + np.searchsorted(self.rows[at], row))
-
     def part(self, at: int) -> slice:
         """The labelled rows of split `at` in the order of `labels`."""
         before = self.order[: self.order.index(at)]

@@ -106,8 +106,7 @@ def case_of(outcome: Outcome, at: int, positive: str | None, details: Details) -
 def held_out_reliability(outcome: Outcome) -> tuple[Table, ...]:
     """The reliability curve of the rows that are scored; none where nothing is."""
     labels, held = outcome.workspace.labels, outcome.held_out
-    rows = np.zeros(0, dtype=bool) if held is None else scored_rows(labels, held)
-    if held is None or not rows.any():
+    if held is None or not (rows := scored_rows(labels, held)).any():
         return ()
     return (reliability_table(held[rows], labels.labels[rows]),)
 
@@ -185,8 +184,7 @@ def judging_rows(labels: HandLabels) -> tuple[np.ndarray, str]:
 def _confusion(outcome: Outcome) -> tuple[Table, ...]:
     """Hand labels against the labels of models that did not learn from them; none where none are scored."""
     labels, held, said = outcome.workspace.labels, outcome.held_out, outcome.held_out_labels
-    rows = np.zeros(0, dtype=bool) if held is None else scored_rows(labels, held)
-    if said is None or not rows.any():
+    if held is None or said is None or not (rows := scored_rows(labels, held)).any():
         return ()
     return (confusion_table(labels.labels[rows], said[rows], outcome.workspace.classes),)
 

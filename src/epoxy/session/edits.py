@@ -28,7 +28,7 @@ from ..neighbors import Space
 from ..neighbors.knn import nearest_rows, reaches
 from ..shares import checked_shares
 from ..votes import ABSTAIN, Split, Votes
-from ..workspace import SPLITS, TRAIN, Source, Workspace, column_of
+from ..workspace import TRAIN, Source, Workspace, column_of
 from .labels import Place, Record
 from .state import RowNames, SessionState
 
@@ -395,24 +395,23 @@ def with_own_names(state: SessionState, rows: Split) -> Split:
             f"{len(twice)} ids name two of the {rows.n_rows} appended rows or more: {twice[:5]}; "
             "give every row an id of its own"
         )
-    splits = state.workspace.splits
-    every = [_names_of(split) for split in splits]
-    for at in range(len(splits)):
-        if at != TRAIN and _are_numbered_apart(state, every, at):
-            every[at] = []
-    new = set(names)
-    both = [[name for name in each if name in new] for each in every]
-    if any(both) and _only_counts(rows):
-        taken = {name for each in every for name in each}
-        free = (each for each in count(splits[TRAIN].n_rows) if str(each) not in taken)
+    train, *others = state.workspace.splits
+    taken = mine = set(_names_of(train))
+    for at, split in enumerate(others, 1):
+        theirs = set(_names_of(split))
+        is_apart = state.names.files[at] != state.names.files[TRAIN]
+        if not (is_apart and (_only_counts(split) or theirs & mine)):  # an id may be in both else
+            taken = taken | theirs
+    both = [name for name in names if name in taken]
+    if both and _only_counts(rows):
+        free = (each for each in count(train.n_rows) if str(each) not in taken)
         ids = np.array(list(islice(free, rows.n_rows)))
         return Split.of_checked(rows.votes, rows.vectors, rows.y, ids, rows.chosen)
-    for at, found in enumerate(both):
-        if found:
-            raise AlignmentError(
-                f"{len(found)} of the {rows.n_rows} appended rows have the id of a {SPLITS[at]} row: "
-                f"{found[:5]}; leave out rows that are there, and give others an id of their own"
-            )
+    if both:
+        raise AlignmentError(
+            f"{len(both)} of the {rows.n_rows} appended rows have the id of a row that is there: "
+            f"{both[:5]}; leave those out, or give them ids of their own"
+        )
     return rows
 
 
@@ -423,13 +422,6 @@ def _names_of(split: Split) -> list[str]:
 def _only_counts(split: Split) -> bool:
     """Whether ids are the positions of rows, as they are where none were given."""
     return np.array_equal(np.asarray(split.ids), np.arange(split.n_rows))
-
-
-def _are_numbered_apart(state: SessionState, names: list[list[str]], at: int) -> bool:
-    """Whether a split of another file names its rows without regard to train: an id may be in both."""
-    if state.names.files[at] == state.names.files[TRAIN]:
-        return False
-    return _only_counts(state.workspace.splits[at]) or not set(names[at]).isdisjoint(names[TRAIN])
 
 
 def votes_of(lf: Any, rows: Any, state: SessionState) -> SetVotes:

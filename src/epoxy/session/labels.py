@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..diagnostics import Column, Explanation, Finding, Report, Table
 from ..engines import Outcome
-from ..errors import ParameterError
+from ..errors import ParameterError, few
 from ..inputs import nearly
 from ..numerics import softmax
 from ..votes import ABSTAIN, RANDOM
@@ -218,18 +218,26 @@ def with_labellers(report: Report, state: SessionState, outcome: Outcome) -> Rep
     """The report with a table of the labellers and the labels that look wrong."""
     found = suspects(outcome)
     if found:
-        ids = [state.names.name(place)[1] for place in found[:SHOWN]]
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        fact = f"Hand labels that look wrong, worst first: rows {', '.join(ids)}{more}."
+        names = state.workspace.classes
+        rows = tuple(
+            {
+                "row": state.names.name(each.place)[1],
+                "label": names[each.label],
+                "probability": each.probability,
+                "says": names[each.says],
+            }
+            for each in found
+        )
+        ids = few([row["row"] for row in rows], SHOWN)
+        fact = f"Hand labels that look wrong, worst first: rows {ids}."
         cure = "Look at them again: they are improbable to a model that did not learn from them."
         finding = Finding("suspect-labels", (), "note", fact, cure)
-        doubts = Table("Suspect labels", DOUBTS, tuple(_doubt(state, outcome, at) for at in found))
-        tables = (*report.tables, doubts)
+        tables = (*report.tables, Table("Suspect labels", DOUBTS, rows))
         report = replace(report, findings=(*report.findings, finding), tables=tables)
-    rows = _labellers(state, found)
-    if not rows:
+    told = _labellers(state, {each.place for each in found})
+    if not told:
         return report
-    return replace(report, tables=(*report.tables, Table("labellers", COLUMNS, rows)))
+    return replace(report, tables=(*report.tables, Table("labellers", COLUMNS, told)))
 
 
 def with_answers(found: Explanation, state: SessionState, place: Place) -> Explanation:
@@ -248,34 +256,31 @@ def with_answers(found: Explanation, state: SessionState, place: Place) -> Expla
     return replace(found, said=words, truth=found.truth if trusted else None)
 
 
-def suspects(outcome: Outcome) -> list[tuple[int, int]]:
-    """Split and row of labels that are improbable to models that did not learn from them, worst first."""
+class Suspect(NamedTuple):
+    """A label that is improbable to models that did not learn from it, and what they say."""
+
+    place: Place
+    label: int
+    probability: float
+    says: int
+    sure: float
+
+
+def suspects(outcome: Outcome) -> list[Suspect]:
+    """Labels that look wrong, worst first."""
     labels, held = outcome.workspace.labels, outcome.held_out
     if held is None or not labels.count:
         return []
     given = held[np.arange(labels.count), labels.labels]
     places = [(at, int(row)) for at in labels.order for row in labels.rows[at]]
-    order = np.argsort(given, kind="stable")
-    return [places[at] for at in order if given[at] < SUSPECT]
+    order = [at for at in np.argsort(given, kind="stable") if given[at] < SUSPECT]
+    told = zip(labels.labels, given, held.argmax(axis=1), held.max(axis=1), strict=True)
+    every = [(int(label), float(p), int(says), float(q)) for label, p, says, q in told]
+    return [Suspect(places[at], *every[at]) for at in order]
 
 
-def _doubt(state: SessionState, outcome: Outcome, place: Place) -> dict[str, Any]:
-    """A label that looks wrong, its probability by a model that did not learn from it, and what that says."""
-    labels, names = outcome.workspace.labels, state.workspace.classes
-    assert outcome.held_out is not None  # else nothing is suspect
-    at = labels.number(*place)
-    held, label = outcome.held_out[at], int(labels.labels[at])
-    return {
-        "row": state.names.name(place)[1],
-        "label": names[label],
-        "probability": float(held[label]),
-        "says": names[int(held.argmax())],
-    }
-
-
-def _labellers(state: SessionState, found: list[tuple[int, int]]) -> tuple[dict[str, Any], ...]:
+def _labellers(state: SessionState, doubted: set[Place]) -> tuple[dict[str, Any], ...]:
     records, counts = state.records, dict[str, list[int]]()
-    doubted = set(found)
     for place, several in records.rows.items():
         for each in several:
             if each.by is not None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import NotIdentifiable, ParameterError, UnknownName, few
 from ..neighbors import Graph
-from ..session.labels import Place, suspects
+from ..session.labels import Place, Suspect, suspects
 from ..votes import ABSTAIN, RANDOM
 from ..workspace import TRAIN
 from .search import UNSURE, best, nobody_votes
@@ -169,22 +169,17 @@ class Chooser:
     def check(self, n: int) -> list[Suggestion]:
         """Hand labels that look wrong, worst first, and then rows where a source looks wrong."""
         self._need_model()
-        doubted = [place for place in suspects(self.outcome) if self._open(place)]
-        found = [self._suspect(place) for place in doubted[:n]]
+        doubted = [each for each in suspects(self.outcome) if self._open(each.place)]
+        found = [self._suspect(each) for each in doubted[:n]]
         return found + self._doubtful(n - len(found))
 
-    def _suspect(self, place: Place) -> Suggestion:
-        labels, classes = self.labels, self.workspace.classes
-        at, row = place
-        held = self.outcome.held_out
-        assert held is not None  # or nothing would be suspect
-        proba = held[labels.number(at, row)]
-        label, likely = int(labels.y[at][row]), int(proba.argmax())
+    def _suspect(self, found: Suspect) -> Suggestion:
+        classes, (at, row) = self.workspace.classes, found.place
         reason = (
-            f"labelled {classes[label]!r}, to which a model that did not learn from it gives "
-            f"{proba[label]:.1%}, and {classes[likely]!r} {proba[likely]:.0%}"
+            f"labelled {classes[found.label]!r}, to which a model that did not learn from it gives "
+            f"{found.probability:.1%}, and {classes[found.says]!r} {found.sure:.0%}"
         )
-        return self._made(place, "check", reason, labels.chosen[at][row])
+        return self._made(found.place, "check", reason, self.labels.chosen[at][row])
 
     def _doubtful(self, n: int) -> list[Suggestion]:
         """Rows on which a source votes against a model that is sure, the source with most such rows first."""
