@@ -199,18 +199,14 @@ def precision_recall_f1(
 
     As in scikit-learn, that is over the classes that some row is of or is called.
     """
-    precision = recall = f1 = 0.0  # plain numbers: a session scores after every edit
-    there = 0
+    counts = []
     for at in range(n_classes) if positive is None else (positive,):
         guessed, true = guess == at, truth == at
-        counted = (guessed & true, guessed, true)
-        both, said, real = (int(np.count_nonzero(each)) for each in counted)
-        there += said + real > 0
-        precision += both / max(said, 1)
-        recall += both / max(real, 1)
-        f1 += 2 * both / max(said + real, 1)
-    there = max(there, 1)
-    return precision / there, recall / there, f1 / there
+        counts.append([np.count_nonzero(each) for each in (guessed & true, guessed, true)])
+    both, said, real = np.array(counts).T
+    there = max(1, int(np.count_nonzero(said + real)))
+    precision, recall, f1 = (float(each.sum()) / there for each in ratios(both, said, real))
+    return precision, recall, f1
 
 
 def ratios(both: Any, said: Any, real: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -66,10 +66,8 @@ class Votes:
         # a private copy unless nothing has to change: a frozen value must not alias a mutable input
         stored = np.array(raw, dtype=dtype, order="F", copy=True)
         stored.flags.writeable = False
-        object.__setattr__(self, "matrix", stored)
-        object.__setattr__(self, "sources", names)
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "sequences", as_sequences(sequences, len(raw)))
+        known = as_sequences(sequences, len(raw))
+        vars(self).update(matrix=stored, sources=names, classes=labels, sequences=known)
 
     @classmethod
     def from_snorkel(
@@ -208,13 +206,7 @@ class Votes:
         """
         votes = object.__new__(cls)
         matrix.flags.writeable = False
-        for name, value in (
-            ("matrix", matrix),
-            ("sources", sources),
-            ("classes", classes),
-            ("sequences", sequences),
-        ):
-            object.__setattr__(votes, name, value)
+        vars(votes).update(matrix=matrix, sources=sources, classes=classes, sequences=sequences)
         return votes
 
     def __len__(self) -> int:
@@ -276,11 +268,13 @@ class Split:
                 f"a Split must be row-aligned, got {lengths}; "
                 "join by row id before you build it, never by position"
             )
-        object.__setattr__(self, "votes", votes)
-        object.__setattr__(self, "vectors", None if vectors is None else finite_vectors(vectors))
-        object.__setattr__(self, "y", None if y is None else _as_labels(y, votes.classes, ids))
-        object.__setattr__(self, "ids", np.arange(votes.n_rows) if ids is None else as_ids(ids))
-        object.__setattr__(self, "chosen", None if chosen is None else _as_words(chosen))
+        vars(self).update(
+            votes=votes,
+            vectors=None if vectors is None else finite_vectors(vectors),
+            y=None if y is None else _as_labels(y, votes.classes, ids),
+            ids=np.arange(votes.n_rows) if ids is None else as_ids(ids),
+            chosen=None if chosen is None else _as_words(chosen),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -336,18 +330,18 @@ class Split:
         sequences = np.concatenate(given) if given else None
         matrix = np.concatenate([self.votes.matrix, other.votes.matrix])
         votes = Votes(matrix, self.votes.sources, self.classes, sequences=sequences)
-        y = np.concatenate([each.truth for each in (self, other)])
+        both = self, other
         words = [
             np.full(each.n_rows, None, dtype=object) if each.chosen is None else each.chosen
-            for each in (self, other)
+            for each in both
         ]
-        ids = np.concatenate([np.asarray(self.ids), np.asarray(other.ids)])
-        joined = Split(votes, None, y, ids, np.concatenate(words))
-        if self.vectors is None or other.vectors is None:
-            return joined
-        vectors = np.concatenate([self.vectors, other.vectors])  # checked when each was made
-        vectors.flags.writeable = False
-        return Split.of_checked(joined.votes, vectors, joined.y, joined.ids, joined.chosen)
+        vectors = None
+        if self.vectors is not None and other.vectors is not None:
+            vectors = np.concatenate([self.vectors, other.vectors])
+            vectors.flags.writeable = False
+        y = np.concatenate([each.truth for each in both])
+        ids = np.concatenate([np.asarray(each.ids) for each in both])
+        return Split.of_checked(votes, vectors, y, ids, np.concatenate(words))
 
     @property
     def truth(self) -> np.ndarray:
@@ -384,9 +378,7 @@ class Split:
     ) -> Split:
         """Wrap parts that were checked before, without copying or checking again."""
         made = object.__new__(cls)
-        parts = {"votes": votes, "vectors": vectors, "y": y, "ids": ids, "chosen": chosen}
-        for name, value in parts.items():
-            object.__setattr__(made, name, value)
+        vars(made).update(votes=votes, vectors=vectors, y=y, ids=ids, chosen=chosen)
         return made
 
     def without_sequences(self) -> Split:
