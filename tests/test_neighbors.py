@@ -123,19 +123,6 @@ def test_lists_and_a_direct_search_name_the_same_lender_on_real_vectors(shared_d
 
 
 @METRICS
-def test_rows_that_need_no_answer_get_none_unless_an_equal_row_does(metric):
-    space = Space(draw(0, 40), metric)
-    support = np.random.default_rng(0).random(40) < 0.4
-    every = lenders(Graph.build(space, 4), [support])[0]
-
-    row, far = lenders(Graph.build(space, 4), [support], [~support])[0]
-
-    assert (row[support] == -1).all()
-    assert np.isinf(far[support]).all()
-    assert row[~support].tolist() == every[0][~support].tolist()
-
-
-@METRICS
 def test_equal_rows_lend_at_distance_0_and_the_first_of_them_that_votes(metric):
     space = Space(np.ones((6, 5)), metric)
     support = np.array([0, 0, 1, 1, 0, 0], bool)

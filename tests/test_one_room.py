@@ -315,8 +315,8 @@ def test_in_a_project_no_row_is_appended_under_the_id_of_another(tmp_path):
     known = [session.split(name).id_of(0) for name in ("train", "dev")]
     log = (folder / ".epoxy" / "decisions.jsonl").read_bytes()
 
-    for name, split in zip(known, ("train", "dev")):
-        with pytest.raises(AlignmentError, match=f"have the id of a {split} row: \\['{name}'\\]"):
+    for name in known:
+        with pytest.raises(AlignmentError, match=f"a row that is there: \\['{name}'\\]"):
             session.append(epoxy.Split(train.votes.rows([0]), train.vectors[:1], ids=[name]))
 
     assert (folder / ".epoxy" / "decisions.jsonl").read_bytes() == log

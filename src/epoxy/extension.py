@@ -180,10 +180,9 @@ def reach(
     _check_support(train.votes)
     space = neighbors.Space(_vectors_of(train, "train"), metric)
     asking = space if onto is None else neighbors.Space(_vectors_of(rows, "onto"), metric)
-    own = rows.votes.cast
     support = train.votes.cast
     support = support & ~support.all(axis=0)  # sources with full coverage are left alone
-    found = neighbors.nearest_lenders(space, asking, list(support.T), list(~own.T), progress)
+    found = neighbors.nearest_lenders(space, asking, list(support.T), progress)
     loans = tuple(
         Loans(votes, lender, distance, lent.take(lender))
         for votes, (lender, distance), lent in zip(rows.votes.matrix.T, found, train.votes.matrix.T)

@@ -206,12 +206,8 @@ class Neighbourhood:
         made = [tuple(Loans.nobody(votes) for votes in each) for each in own]
         if self.graphs is None or not lending:
             return made
-        found = []
-        for at, graph in enumerate(self.graphs):
-            rows = slice(None) if self.places[at] is None else self.places[at]
-            wanted = [(own[number][at] == ABSTAIN)[rows] for number in lending]
-            voting = [each for each in supports if each is not None]
-            found.append(neighbors.lenders(graph, voting, wanted))
+        voting = [each for each in supports if each is not None]
+        found = [neighbors.lenders(graph, voting) for graph in self.graphs]
         for place, number in enumerate(lending):
             pairs = [self._placed(at, *each[place]) for at, each in enumerate(found)]
             votes = own[number]

@@ -30,19 +30,11 @@ from .knn import (
 from .space import Space
 
 
-def lenders(
-    graph: Graph, supports: Sequence[np.ndarray], wanted: Sequence[np.ndarray] | None = None
-) -> list[Nearest]:
+def lenders(graph: Graph, supports: Sequence[np.ndarray]) -> list[Nearest]:
     """Each row's nearest train row on which a source votes, for several sources.
 
-    Equally near rows: the first. Rows for which nobody is found have −1 and inf.
-
-    Parameters
-    ----------
-    supports
-        (n_train,) bool for each source: the rows it votes on.
-    wanted
-        (n_onto,) bool for each source: the rows that need an answer; None for all.
+    Equally near rows: the first. Rows for which nobody is found have −1 and inf. `supports` are the rows
+    that each source votes on, (n_train,) bool.
 
     Examples
     --------
@@ -54,23 +46,17 @@ def lenders(
     train, onto = graph.train, graph.onto
     lowest = [_lowest(train, each) for each in supports]
     found, left = [], []
-    for number, mine in enumerate(lowest):
-        row = np.full(onto.n_nodes, NOBODY, np.int32)
-        far = np.full(onto.n_nodes, np.inf, np.float32)
-        asked = _asked(onto, None if wanted is None else wanted[number])
-        unsettled = _walk(graph.neighbour, graph.distance, asked, mine, row, far)
+    for mine in lowest:
+        row, far = _nobody(onto)
+        unsettled = _walk(graph.neighbour, graph.distance, mine, row, far)
         found.append((row, far))
-        left.append(asked[unsettled] if graph.is_searched_beyond else asked[:0])
+        left.append(np.flatnonzero(unsettled & graph.is_searched_beyond))
     _search(train, onto, lowest, left, found)
     return [(row[onto.node], far[onto.node]) for row, far in found]
 
 
 def nearest_lenders(
-    train: Space,
-    onto: Space,
-    supports: Sequence[np.ndarray],
-    wanted: Sequence[np.ndarray] | None = None,
-    progress: Progress = silent,
+    train: Space, onto: Space, supports: Sequence[np.ndarray], progress: Progress = silent
 ) -> list[Nearest]:
     """The same by a direct search, however far away somebody is.
 
@@ -82,12 +68,8 @@ def nearest_lenders(
     """
     train.check_same_dimension(onto)
     lowest = [_lowest(train, each) for each in supports]
-    found = [
-        (np.full(onto.n_nodes, NOBODY, np.int32), np.full(onto.n_nodes, np.inf, np.float32))
-        for _ in supports
-    ]
-    masks = [None] * len(lowest) if wanted is None else wanted
-    _search(train, onto, lowest, [_asked(onto, each) for each in masks], found, progress)
+    found = [_nobody(onto) for _ in supports]
+    _search(train, onto, lowest, [np.arange(onto.n_nodes)] * len(lowest), found, progress)
     return [(row[onto.node], far[onto.node]) for row, far in found]
 
 
@@ -140,13 +122,9 @@ def _lowest(train: Space, support: np.ndarray) -> np.ndarray:
     return lowest
 
 
-def _asked(onto: Space, wanted: np.ndarray | None) -> np.ndarray:
-    """The nodes of the rows that need an answer."""
-    if wanted is None:
-        return np.arange(onto.n_nodes, dtype=np.int32)
-    mask = np.zeros(onto.n_nodes, dtype=bool)
-    mask[onto.node[wanted]] = True
-    return np.flatnonzero(mask).astype(np.int32)
+def _nobody(onto: Space) -> Nearest:
+    """No answer yet for any node."""
+    return np.full(onto.n_nodes, NOBODY, np.int32), np.full(onto.n_nodes, np.inf, np.float32)
 
 
 def _search(
@@ -175,16 +153,15 @@ def _search(
 
 
 @compiled
-def _walk(near: Any, far: Any, asked: Any, lowest: Any, lender: Any, distance: Any) -> Any:
+def _walk(near: Any, far: Any, lowest: Any, lender: Any, distance: Any) -> Any:
     """Write the first listed node that votes, of equals the lowest row.
 
     Returns a mask of those without any, and of those whose list ends so near behind it that it may leave
     out one as near.
     """
-    unsettled, width = np.zeros(len(asked), np.bool_), near.shape[1]
-    for at in range(len(asked)):
-        node = asked[at]
-        unsettled[at] = True
+    count, width = near.shape
+    unsettled = np.ones(count, np.bool_)
+    for node in range(count):
         for place in range(width):
             row = lowest[near[node, place]]
             if row >= 0:
@@ -194,6 +171,6 @@ def _walk(near: Any, far: Any, asked: Any, lowest: Any, lender: Any, distance: A
                     if 0 <= lowest[near[node, other]] < row:
                         row = lowest[near[node, other]]
                 lender[node], distance[node] = row, far[node, place]
-                unsettled[at] = far[node, place] >= far[node, width - 1] * np.float32(1 - 1e-5)
+                unsettled[node] = far[node, place] >= far[node, width - 1] * np.float32(1 - 1e-5)
                 break
     return unsettled
