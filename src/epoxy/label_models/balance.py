@@ -22,14 +22,13 @@ from .readings import VOTER, Readings, ignores_balance, read
 _ROUNDS = 4  # detectors of different classes are compared through the balance itself: a fixed point
 
 
-def learn_balance(votes: Votes, solver: Callable[[Readings, np.ndarray], np.ndarray]) -> np.ndarray:
+def learn_balance(votes: Votes, solver: Callable[[Readings], np.ndarray]) -> np.ndarray:
     """Estimate Pr(Y) from the votes; raises where neither voters nor detectors can tell."""
     summary, n_classes = moments(votes), votes.n_classes
     balance = np.full(n_classes, 1 / n_classes)
     for _ in range(_ROUNDS):
         readings = read(summary, balance)
-        every = np.ones(len(readings.source), dtype=bool)
-        theta = np.nan_to_num(solver(readings, every)).clip(0, 1)
+        theta = np.nan_to_num(solver(readings)).clip(0, 1)
         found = _from_voters(summary, readings, theta)
         if found is None:
             found = _from_detectors(summary, readings, theta, votes)

@@ -35,8 +35,7 @@ def from_log_odds(odds: np.ndarray) -> np.ndarray:
 def warm() -> None:
     """Compile now, so that the first edit does not wait for it."""
     sum_by_vote(np.zeros((1, 1), dtype=np.int8), np.zeros((1, 3)), 0.0)
-    three = np.arange(3)
-    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), three >= 0, three, 3)
+    median_of_triplets(np.ones((3, 3)), np.ones((3, 3), dtype=bool), np.arange(3), 3)
 
 
 @compiled
@@ -48,15 +47,15 @@ def _add(columns: Any, tables: Any, odds: Any) -> None:
 
 
 @compiled
-def median_of_triplets(moment: Any, allowed: Any, wanted: Any, order: Any, most: int) -> Any:
-    """For each wanted unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none.
+def median_of_triplets(moment: Any, allowed: Any, order: Any, most: int) -> Any:
+    """For each unit the median of √|MᵢⱼMᵢₖ/Mⱼₖ| over its allowed triplets, NaN for none.
 
     Its partners are the first `most` in `order` that it is allowed to be compared with.
     """
     n_units = moment.shape[0]
     found = np.full(n_units, np.nan)
     values = np.empty(min(n_units, most) * (min(n_units, most) - 1) // 2)
-    for unit in np.flatnonzero(wanted):
+    for unit in range(n_units):
         partners = np.flatnonzero(allowed[unit])
         many = partners.shape[0]
         if many > most:

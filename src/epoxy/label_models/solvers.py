@@ -1,6 +1,6 @@
 """From a rank-one matrix to its factors: |θᵢ| = √|MᵢⱼMᵢₖ/Mⱼₖ|, over the triplets {i, j, k}.
 
-Every solver takes readings and the units asked for, and returns θ ≥ 0, NaN where no triplet answers.
+Every solver takes readings and returns θ ≥ 0 of each unit, NaN where no triplet answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_PARTNERS = 128
 """Units a unit is compared with at most for a median: those that vote most."""
 
 
-def by_median(readings: Readings, wanted: np.ndarray) -> np.ndarray:
+def by_median(readings: Readings) -> np.ndarray:
     """The median over all triplets: one near-zero denominator would dominate a mean.
 
     Of more than 128 partners those that vote most are heard: their triplets are the least noisy, and
@@ -37,12 +37,12 @@ def by_median(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     """
     order = np.argsort(-readings.votes, kind="stable")
     found: np.ndarray = kernels.median_of_triplets(
-        readings.moment, readings.observed, wanted, order, MOST_PARTNERS
+        readings.moment, readings.observed, order, MOST_PARTNERS
     )
     return found
 
 
-def by_mean(readings: Readings, wanted: np.ndarray) -> np.ndarray:
+def by_mean(readings: Readings) -> np.ndarray:
     """The mean over all triplets: Σ √|Mᵢⱼ|·√|Mᵢₖ|/√|Mⱼₖ| is one matrix product."""
     root = np.where(readings.observed, np.sqrt(np.abs(readings.moment)), 0.0)
     usable = (root > 0).astype(float)
@@ -51,13 +51,13 @@ def by_mean(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     total = ((root @ inverse) * root).sum(axis=1)
     count = ((seen @ usable) * seen).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((count > 0) & wanted, total / count, np.nan)
+        return np.where(count > 0, total / count, np.nan)
 
 
-def by_overlap(readings: Readings, wanted: np.ndarray) -> np.ndarray:
+def by_overlap(readings: Readings) -> np.ndarray:
     """Algorithm 2: for each unit the one triplet whose smallest pairwise overlap is largest."""
     theta = np.full(len(readings.source), np.nan)
-    for unit in np.flatnonzero(wanted):
+    for unit in range(len(theta)):
         at = np.r_[unit, np.flatnonzero(readings.observed[unit])]
         moment, allowed = readings.moment[np.ix_(at, at)], readings.observed[np.ix_(at, at)]
         value, partners = candidates_of_first(moment, allowed)
@@ -72,22 +72,20 @@ def by_overlap(readings: Readings, wanted: np.ndarray) -> np.ndarray:
     return theta
 
 
-def pooled(readings: Readings, wanted: np.ndarray) -> np.ndarray:
+def pooled(readings: Readings) -> np.ndarray:
     """√(ΣMᵢⱼMᵢₖ / ΣMⱼₖ) over all triplets, weighted by precision: the noise averages out first.
 
     The answer for units whose single triplets rest on too few rows each.
     """
-    weight = np.where(readings.observed[wanted], 1 / readings.spread[wanted] ** 2, 0.0)
-    values, seen = weight * readings.moment[wanted], readings.observed.astype(float)
+    weight = np.where(readings.observed, 1 / readings.spread**2, 0.0)
+    values, seen = weight * readings.moment, readings.observed.astype(float)
     above = ((values @ seen) * values).sum(axis=1)
     below = ((weight @ readings.moment) * weight).sum(axis=1)
-    found = np.full(len(readings.source), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found[wanted] = np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
-    return found
+        return np.where((above > 0) & (below > 0), np.sqrt(above / below), np.nan)
 
 
-Solver = Callable[[Readings, np.ndarray], np.ndarray]
-"""From readings and a mask of units to their θ ≥ 0, NaN where no triplet answers."""
+Solver = Callable[[Readings], np.ndarray]
+"""From readings to θ ≥ 0 of each unit, NaN where no triplet answers."""
 
 SOLVERS: dict[str, Solver] = {"median": by_median, "mean": by_mean, "overlap": by_overlap}

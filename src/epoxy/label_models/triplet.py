@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from ..errors import NotIdentifiable, UnknownName
+from ..errors import NotIdentifiable, UnknownName, few
 from ..storage import Array
 from ..votes import Votes
 from . import flyingsquid
@@ -256,23 +256,22 @@ def _in_words(
             "disagree with the others more than chance; their votes count reversed",
         ),
     ):
-        told = names[np.unique(which)]
+        told = names[np.unique(which)].tolist()
         if len(told):
-            shown = ", ".join(map(str, told[:8])) + (" …" if len(told) > 8 else "")
-            found.append(f"{len(told)} of {len(names)} sources {text}: {shown}")
+            found.append(f"{len(told)} of {len(names)} sources {text}: {few(told, 8)}")
     return found
 
 
 def solve_units(readings: Readings, solver: Solver) -> tuple[np.ndarray, np.ndarray]:
     """|θ| of each unit, and which units had to be pooled because their overlaps are small."""
     enough = readings.observed & (readings.overlap >= _ENOUGH)
-    theta = solver(replace(readings, observed=enough), np.ones(len(enough), dtype=bool))
+    theta = solver(replace(readings, observed=enough))
     weak = np.isnan(theta)
     if weak.any():
-        theta = np.where(weak, pooled(readings, weak), theta)
+        theta = np.where(weak, pooled(readings), theta)
         still = np.isnan(theta)
         if still.any():
-            theta = np.where(still, solver(readings, still), theta)
+            theta = np.where(still, solver(readings), theta)
     # a triplet that answered is a triplet; where none did, is there one at all?
     if weak.all() and not _closes(readings.observed):
         raise NotIdentifiable(

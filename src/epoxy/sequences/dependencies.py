@@ -171,7 +171,7 @@ def _excess(
     if len(readings.source) < 3:
         return excess, q_value
     apart = readings.without(set(aside))
-    theta = np.nan_to_num(SOLVERS["median"](apart, np.ones(len(apart.source), dtype=bool)))
+    theta = np.nan_to_num(SOLVERS["median"](apart))
     scale = np.where(readings.named == VOTER, 1.0, np.sqrt(readings.rate * (1 - readings.rate)))
     first, second = np.nonzero(np.triu(readings.observed, 1))
     keep = (readings.source[first] != readings.source[second]) & _comparable(
