@@ -311,16 +311,6 @@ def test_a_transformer_is_fitted_on_a_copy_of_the_train_rows():
     assert not hasattr(counts, "vocabulary_")
 
 
-def test_a_transformer_is_stored_only_under_an_identity_and_by_what_it_was_fitted_on():
-    nameless = Transformer(CountVectorizer()).fit(ROWS)
-    named = [Transformer(CountVectorizer(), identity="counts") for _ in range(3)]
-
-    identities = [named[0].identity, named[1].fit(ROWS).identity, named[2].fit(ROWS[1:]).identity]
-
-    assert (nameless.identity, nameless.slow, named[0].slow) == (None, False, True)
-    assert len(set(identities)) == 3
-
-
 # rows
 
 

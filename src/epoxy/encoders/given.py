@@ -1,7 +1,7 @@
 """Encoders made of what the user already has: vectors, any function, any scikit-learn transformer.
 
-Neither of the last two can be asked what decides its vectors (a function's globals, a pipeline's
-lambdas), so they are stored on disk only under an identity that the user gives, and changes with it.
+A function cannot be asked what decides its vectors, so they are stored on disk only under an identity that
+the user gives, and changes with it; those of a transformer are not stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import NotFitted, ParameterError, StoreError
 from ..progress import Progress, silent
-from .encoder import Plain, Rows, as_vectors, fingerprint, listed
+from .encoder import Plain, Rows, as_vectors, listed
 
 
 class Precomputed(Plain):
@@ -79,18 +79,11 @@ def _load(path: str | Path) -> np.ndarray:
 
 
 class _Called(Plain):
-    """An encoder that calls what it was given, and is stored under the name the user gives it."""
+    """An encoder that calls what it was given."""
 
-    def __init__(self, what: Any, name: str, identity: str | None) -> None:
-        if identity is not None and not identity:
-            raise ParameterError(
-                f"{type(self).__name__} got an empty identity; give it a name, or leave it out"
-            )
+    def __init__(self, what: Any, name: str) -> None:
         self.what = what
         self.name = name
-        self._identity = identity
-        self.slow = identity is not None  # the user asked for storing by giving one
-        self.identity = None if identity is None else f"{type(self).__name__.lower()} {identity}"
 
     def encode(self, rows: Any, *, progress: Progress = silent) -> np.ndarray:
         """Call what the user gave and check what comes back."""
@@ -105,7 +98,7 @@ class _Called(Plain):
         return self.what  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name}, identity={self._identity!r})"
+        return f"{type(self).__name__}({self.name})"
 
 
 class Function(_Called):
@@ -132,8 +125,11 @@ class Function(_Called):
             raise ParameterError(
                 f"Function got a {type(function).__name__}; expected a function of a list of rows"
             )
-        name = getattr(function, "__name__", type(function).__name__)
-        super().__init__(function, name, identity)
+        if identity is not None and not identity:
+            raise ParameterError("Function got an empty identity; give it a name, or leave it out")
+        super().__init__(function, getattr(function, "__name__", type(function).__name__))
+        self.slow = identity is not None  # the user asked for storing by giving one
+        self.identity = None if identity is None else f"function {identity}"
 
 
 class Transformer(_Called):
@@ -151,18 +147,14 @@ class Transformer(_Called):
     [[2.0, 1.0]]
     """
 
-    def __init__(self, transformer: Any, *, identity: str | None = None) -> None:
+    def __init__(self, transformer: Any) -> None:
         if isinstance(transformer, type) or not hasattr(transformer, "transform"):
             raise ParameterError(
                 f"Transformer got {transformer!r}; expected an object with fit and transform, "
                 "such as CountVectorizer()"
             )
-        super().__init__(transformer, type(transformer).__name__, identity)
+        super().__init__(transformer, type(transformer).__name__)
         self._fitted: Any = None
-        self._known_as, self.identity = (
-            self.identity,
-            self.identity and f"{self.identity} rows=as given",
-        )
 
     def fit(self, rows: Any, *, progress: Progress = silent) -> Self:
         """Fit a copy of the transformer on the train rows."""
@@ -173,8 +165,6 @@ class Transformer(_Called):
             self._fitted = clone(self.what).fit(train, None)  # FrozenEstimator insists on y
         else:
             self._fitted = copy.deepcopy(self.what).fit(train)
-        if self._known_as is not None:
-            self.identity = f"{self._known_as} rows={fingerprint(train)}"
         progress(1, 1)
         return self
 
