@@ -18,7 +18,7 @@ from .. import mapped
 from ..compiling import compiled
 from ..mapped import blocks
 from ..progress import Progress, silent
-from .knn import BLOCK, NOBODY, Nearest, directed, keep, measure, nearest_rows, operands, unpacked
+from .knn import BLOCK, NOBODY, Nearest, directed, measure, nearest_rows, offer, operands, unpacked
 from .space import Space
 from .workers import spread
 
@@ -176,7 +176,7 @@ class _Search(mapped.ByFile):
             mapped.let_go()
             for some in blocks(len(who), BLOCK):
                 tile = mine[who[some]] @ self.members[inside].T
-                _offer_members(tile, self.order[inside], who[some], keys, floor, steps)
+                offer(tile, self.order[inside], who[some], keys, floor, steps)
         measure(self.queries[part], self.train, keys, slice(0, len(keys)), self.metric)
         return unpacked(keys)
 
@@ -222,18 +222,6 @@ class _Cell(mapped.ByFile):
     def __call__(self, part: slice) -> np.ndarray:
         """Of a block of rows."""
         return _nearest_centres(directed(self.rows[part], self.metric), self.centre, 1)[:, 0]
-
-
-@compiled
-def _offer_members(tile: Any, members: Any, rows: Any, keys: Any, floor: Any, fine: Any) -> None:
-    """Let queries keep the best of a cell."""
-    for at in range(tile.shape[0]):
-        row = rows[at]
-        low = floor[row]
-        for column in range(tile.shape[1]):
-            if tile[at, column] >= low:
-                low = keep(keys[row], tile[at, column], members[column], fine[row])
-        floor[row] = low
 
 
 @compiled

@@ -68,8 +68,10 @@ def nearest_rows(
 
     def search(rows: slice) -> None:
         floor = np.full(rows.stop - rows.start, -np.inf, np.float32)
+        who = np.arange(len(floor))
         for part in blocks(len(train), BLOCK):
-            _offer(left[rows] @ right[part].T, part.start, keys[rows], floor, fine[rows])
+            names = np.arange(part.start, part.stop, dtype=np.int32)
+            offer(left[rows] @ right[part].T, names, who, keys[rows], floor, fine[rows])
         measure(queries, train, keys, rows, metric)
 
     spread(search, blocks(len(queries), BLOCK), progress)
@@ -223,9 +225,10 @@ def unpacked(keys: np.ndarray) -> Nearest:
 
 
 @compiled
-def _offer(tile: Any, start: int, keys: Any, floor: Any, fine: Any) -> None:
-    """Let each row of a tile keep its best; its columns are rows `start`, `start` + 1, … of train."""
-    for row in range(tile.shape[0]):
+def offer(tile: Any, names: Any, rows: Any, keys: Any, floor: Any, fine: Any) -> None:
+    """Let queries keep the best of a tile: its rows are the queries `rows`, its columns the rows `names`."""
+    for at in range(tile.shape[0]):
+        row = rows[at]
         low = floor[row]
         for begin in range(0, tile.shape[1], CHUNK):
             end = min(begin + CHUNK, tile.shape[1])
@@ -233,19 +236,18 @@ def _offer(tile: Any, start: int, keys: Any, floor: Any, fine: Any) -> None:
                 end - begin == CHUNK
             ):  # a constant number of turns is what a compiler makes vectors of
                 above = np.int32(0)
-                for at in range(CHUNK):
-                    above += np.int32(1) if tile[U(row), U(begin) + U(at)] >= low else np.int32(0)
+                for step in range(CHUNK):
+                    above += np.int32(1) if tile[U(at), U(begin) + U(step)] >= low else np.int32(0)
                 if above == 0:
                     continue
             for column in range(begin, end):
-                if tile[row, column] >= low:
-                    worst = keep(keys[row], tile[row, column], start + column, fine[row])
-                    low = max(low, worst)
+                if tile[at, column] >= low:
+                    low = max(low, _keep(keys[row], tile[at, column], names[column], fine[row]))
         floor[row] = low
 
 
 @compiled
-def keep(heap: Any, score: float, name: int, fine: float) -> Any:
+def _keep(heap: Any, score: float, name: int, fine: float) -> Any:
     """Offer one row to a heap, the worst on top; returns the score below which nothing is kept."""
     steps = np.floor(np.float64(score) * np.float64(fine) + 0.5)
     step = np.int64(max(steps, np.float64(1 - SIGN)))
