@@ -1,8 +1,12 @@
-"""A fitted model on disk: JSON and arrays, no pickle; who is near whom is found anew."""
+"""A fitted model on disk: JSON and arrays, no pickle; who is near whom is found anew.
+
+Everything lies at the path of the attribute it is: `sight/view/axes` is `fitted_.sight.view.axes`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,11 +25,16 @@ if TYPE_CHECKING:
     from .model import Fusion
 
 _Model = TypeVar("_Model", bound="Fusion")
-BALANCE = ("shares", "low", "high")
-CHAIN = ("share", "pairs", "given")
-VIEW = ("centre", "scale", "axes", "frequencies", "phase", "middle")
-PLAIN = ("columns", "heard", "radii", "by_rule", "vote_mean", "lean")
-TAUGHT = ("y", "votes", "dual", "bias", "of_votes")
+PARTS = {
+    "fitted": Fitted,
+    "fitted/balance": Balance,
+    "fitted/sight": Sight,
+    "fitted/sight/view": View,
+    "fitted/sight/thought": Thought,
+    "fitted/corrected": Corrected,
+    "fitted/rule": Rule,
+    "chain": LabelChain,
+}
 _SPLIT = {"sources": [str], "classes": [str]}
 _VALUES = {
     "parameters": {
@@ -37,197 +46,161 @@ _VALUES = {
         "noise": float,
         "seed": int,
     },
-    "rule": {"positive": (int, None), "threshold": (float, None)},
     "splits": {"train": _SPLIT, "hand?": _SPLIT},
-    "sight?": {"apart": bool, "line": float, "around": float},
-    "corrected?": {"places": [[int]], "moved": dict},
+    "fitted": {
+        "balance": {"kept": bool},
+        "rule": {"positive?": int, "threshold?": float},
+        "sight?": {"view": {"apart": bool}, "thought": {}, "line": float, "around": float},
+        "corrected?": {
+            "places": [[int]],
+            "moved": {"votes?": float, "vectors?": float, "likest?": float},
+        },
+    },
     "chain?": {"trust": float, "noise": float, "counted": int},
 }
+_SHARES = Array("f", "classes", low=1e-300, high=1, shares=1)
 
 
-def _schema(values: dict[str, Any], names: Container[str]) -> dict[str, Array]:
+def _schema(values: dict[str, Any]) -> dict[str, Array]:
     """What the arrays of a model with these values must be; parts come whole or not at all."""
     splits = values["splits"]
-    n_classes = len(splits["train"]["classes"])
+    n_classes, n_sources = (len(splits["train"][name]) for name in ("classes", "sources"))
     found = {
-        "balance/shares": Array("f", "classes", low=1e-300, high=1, shares=1),
-        "balance/low": Array("f", "classes", low=0, high=1),
-        "balance/high": Array("f", "classes", low=0, high=1),
-        "columns": Array("iu", "columns", low=0, high=len(splits["train"]["sources"]) - 1),
-        "heard": Array("b", "columns"),
-        "support": Array("f", "columns", optional=True),
-        "radii": Array("f", "columns", low=0, high=np.inf, nan=True),
-        "by_rule": Array("b", "columns"),
-        "vote_mean": Array("f", "classes*columns", low=0, high=1),
-        "lean": Array("f", "classes"),
-        "likelihood": Array("f", f"speaking {n_classes + 1} classes", optional=True),
-        "rule/divisors": Array("f", "classes", low=1e-300, optional=True),
+        "fitted/balance/shares": _SHARES,
+        "fitted/balance/low": Array("f", "classes", low=0, high=1),
+        "fitted/balance/high": Array("f", "classes", low=0, high=1),
+        "fitted/balance/agreed": Array("f", "classes", low=0, high=1, optional=True),
+        "fitted/columns": Array("iu", "columns", low=0, high=n_sources - 1),
+        "fitted/heard": Array("b", "columns"),
+        "fitted/support": Array("f", "columns", optional=True),
+        "fitted/radii": Array("f", "columns", low=0, high=np.inf, nan=True),
+        "fitted/by_rule": Array("b", "columns"),
+        "fitted/vote_mean": Array("f", "classes*columns", low=0, high=1),
+        "fitted/lean": Array("f", "classes"),
+        "fitted/likelihood": Array("f", f"heard {n_classes + 1} classes", optional=True),
+        "fitted/rule/divisors": Array("f", "classes", low=1e-300, optional=True),
     }
-    for name in splits:
-        found |= _schema_of_split(name, n_classes)
-    if "sight" in values:
+    for name in splits:  # values and sequences are checked by what they become
+        rows = "labelled" if name == "hand" else "train_rows"
         found |= {
-            "view/centre": Array("f", "dimension"),
-            "view/scale": Array("f", "dimension", low=0),
-            "view/axes": Array("f", "dimension feature_axes"),
-            "view/frequencies": Array("f", "dimension waves"),
-            "view/phase": Array("f", "waves"),
-            "view/middle": Array("f", "feature_axes+waves"),
-            "sight/weights": Array("f", "feature_axes+waves classes"),
-            "sight/base": Array("f", "classes", low=0, high=1),
-            "sight/total": Array("f", "nodes classes", low=0),
-            "sight/count": Array("f", "nodes", low=0),
+            f"{name}/votes": Array("iu", f"{rows} sources"),
+            f"{name}/ids": Array("iuUf", f"{name}_ids"),
+            f"{name}/vectors": Array("f", f"{rows} dimension", optional=True),
+            f"{name}/sequences": Array("iuUf", rows, optional=True),
         }
-    if "corrected" in values:
+    if "hand" in splits:
+        found["hand/y"] = Array("iu", "labelled", low=-1, high=n_classes - 1)
+    if "sight" in values["fitted"]:
         found |= {
-            "corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
-            "corrected/votes": Array("f", "labelled classes*columns"),
-            "corrected/dual": Array("f", "labelled classes"),
-            "corrected/bias": Array("f", "classes"),
-            "corrected/of_votes": Array("f", "classes*columns classes"),
+            "train/vectors": Array("f", "train_rows dimension"),
+            "fitted/sight/view/centre": Array("f", "dimension"),
+            "fitted/sight/view/scale": Array("f", "dimension", low=0),
+            "fitted/sight/view/axes": Array("f", "dimension feature_axes"),
+            "fitted/sight/view/frequencies": Array("f", "dimension waves"),
+            "fitted/sight/view/phase": Array("f", "waves"),
+            "fitted/sight/view/middle": Array("f", "feature_axes+waves"),
+            "fitted/sight/weights": Array("f", "feature_axes+waves classes"),
+            "fitted/sight/base": Array("f", "classes", low=0, high=1),
+            "fitted/sight/thought/total": Array("f", "nodes classes", low=0),
+            "fitted/sight/thought/count": Array("f", "nodes", low=0),
         }
-        if "sight" in values:
-            several = "feature_axes+waves"
-            found["corrected/features"] = Array("f", f"labelled {several}", optional=True)
-            found["corrected/of_features"] = Array("f", f"{several} classes", optional=True)
+    if "corrected" in values["fitted"]:
+        found |= {
+            "hand/y": Array("iu", "labelled", low=0, high=n_classes - 1),
+            "fitted/corrected/y": Array("iu", "labelled", low=0, high=n_classes - 1),
+            "fitted/corrected/votes": Array("f", "labelled classes*columns"),
+            "fitted/corrected/dual": Array("f", "labelled classes"),
+            "fitted/corrected/bias": Array("f", "classes"),
+            "fitted/corrected/of_votes": Array("f", "classes*columns classes"),
+        }
+        if "fitted/sight/view/axes" in found:
+            seen = Array("f", "labelled feature_axes+waves", optional=True)
+            found["fitted/corrected/features"] = seen
+            learned = Array("f", "feature_axes+waves classes", optional=True)
+            found["fitted/corrected/of_features"] = learned
     if "chain" in values:
         found |= {
-            "chain/share": Array("f", "classes", low=1e-300, high=1, shares=1),
+            "chain/share": _SHARES,
             "chain/pairs": Array("f", "tables classes classes", low=0, high=1, shares=2),
             "chain/given": Array("iu", "train_rows", low=-1, high=n_classes - 1),
         }
     return found
 
 
-def _schema_of_split(name: str, n_classes: int) -> dict[str, Array]:
-    """Votes, vectors and sequences are checked by the values they become."""
-    found = {
-        f"{name}/votes": Array("iu", f"{name}_rows {name}_sources"),
-        f"{name}/ids": Array("iuUf", f"{name}_ids"),
-        f"{name}/vectors": Array("f", f"{name}_rows dimension", optional=True),
-        f"{name}/sequences": Array("iuUf", f"{name}_rows", optional=True),
-    }
-    if name == "hand":
-        found["hand/y"] = Array("iu", "hand_rows", low=-1, high=n_classes - 1)
-    return found
-
-
-def _check_parts(model: Fusion, fitted: Fitted) -> None:
-    """Refuse parts that do not fit each other."""
-    rule, taught, chain, sight = fitted.rule, fitted.corrected, model.chain_, fitted.sight
-    known = taught is not None
-    moved = {} if taught is None else taught.moved
-    numbers = [value for value in moved.values() if isinstance(value, int | float)]
-    wrong = {
-        "positive": rule.positive is not None and not 0 <= rule.positive < len(fitted.prior),
-        "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
-        "likelihood": fitted.likelihood is not None
-        and len(fitted.likelihood) != int(fitted.heard.sum()),
-        "vectors": (sight is None) != (model.train_.vectors is None) and sight is not None,
-        "slopes": sight is not None and not (0 <= sight.line <= 1 and 0 <= sight.around <= 1),
-        "hand labels": taught is not None
-        and (model.hand_ is None or model.hand_.n_rows != len(taught.y)),
-        "places": taught is not None and len(taught.places) != len(taught.y),
-        "weights": known
-        and (not set(moved) <= {"votes", "vectors", "likest"} or len(numbers) != len(moved)),
-        "features": taught is not None
-        and ((taught.features is None) != (taught.of_features is None))
-        | (taught.asks and taught.features is None),
-        "trust": chain is not None and not 0 <= chain.trust <= 1,
-        "noise": chain is not None and not 0 <= chain.noise < 1,
-    }
-    for name, is_wrong in wrong.items():
-        if is_wrong:
-            raise StoreError(f"its {name} do not fit the rest; fit and save the model again")
-
-
 def to_state(model: Fusion) -> State:
     """Everything a fitted model is."""
-    fitted, chain = model.fitted_, model.chain_
-    sight, taught = fitted.sight, fitted.corrected
-    arrays: dict[str, np.ndarray] = {name: getattr(fitted, name) for name in PLAIN}
-    arrays |= {f"balance/{name}": getattr(fitted.balance, name) for name in BALANCE}
-    values: dict[str, Any] = {
-        "parameters": _parameters(model),
-        "rule": {"positive": fitted.rule.positive, "threshold": fitted.rule.threshold},
-        "splits": {},
-    }
-    maybe: dict[str, np.ndarray | None] = {
-        "support": fitted.support,
-        "likelihood": fitted.likelihood,
-        "rule/divisors": fitted.rule.divisors,
-    }
-    if sight is not None:
-        arrays |= {f"view/{name}": getattr(sight.view, name) for name in VIEW}
-        arrays |= {"sight/weights": sight.weights, "sight/base": sight.base}
-        arrays |= {"sight/total": sight.thought.total, "sight/count": sight.thought.count}
-        values["sight"] = {"apart": sight.view.apart, "line": sight.line, "around": sight.around}
-    if taught is not None:
-        arrays |= {f"corrected/{name}": getattr(taught, name) for name in TAUGHT}
-        maybe |= {
-            "corrected/features": taught.features,
-            "corrected/of_features": taught.of_features,
-        }
-        places = [list(place) for place in taught.places]
-        values["corrected"] = {"places": places, "moved": dict(taught.moved)}
-    if chain is not None:
-        arrays |= {f"chain/{name}": getattr(chain, name) for name in CHAIN}
-        values["chain"] = {"trust": chain.trust, "noise": chain.noise, "counted": chain.counted}
-    splits = {"train": model.train_} | ({} if model.hand_ is None else {"hand": model.hand_})
-    for name, split in splits.items():
-        values["splits"][name] = _describe(split, name, arrays)
-    return State(values, arrays | {name: each for name, each in maybe.items() if each is not None})
+    arrays: dict[str, np.ndarray] = {}
+    values: dict[str, Any] = {"parameters": _parameters(model), "splits": {}}
+    values["fitted"] = _taken_apart(model.fitted_, "fitted", arrays)
+    if model.chain_ is not None:
+        values["chain"] = _taken_apart(model.chain_, "chain", arrays)
+    for name, split in (("train", model.train_), ("hand", model.hand_)):
+        if split is not None:
+            values["splits"][name] = _describe(split, name, arrays)
+    return State(values, arrays)
 
 
 def from_state(cls: type[_Model], state: State) -> _Model:
     """The same model."""
     values = state.read_values(_VALUES)
-    about = values["splits"]["train"]
-    several = {"train_sources": len(about["sources"]), "hand_sources": len(about["sources"])}
-    schema = _schema(values, state.arrays)
-    arrays = dict(state.read_arrays(schema, classes=len(about["classes"]), **several))
-    model = cls(**values["parameters"]).checked(about["classes"])
-    model.train_ = _split(about, "train", arrays)
-    hand = values["splits"].get("hand")
-    model.hand_ = None if hand is None else _split(hand, "hand", arrays)
+    about = values["splits"]
+    sizes = {"classes": len(about["train"]["classes"]), "sources": len(about["train"]["sources"])}
+    columns = state.arrays.get("fitted/heard", np.empty(0, bool))
+    arrays = dict(state.read_arrays(_schema(values), heard=int(columns.sum()), **sizes))
+    model = cls(**values["parameters"]).checked(about["train"]["classes"])
+    model.train_ = _split(about["train"], "train", arrays)
+    model.hand_ = _split(about["hand"], "hand", arrays) if "hand" in about else None
     model.held_out_ = None
+    model.fitted_ = _put_together("fitted", values["fitted"], arrays)
     if "chain" in values:
-        kept: dict[str, Any] = {name: arrays[f"chain/{name}"] for name in CHAIN}
-        model.chain_ = LabelChain(**kept, **values["chain"])
-    model.fitted_ = Fitted(
-        balance=Balance(arrays["balance/shares"], arrays["balance/low"], arrays["balance/high"]),
-        **{name: arrays[name] for name in PLAIN},
-        support=arrays.get("support"),
-        likelihood=arrays.get("likelihood"),
-        sight=_sight(values.get("sight"), arrays),
-        corrected=_corrected(values.get("corrected"), arrays),
-        rule=Rule(**values["rule"], divisors=arrays.get("rule/divisors")),
-    )
-    _check_parts(model, model.fitted_)
+        model.chain_ = _put_together("chain", values["chain"], arrays)
+    _check(model, model.fitted_)
     return model
 
 
-def _sight(about: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Sight | None:
-    if about is None:
-        return None
-    view = View(**{name: arrays[f"view/{name}"] for name in VIEW}, apart=about["apart"])
-    thought = Thought(arrays["sight/total"], arrays["sight/count"])
-    learned = arrays["sight/weights"], arrays["sight/base"], thought
-    return Sight(view, *learned, float(about["line"]), float(about["around"]))
+def _taken_apart(part: Any, path: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The values of a part; its arrays are added under their paths. What is None is left out."""
+    found: dict[str, Any] = {}
+    for each in fields(part):
+        value, name = getattr(part, each.name), f"{path}/{each.name}"
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        elif is_dataclass(value):
+            found[each.name] = _taken_apart(value, name, arrays)
+        elif value is not None:
+            found[each.name] = dict(value) if isinstance(value, Mapping) else value
+    return found
 
 
-def _corrected(about: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Corrected | None:
-    if about is None:
-        return None
-    if any(len(place) != 2 for place in about["places"]):
-        raise StoreError("its places do not fit the rest; fit and save the model again")
-    return Corrected(
-        **{name: arrays[f"corrected/{name}"] for name in TAUGHT},
-        places=tuple((int(split), int(row)) for split, row in about["places"]),
-        features=arrays.get("corrected/features"),
-        of_features=arrays.get("corrected/of_features"),
-        moved=about["moved"],
-    )
+def _put_together(path: str, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    found: dict[str, Any] = {}
+    for each in fields(PARTS[path]):
+        name = f"{path}/{each.name}"
+        if name in PARTS and each.name in values:
+            found[each.name] = _put_together(name, values[each.name], arrays)
+        else:
+            found[each.name] = arrays.get(name, values.get(each.name))
+    return PARTS[path](**found)
+
+
+def _check(model: Fusion, fitted: Fitted) -> None:
+    """Refuse parts that do not fit each other, where shapes do not show it."""
+    chain, sight, taught = model.chain_, fitted.sight, fitted.corrected
+    wrong = {
+        "columns": len(set(fitted.columns.tolist())) != len(fitted.columns),
+        "slopes": sight is not None and not (0 <= sight.line <= 1 and 0 <= sight.around <= 1),
+        "trust": chain is not None and not (0 <= chain.trust <= 1 and 0 <= chain.noise < 1),
+    }
+    if fitted.rule.positive is not None:
+        wrong["positive"] = not 0 <= fitted.rule.positive < len(fitted.prior)
+    if taught is not None:
+        unseen = taught.features is None
+        wrong["places"] = [len(each) for each in taught.places] != [2] * len(taught.y)
+        wrong["features"] = unseen != (taught.of_features is None) or (taught.asks and unseen)
+        wrong["hand labels"] = model.hand_ is None
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise StoreError(f"its {name} do not fit the rest; fit and save the model again")
 
 
 def _parameters(model: Fusion) -> dict[str, Any]:
@@ -241,16 +214,17 @@ def _parameters(model: Fusion) -> dict[str, Any]:
 
 
 def _describe(split: Split, name: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    arrays[f"{name}/votes"] = np.asarray(split.votes.matrix)
+    truth = split.truth if name == "hand" else None  # train labels are never read, so never kept
     ids = np.empty(0) if split.ids is None else split.ids
-    arrays[f"{name}/ids"] = ids.astype(str) if ids.dtype == object else ids
-    if split.vectors is not None:
-        arrays[f"{name}/vectors"] = split.vectors
-    if split.votes.sequences is not None:
-        named = split.votes.sequences
-        arrays[f"{name}/sequences"] = named.astype(str) if named.dtype == object else named
-    if name == "hand":  # train labels are never read, so never kept
-        arrays[f"{name}/y"] = split.truth
+    kept = {
+        "votes": np.asarray(split.votes.matrix),
+        "ids": ids,
+        "vectors": split.vectors,
+        "y": truth,
+    }
+    for key, each in (kept | {"sequences": split.votes.sequences}).items():
+        if each is not None:
+            arrays[f"{name}/{key}"] = each.astype(str) if each.dtype == object else each
     return {"sources": list(split.votes.sources), "classes": list(split.classes)}
 
 
