@@ -298,7 +298,7 @@ def test_a_vote_weighs_what_its_silence_would_cost() -> None:
     name, at = "s7", 7
     train, fusion = session.split(), session.model()
     voted = np.flatnonzero(train.votes.matrix[:, at] >= 0)
-    rows = session.engine.seen(session.outcome)[0]
+    rows = session.engine.seen(session.outcome).rows[0]
     spoken = fusion.fitted_.columns.tolist().index(at)
     silent = rows.own.copy()
     silent[spoken] = -1

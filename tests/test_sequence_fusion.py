@@ -16,7 +16,6 @@ import epoxy
 from epoxy.cli.main import main
 from epoxy.engines.refit import RefitEngine
 from epoxy.errors import AlignmentError, ParameterError, StoreError
-from epoxy.fusion import sequence_engine
 from epoxy.fusion.engine import FusionEngine
 from epoxy.fusion.sequence import (
     LEARNED,
@@ -26,6 +25,7 @@ from epoxy.fusion.sequence import (
     balanced,
     class_shares,
     counted_pairs,
+    held_out,
     smoothed,
     whole_sequences,
 )
@@ -348,7 +348,7 @@ def test_scores_of_a_row_do_not_rest_on_labels_of_its_own_sequence():
 
     def scored(y):
         counts = [counted_pairs(y, layouts[0], 2)]
-        return sequence_engine._held_out(workspace, given, bare, steps, counts, layouts)
+        return held_out(workspace, given, bare, steps, counts, layouts)
 
     y = workspace.labels.y[0]
     first = scored(y)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .around import Vectors
 from .constants import LENT
 from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
+from .sequence import Order, steps_of
 from .unlabelled import Said, learn
 
 if TYPE_CHECKING:
@@ -39,21 +40,37 @@ MOST_SILENCED = 500
 """Rows on which a source is silenced to see what its votes weigh."""
 
 
+class Last(NamedTuple):
+    """What the last update made, as explanations and decisions read it."""
+
+    workspace: Workspace
+    base: Fitted
+    """The model without labels."""
+    rows: list[Rows]
+    said: list[Said]
+    order: Order | None
+    """What the order of rows says, where train has sequences."""
+
+    def before(self) -> list[np.ndarray]:
+        """Logits of every split without what hand labels taught."""
+        if self.order is not None:
+            return self.order.before
+        return [self.base.summed(*each) for each in zip(self.rows, self.said)]
+
+
 class FusionEngine:
     """The default model, kept in step with a workspace."""
 
     name, apart = "fusion", True
     lends = f"a lent vote counts {LENT:g} of an own one"
+    _last: Last
 
     def __init__(self, model: Fusion, vectors: Vectors | None = None) -> None:
         self.parameters = model
         self.metric = model.metric
         self.vectors = vectors
         self._taught: Taught | None = None
-        self._voted: tuple[Any, Any] | None = (
-            None  # sources and splits, and the model without labels
-        )
-        self._last: tuple[Any, list[Rows], list[Said], Any] = (None, [], [], None)
+        self._voted: tuple[Any, Any] | None = None  # sources and splits; the model without labels
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radii of the constructor; sources it does not name lend by the model's own rule."""
@@ -82,20 +99,24 @@ class FusionEngine:
         given = (workspace.sources, workspace.splits)
         if self._voted is None or not all(map(is_, self._voted[0], given)):
             self._voted = None  # an update that fails leaves nothing behind
-            self._voted = (given, learn(self.parameters, workspace, self.vectors))
-        base, rows, said = self._voted[1]
-        fitted, held = base, np.empty((0, len(base.prior)))
+            learned = learn(self.parameters, workspace, self.vectors)
+            self._voted = (given, (*learned, steps_of(workspace, *learned)))
+        base, rows, said, steps = self._voted[1]
+        fitted, held, noise = base, np.empty((0, len(base.prior))), self.parameters.noise
         if workspace.labels.count:
             if self.vectors is not None:
                 self._taught = Taught.of(workspace, self.vectors, self._taught)
             known = None if self.vectors is None else self._taught
-            noise = self.parameters.noise
             fitted, held = taught_by(base, workspace, rows, said, known, noise)
             rows = [self._with_likest(fitted, at, each) for at, each in enumerate(rows)]
-        proba = tuple(_probabilities(fitted, *each) for each in zip(rows, said))
-        self._last = (workspace, rows, said, base)
+        proba, order = [_probabilities(fitted, *each) for each in zip(rows, said)], None
+        if steps is not None:
+            alone = [softmax(base.summed(*each)) for each in zip(rows, said)]
+            order = Order.of(workspace, steps, alone, proba, held, noise)
+            proba, held = order.proba, order.held
+        self._last = Last(workspace, base, rows, said, order)
         rule = self._rule(workspace, proba)
-        return self._concluded(workspace, fitted, rule, rows, proba, held)
+        return self._concluded(replace(fitted, rule=rule), proba, held)
 
     def _take_up_vectors(self, workspace: Workspace) -> None:
         given = [split.vectors for split in workspace.splits]
@@ -115,17 +136,9 @@ class FusionEngine:
             return rows
         return replace(rows, likest=self._taught.likest[at])
 
-    def _concluded(
-        self,
-        workspace: Workspace,
-        fitted: Fitted,
-        rule: decision.Rule,
-        rows: list[Rows],
-        proba: tuple[np.ndarray, ...],
-        held: np.ndarray,
-    ) -> Outcome:
+    def _concluded(self, fitted: Fitted, proba: list[np.ndarray], held: np.ndarray) -> Outcome:
         """What follows from a fitted model and its probabilities."""
-        fitted = replace(fitted, rule=rule)
+        workspace, _, rows, _, order = self._last
         radii = np.full(len(workspace.active), np.nan)
         radii[fitted.columns] = fitted.radii
         extended = []
@@ -136,21 +149,27 @@ class FusionEngine:
                 borrows = lent != ABSTAIN
                 columns[number] = np.where(borrows, lent, own) if borrows.any() else own
             extended.append(workspace.columns(at, columns))
+
+        def make() -> Fusion:
+            model = self.parameters.with_parts(fitted, workspace, vectors=self.vectors)
+            model.chain_ = None if order is None else order.chain
+            return model
+
         return Outcome(
             workspace,
-            lambda: self.parameters.with_parts(fitted, workspace, vectors=self.vectors),
+            make,
             radii,
             tuple(extended),
-            proba,
-            tuple(map(rule, proba)),
+            tuple(proba),
+            tuple(map(fitted.rule, proba)),
             held,
-            rule(held),
+            fitted.rule(held),
             unheard=fitted.unheard(workspace.names),
         )
 
     # decisions
 
-    def _rule(self, workspace: Workspace, proba: tuple[np.ndarray, ...]) -> decision.Rule:
+    def _rule(self, workspace: Workspace, proba: list[np.ndarray]) -> decision.Rule:
         scoring, many = self.parameters.scoring, decision.n_heard(workspace.labels.noise)
         mean = proba[TRAIN].mean(axis=0)
         if scoring in decision.BALANCED:
@@ -161,34 +180,29 @@ class FusionEngine:
             return decision.Rule()
         positive = positive_index(self.parameters.positive, workspace.classes)
         assert positive is not None  # checked with the parameters
-        base: Fitted = self._last[3]
+        base = self._last.base
         told, agreed = base.balance.agreed, None
         # where how sources agree speaks by itself, it has said so already
         if told is not None and len(told) == 2 and base.likelihood is None:
             agreed = float(told[positive])
-        own, before = proba[TRAIN][:, positive], softmax(self.before()[TRAIN])
+        own, before = proba[TRAIN][:, positive], softmax(self._last.before()[TRAIN])
         return decision.f1_rule(own, before, positive, agreed, many)
-
-    def before(self) -> list[np.ndarray]:
-        """Logits of every split without what hand labels taught."""
-        _, rows, said, base = self._last
-        return [base.summed(*each) for each in zip(rows, said)]
 
     # reading
 
     def explain(self, outcome: Outcome, at: int, row: int) -> Explanation:
         """Every part of one row's probabilities, and who is behind it."""
-        from .explanation import explain_row
+        from .explanation import explain_row, with_sequence
 
-        rows = self.seen(outcome)[at].take(np.array([row]))
-        return explain_row(
-            outcome.model,
-            outcome.workspace.split(at),
-            row,
-            rows,
-            outcome.proba[at][row],
-            int(outcome.decided[at][row]),
-        )
+        rows, order = self.seen(outcome).rows[at].take(np.array([row])), self._last.order
+        model, split = outcome.model, outcome.workspace.split(at)
+        shown = outcome.proba[at][row], int(outcome.decided[at][row])
+        found = explain_row(model, split, row, rows, *shown)
+        added = None if order is None else order.added[at]
+        if added is None:
+            return found
+        given = model.chain_.given if at == TRAIN else None
+        return with_sequence(found, added[:, row], split, row, given)
 
     def weight(self, outcome: Outcome, source: str) -> float | None:
         """What an own vote of an active source adds to the log-odds of its class on average.
@@ -200,7 +214,7 @@ class FusionEngine:
         place = np.flatnonzero(fitted.columns == outcome.workspace.names.index(source))
         if not len(place):
             return 0.0
-        rows, column = self.seen(outcome)[TRAIN], int(place[0])
+        rows, column = self.seen(outcome).rows[TRAIN], int(place[0])
         voted = np.flatnonzero(rows.own[column] != ABSTAIN)
         if not len(voted):
             return None
@@ -216,11 +230,11 @@ class FusionEngine:
         with_it, without = (_log_odds(each, said) for each in both)
         return float((with_it - without).mean())
 
-    def seen(self, outcome: Outcome) -> list[Rows]:
-        """The rows of every split of an outcome as the model sees them."""
-        if self._last[0] is not outcome.workspace:  # a preview came between
+    def seen(self, outcome: Outcome) -> Last:
+        """What an update made of the workspace of an outcome."""
+        if self._last.workspace is not outcome.workspace:  # a preview came between
             self.update(outcome.workspace)
-        return self._last[1]
+        return self._last
 
     def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
         """What each source and each part does, and how good and calibrated the labels are."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..diagnostics import Explanation, Voice, vote_shares
+from ..sequences.layout import layout_of
 from ..votes import ABSTAIN, Split
 from .constants import AGREEMENT, LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
 from .fitted import Fitted, Rows
@@ -211,3 +213,43 @@ def _silenced(model: Fusion, split: Split, at: int) -> list[Voice]:
             said = split.classes[vote]
             voices.append(Voice(name, said, origin, detail=f"votes {said!r}, and {reason}"))
     return voices
+
+
+def with_sequence(
+    found: Explanation, added: np.ndarray, split: Split, row: int, given: np.ndarray | None
+) -> Explanation:
+    """An explanation whose start holds what a sequence added, with that part named; `added` is (2, K)."""
+    label, other = (split.classes.index(name) for name in (found.label, found.against))
+    parts = (added[:, label] - added[:, other]).tolist()
+    layout = layout_of(split.votes, None)
+    sequence = int(np.searchsorted(layout.starts, row, side="right")) - 1
+    start = int(layout.starts[sequence])
+    sides = (range(row - 1, start - 1, -1), range(row + 1, start + int(layout.lengths[sequence])))
+    voices = [
+        Voice(
+            "sequence",
+            None,
+            "sequence",
+            weight=part,
+            detail=_side(word, rows, split, given),
+            part="sequence",
+        )
+        for word, rows, part in zip(("before", "after"), sides, parts)
+        if len(rows)
+    ]
+    total = sum(parts)
+    return replace(
+        found,
+        start=found.start - total,
+        voices=tuple(sorted((*found.voices, *voices), key=lambda voice: -abs(voice.weight))),
+    )
+
+
+def _side(word: str, rows: range, split: Split, given: np.ndarray | None) -> str:
+    """How many rows stand on one side, nearest first in `rows`, and the nearest hand label there."""
+    text = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'} {word} it in its sequence"
+    nearest = next((row for row in rows if given is not None and given[row] != ABSTAIN), None)
+    if nearest is None or given is None:
+        return text
+    name = split.classes[int(given[nearest])]
+    return f"{text}, of which row {split.id_of(nearest)} is hand-labelled {name!r}"

@@ -26,9 +26,9 @@ from ..votes import Split, Votes, check_alike
 from ..workspace import TRAIN, Workspace, column_of
 from .around import Lists, Vectors
 from .decision import DEGENERATE, OF_POSITIVE, SCORINGS
+from .engine import FusionEngine
 from .fitted import Fitted, Rows
 from .sequence import LabelChain, smoothed
-from .sequence_engine import SequenceEngine, with_sequence
 
 
 class Fusion(Estimator, Updatable):
@@ -142,7 +142,7 @@ class Fusion(Estimator, Updatable):
 
     def engine(self) -> Engine:
         """The incremental form of this model, for a session."""
-        return SequenceEngine(self)
+        return FusionEngine(self)
 
     def fit(self, train: Split, dev: Split | None = None) -> Self:
         """Learn from the votes and vectors of `train` and the true labels of `dev`.
@@ -152,7 +152,7 @@ class Fusion(Estimator, Updatable):
         train, dev = _as_split(train), None if dev is None else _as_split(dev)
         self.checked(train.classes)
         splits = (train,) if dev is None else (train, dev)
-        engine = SequenceEngine(self)
+        engine = FusionEngine(self)
         near = Neighbourhood.over(splits, self.metric, apart=True)
         workspace = Workspace.over(train, dev, near, engine.settings(train.votes.sources))
         outcome = engine.update(workspace)
@@ -269,7 +269,7 @@ class Fusion(Estimator, Updatable):
 
     def explain(self, split: Split, row: Any) -> Explanation:
         """Why one row has its label: votes, own and lent, rows around it, and hand labels."""
-        from .explanation import explain_row
+        from .explanation import explain_row, with_sequence
 
         split = _as_split(split)
         at = split.position_of(row)

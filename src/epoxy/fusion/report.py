@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..diagnostics import (
+    Column,
     Finding,
     Report,
     interval,
@@ -19,8 +21,10 @@ from ..diagnostics import (
 from ..diagnostics.report import Table
 from ..diagnostics.unheard import defended_by
 from ..engines import Details, Outcome, held_out_reliability, report_of
+from ..sequences.layout import layout_of
 from ..votes import ABSTAIN, Split
 from .explanation import copies
+from .sequence import LabelChain
 from .unlabelled import tells
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
 def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str | None) -> Report:
     """What each source and part does on a split of a session, and how good its labels are."""
-    rows, model = engine.seen(outcome), outcome.model
+    rows, model = engine.seen(outcome).rows, outcome.model
     said = model.fitted_.parts(rows[at])
     details = Details(
         "Fusion",
@@ -40,7 +44,17 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
         notes=tuple(_notes(model, said)),
         tables=(_parts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
     )
-    return report_of(outcome, at, positive, details)
+    found, chain = report_of(outcome, at, positive, details), model.chain_
+    if chain is None:
+        return found
+    layout = layout_of(model.train_.votes, None)
+    about = {"sequences": len(layout.starts), "longest": layout.longest}
+    return replace(
+        found,
+        summary={**found.summary, "sequences": about},
+        findings=(*found.findings, _words(chain)),
+        tables=(*found.tables, _table(chain, model.train_.classes)),
+    )
 
 
 def model_report(model: Fusion, split: Split, positive: str | None) -> Report:
@@ -163,3 +177,20 @@ def _notes(model: Fusion, said: dict[str, np.ndarray]) -> list[str]:
             f"nothing is known about {int(silent.sum())} rows; they have the class balance"
         )
     return found
+
+
+def _words(chain: LabelChain) -> str:
+    where = f"votes and {chain.counted} neighbouring hand labels" if chain.counted else "votes"
+    return (
+        f"labels use the order of rows: how they follow each other is learned from {where}, and what "
+        f"neighbours say counts {chain.trust:.0%}"
+    )
+
+
+def _table(chain: LabelChain, classes: Sequence[str]) -> Table:
+    columns = (Column("label", "label"), *(Column(f"next {n}", n, "share") for n in classes))
+    rows: list[dict[str, Any]] = [
+        {"label": name} | {f"next {n}": float(p) for n, p in zip(classes, moves)}
+        for name, moves in zip(classes, chain.transitions)
+    ]
+    return Table("how labels follow each other", columns, tuple(rows))

@@ -9,10 +9,15 @@ exactly, by forward-backward. Neighbours may repeat each other's mistakes, so th
 to a power first, by how much of it persists beyond what labels explain (`trust_in`); a row's own never
 is. A trusted hand label takes the place of its row's evidence for the other rows of the sequence; the
 row's own probability stays the model's. Where neighbouring labels are independent nothing is added.
+
+Scores stay those of models that did not learn from the row: its probability is the one held out, its
+neighbours speak as the model without labels sees them, no label of its sequence is known to them, and labels
+that follow each other in its sequence are not counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +26,10 @@ from ..numerics import softmax
 from ..sequences.inference import ChainPrior, messages
 from ..sequences.layout import Layout, layout_of
 from ..sequences.movement import learn_pairs, one_hot, staying_pairs, vote_counts
-from ..votes import ABSTAIN, Votes
+from ..votes import ABSTAIN, RANDOM, Split, Votes
+from ..workspace import TRAIN, Workspace
+from .fitted import Fitted, Rows
+from .unlabelled import Said
 from .view import spaced
 
 LEARNED = 30.0
@@ -106,9 +114,112 @@ class LabelChain:
         return np.asarray(found - found.mean(axis=2, keepdims=True))
 
 
-def smoothed(proba: np.ndarray, added: np.ndarray) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What the order of rows makes of the probabilities of a workspace; of every split, train first."""
+
+    chain: LabelChain
+    added: list[np.ndarray | None]  # (2, n_rows, n_classes); None for a split without sequences
+    proba: list[np.ndarray]
+    before: list[np.ndarray]  # logits without what hand labels taught
+    held: np.ndarray  # of the labelled rows, nothing learned from labels of their sequence
+
+    @classmethod
+    def of(
+        cls,
+        workspace: Workspace,
+        steps: Steps,
+        bare: list[np.ndarray],
+        proba: list[np.ndarray],
+        held: np.ndarray,
+        noise: float,
+    ) -> Order:
+        """From probabilities of rows on their own: without hand labels (`bare`), with them, held out."""
+        labels = workspace.labels
+        layouts = [layout_in(split) for split in workspace.splits]
+        counts = [_counted(workspace, at, layout) for at, layout in enumerate(layouts)]
+        total = np.sum([each.sum(axis=0) for each in counts], axis=0)
+        share = class_shares(proba[TRAIN])
+        given = np.where(labels.wrong[TRAIN] == 0, labels.y[TRAIN], ABSTAIN)
+        pairs = steps.with_counts(total[None], share)
+        chain = LabelChain(share, pairs, steps.trust, noise, int(total.sum()), given)
+        free = LabelChain(steps.share, steps.pairs[None], steps.trust)
+        every = list(enumerate(layouts))
+        added = [_added(chain, proba[at], each, None if at else given) for at, each in every]
+        alone = [_added(free, bare[at], each) for at, each in every]
+        return cls(
+            chain,
+            added,
+            [smoothed(*each) for each in zip(proba, added)],
+            [_log(smoothed(*each)) for each in zip(bare, alone)],
+            held_out(workspace, held, bare, steps, counts, layouts),
+        )
+
+
+def steps_of(
+    workspace: Workspace, base: Fitted, rows: Sequence[Rows], said: Sequence[Said]
+) -> Steps | None:
+    """What votes say of the order of train rows; None where they are in none."""
+    split = workspace.splits[TRAIN]
+    if split.votes.sequences is None:
+        return None
+    own = np.asfortranarray(rows[TRAIN].own.T)
+    names = tuple(map(str, range(own.shape[1])))
+    votes = Votes.of_checked(own, names, workspace.classes, split.votes.sequences)
+    return Steps.learn(votes, softmax(base.summed(rows[TRAIN], said[TRAIN])))
+
+
+def layout_in(split: Split) -> Layout | None:
+    """Where the sequences of a split are; None for one without."""
+    return None if split.votes.sequences is None else layout_of(split.votes, None)
+
+
+def _added(
+    chain: LabelChain, proba: np.ndarray, layout: Layout | None, given: np.ndarray | None = None
+) -> np.ndarray | None:
+    return None if layout is None else chain.added(proba, layout, given)
+
+
+def _counted(workspace: Workspace, at: int, layout: Layout | None) -> np.ndarray:
+    """Neighbouring labels of a split that are trusted and not chosen, by sequence."""
+    labels, n_classes = workspace.labels, len(workspace.classes)
+    if layout is None:
+        return np.zeros((0, n_classes, n_classes))
+    drawn = [word is None or word == RANDOM for word in labels.chosen[at].tolist()]
+    y = np.where((labels.wrong[at] == 0) & np.array(drawn, bool), labels.y[at], ABSTAIN)
+    return counted_pairs(y, layout, n_classes)
+
+
+def held_out(
+    workspace: Workspace,
+    held: np.ndarray,
+    bare: Sequence[np.ndarray],
+    steps: Steps,
+    counts: Sequence[np.ndarray],
+    layouts: Sequence[Layout | None],
+) -> np.ndarray:
+    """Labelled rows in the order of `HandLabels.labels`, nothing learned from labels of their sequence."""
+    labels = workspace.labels
+    total = np.sum([each.sum(axis=0) for each in counts], axis=0)
+    found, start = held.copy(), 0
+    for at in labels.order:
+        rows, layout = labels.rows[at], layouts[at]
+        part = slice(start, start + len(rows))
+        start += len(rows)
+        if layout is None or not len(rows):
+            continue
+        own = np.unique(layout.number[rows])
+        tables = steps.with_counts(total - counts[at][own], steps.share)
+        chain = LabelChain(steps.share, tables, steps.trust)
+        few = Layout(layout.starts[own], layout.lengths[own])
+        added = chain.added(bare[at], few, table=np.arange(len(own)))
+        found[part] = smoothed(held[part], added[:, rows])
+    return found
+
+
+def smoothed(proba: np.ndarray, added: np.ndarray | None) -> np.ndarray:
     """Probabilities with what rows before and rows after add; (n_rows, n_classes)."""
-    return softmax(_log(proba) + added.sum(axis=0))
+    return proba if added is None else softmax(_log(proba) + added.sum(axis=0))
 
 
 def _with_labels(said: np.ndarray, given: np.ndarray, noise: float) -> np.ndarray:
