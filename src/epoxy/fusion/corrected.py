@@ -17,7 +17,7 @@ from .around import Vectors
 from .constants import LIKEST, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES
 from .fitted import Corrected, Fitted, Rows
 from .labellers import confused, evenly, ridges
-from .labels import Correction, Problem, believed, correct, slips
+from .labels import Correction, Lesson, believed, correct, slips
 from .likest import Likest, asked_of, units_of
 from .sequence import whole_sequences
 from .unlabelled import Said, tells
@@ -73,31 +73,6 @@ def places_of(labels: HandLabels) -> list[tuple[int, int]]:
     return [(at, int(row)) for at, split in enumerate(labels.order) for row in labels.rows[split]]
 
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """Labelled rows as the correction reads them."""
-
-    y: np.ndarray
-    rows: Rows
-    said: Said  # before labels
-    offset: np.ndarray  # logits before
-    features: np.ndarray | None
-    likest: np.ndarray | None  # what the likest others say
-    groups: np.ndarray
-
-    def only(self, some: np.ndarray) -> Lesson:
-        """The same of some of them."""
-        return Lesson(
-            self.y[some],
-            self.rows.take(np.flatnonzero(some)),
-            {name: each[some] for name, each in self.said.items()},
-            self.offset[some],
-            None if self.features is None else self.features[some],
-            None if self.likest is None else self.likest[some],
-            self.groups[some],
-        )
-
-
 def taught_by(
     base: Fitted,
     workspace: Workspace,
@@ -108,31 +83,33 @@ def taught_by(
 ) -> tuple[Fitted, np.ndarray]:
     """The model as the labels correct it, and held-out probabilities of the labelled rows."""
     labels, n_classes = workspace.labels, len(base.prior)
-    mine = _gathered(labels, rows)
+    mine, y = _gathered(labels, rows), labels.labels
     say = {name: labels.gather([each[name] for each in said]) for name in said[0]}
-    y = labels.labels
-    lesson = Lesson(y, mine, say, _offset(base, mine, say), None, None, workspace.label_groups)
-    doubted = labels.noise > 0
-    wrong = slips(np.maximum(labels.noise, noise), n_classes)
+    before = np.asarray(base.start(mine, say) + sum(say.values()))
+    sides = {"votes": say["votes"]}
+    if "vectors" in say:  # what is read off vectors is moved together
+        sides["vectors"] = say["vectors"] + say["neighbours"]
+    lesson = Lesson(before, sides, None, base.spread(mine), workspace.label_groups)
     ways = [lesson]
     if known is not None:
-        asked = known.themselves.evidence(y, base.prior) if len(y) >= LIKEST else None
-        sighted = replace(lesson, features=known.features, likest=asked, groups=known.groups)
+        if len(y) >= LIKEST:
+            sides = sides | {"likest": known.themselves.evidence(y, base.prior)}
+        sighted = replace(lesson, sides=sides, features=known.features, groups=known.groups)
         ways = [sighted] if tells(base) else [lesson, sighted]
         if len(y) < FEWEST:
             ways = ways[:1]
-    made = [_taught(base, each, y, wrong, doubted) for each in ways]
-    best, found = ways[0], made[0]
-    scale = base.scale(mine)[:, None]
+    wrong = slips(np.maximum(labels.noise, noise), n_classes)
+    made = [_taught(base, each, y, wrong, labels.noise > 0) for each in ways]
+    features, found, scale = ways[0].features, made[0], base.scale(mine)[:, None]
     if len(made) > 1 and _surely_better(
         labels, *(softmax(scale * each.held_out) for each in made[::-1])
     ):
-        best, found = ways[1], made[1]
-    features, of_features, votes = best.features, None, base.spread(mine)
+        features, found = ways[1].features, made[1]
+    of_features = None
     if features is not None:
         of_features = LOUD_FEATURES * (features.T @ found.dual.astype(np.float32))
-    of_votes = LOUD_VOTES * (votes.T @ found.dual)
-    shown = (y, tuple(places_of(labels)), votes, features)
+    of_votes = LOUD_VOTES * (lesson.votes.T @ found.dual)
+    shown = (y, tuple(places_of(labels)), lesson.votes, features)
     corrected = Corrected(*shown, found.dual, found.moved, found.bias, of_features, of_votes)
     return replace(base, corrected=corrected), softmax(scale * found.held_out)
 
@@ -141,17 +118,17 @@ def _taught(
     base: Fitted, lesson: Lesson, y: np.ndarray, wrong: np.ndarray, doubted: np.ndarray
 ) -> Correction:
     """The correction; without the likest labelled rows where these speak against labels."""
-    likelihood, first = evenly(y, wrong, len(base.prior)), _with_likest(lesson)
+    likelihood, first = evenly(y, wrong, len(base.prior)), lesson.offset
     if doubted.any():
-        logits, ridge = _by_trusted(base, lesson, likelihood, doubted)
+        logits, ridge = _by_trusted(base, lesson.without("likest"), likelihood, doubted)
         likelihood[doubted], bias = confused(logits, y[doubted], wrong[doubted], ridge)
         first = first.copy()
         first[doubted] = logits + bias
     q = believed(first, likelihood)
-    found = correct(_problem(base, lesson, q))
-    if lesson.likest is not None and LIKEST_WEIGHT + found.moved["likest"] < 0:
+    found = correct(lesson, q)
+    if LIKEST_WEIGHT + found.moved.get("likest", 0.0) < 0:
         # a row's likest lack its own label, so where labels are noise they speak against it
-        found = correct(_problem(base, replace(lesson, likest=None), q))
+        found = correct(lesson.without("likest"), q)
     return found
 
 
@@ -162,49 +139,16 @@ def _by_trusted(
 
     And how strongly a bias of them is drawn to zero: trusted labels tell the balance too.
     """
-    ask, teach = (
-        replace(lesson, likest=None).only(doubted),
-        replace(lesson, likest=None).only(~doubted),
-    )
-    logits, ridge = ask.offset, ridges(base.balance.low, base.balance.high)
-    if not len(teach.y):
-        return logits, ridge
-    q = believed(teach.offset, likelihood[~doubted])
-    problem = _problem(base, teach, q)
-    found = correct(problem)
-    kernel = LOUD_VOTES**2 * base.spread(ask.rows) @ base.spread(teach.rows).T
-    if ask.features is not None and teach.features is not None:
-        kernel = kernel + LOUD_FEATURES**2 * (ask.features @ teach.features.T)
-    logits = logits + found.bias + kernel @ found.dual
-    for name, each in _sides(ask).items():
+    ask, teach = lesson.only(doubted), lesson.only(~doubted)
+    ridge = ridges(base.balance.low, base.balance.high)
+    if not len(teach.before):
+        return ask.offset, ridge
+    found = correct(teach, believed(teach.offset, likelihood[~doubted]))
+    logits = ask.offset + ask.psi @ (teach.psi.T @ found.dual)
+    for name, each in ask.sides.items():
         logits = logits + found.moved[name] * each
     held = softmax(found.held_out)
     return logits, ridge + (held * (1 - held)).sum(axis=0)
-
-
-def _problem(base: Fitted, lesson: Lesson, q: np.ndarray) -> Problem:
-    offset, sides = _with_likest(lesson), _sides(lesson)
-    return Problem(offset, sides, lesson.features, base.spread(lesson.rows), q, lesson.groups)
-
-
-def _with_likest(lesson: Lesson) -> np.ndarray:
-    if lesson.likest is None:
-        return lesson.offset
-    return np.asarray(lesson.offset + LIKEST_WEIGHT * lesson.likest)
-
-
-def _sides(lesson: Lesson) -> dict[str, np.ndarray]:
-    """Parts whose weights labels may move: what is read off vectors is moved together."""
-    found = {"votes": lesson.said["votes"]}
-    if "vectors" in lesson.said:
-        found["vectors"] = lesson.said["vectors"] + lesson.said["neighbours"]
-    if lesson.likest is not None:
-        found["likest"] = lesson.likest
-    return found
-
-
-def _offset(base: Fitted, rows: Rows, said: Said) -> np.ndarray:
-    return np.asarray(base.start(rows, said) + sum(said.values()))
 
 
 def _gathered(labels: HandLabels, rows: list[Rows]) -> Rows:

@@ -17,31 +17,54 @@ conjugate gradients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, helmert, solve_triangular
+from scipy.special import logsumexp
 
 from ..numerics import softmax
-from .constants import LOUD_FEATURES, LOUD_VOTES, RIDGE_BIAS, RIDGE_LIKEST, RIDGE_PARTS, SLIPS
+from .constants import (
+    LIKEST_WEIGHT,
+    LOUD_FEATURES,
+    LOUD_VOTES,
+    RIDGE_BIAS,
+    RIDGE_LIKEST,
+    RIDGE_PARTS,
+    SLIPS,
+)
 
 STEPS, TOLERANCE = 50, 1e-8
-LARGE = 512
-"""Rows from which curvature is multiplied in float32; gradients never are."""
 RIDGES = {"votes": RIDGE_PARTS, "vectors": RIDGE_PARTS, "likest": RIDGE_LIKEST}
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Lesson:
     """Labelled rows as the correction sees them."""
 
-    offset: np.ndarray  # (m, K) logits before
+    before: np.ndarray  # (m, K) logits without labels
     sides: dict[str, np.ndarray]  # (m, K) each: parts whose weights may move
-    features: np.ndarray | None  # (m, n_features); None without vectors
+    features: np.ndarray | None  # (m, n_features); None where vectors are not heard
     votes: np.ndarray  # (m, K · n_sources) one-hot, centred
-    believed: np.ndarray  # (m, K) q
     groups: np.ndarray  # (m,) rows that are left out together
+
+    def only(self, some: np.ndarray) -> Lesson:
+        """Some of the rows."""
+        features = None if self.features is None else self.features[some]
+        sides = {name: each[some] for name, each in self.sides.items()}
+        return Lesson(self.before[some], sides, features, self.votes[some], self.groups[some])
+
+    def without(self, side: str) -> Lesson:
+        """Where a part is not asked."""
+        sides = {name: each for name, each in self.sides.items() if name != side}
+        return replace(self, sides=sides)
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """Logits that labels correct; (m, K)."""
+        likest = self.sides.get("likest")
+        return self.before if likest is None else self.before + LIKEST_WEIGHT * likest
 
     @property
     def weight(self) -> float:
@@ -51,47 +74,34 @@ class Problem:
     @cached_property
     def differences(self) -> np.ndarray:
         """U; (K − 1, K)."""
-        return np.asarray(helmert(self.offset.shape[1]))
+        return np.asarray(helmert(self.before.shape[1]))
 
     @cached_property
     def scaled(self) -> np.ndarray:
         """S at ridge one; (e, m, K − 1)."""
-        width = len(self.differences)
         found = [
             each @ self.differences.T / np.sqrt(RIDGES[name]) for name, each in self.sides.items()
         ]
-        return np.asarray(found) if found else np.zeros((0, len(self.offset), width))
+        return np.asarray(found)
 
     @cached_property
     def psi(self) -> np.ndarray:
-        """[ψ, 1/√3], or where rows are fewer a root of its kernel: other columns with the same products."""
-        votes: np.ndarray = LOUD_VOTES * self.votes
-        found = votes
+        """[ψ, 1/√3]; (m, p)."""
+        parts = [LOUD_VOTES * self.votes, np.full((len(self.votes), 1), RIDGE_BIAS**-0.5)]
         if self.features is not None:
-            found = np.hstack([LOUD_FEATURES * self.features.astype(np.float64), votes])
-        if len(found) < found.shape[1]:
-            kernel = found @ found.T
-            size = max(float(kernel.trace()) / len(kernel), 1e-12)
-            found = np.linalg.cholesky(kernel + 1e-9 * size * np.eye(len(kernel)))
-        return np.hstack([found, np.full((len(found), 1), RIDGE_BIAS**-0.5)])
+            parts.append(LOUD_FEATURES * self.features.astype(np.float64))
+        return np.hstack(parts)
 
-    @cached_property
-    def rough(self) -> np.ndarray:
-        """The same for curvature."""
-        return self.psi.astype(np.float32) if len(self.psi) > LARGE else self.psi
-
-    def forward(self, point: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    def forward(self, point: np.ndarray) -> np.ndarray:
         """How parameters move the logits; (m, K)."""
-        width, at = len(self.differences), psi.shape[1] * len(self.differences)
-        part = psi @ point[:at].reshape(-1, width).astype(psi.dtype)
-        part = part + np.tensordot(point[at:], self.scaled, 1)
+        width, at = len(self.differences), self.psi.shape[1] * len(self.differences)
+        part = self.psi @ point[:at].reshape(-1, width) + np.tensordot(point[at:], self.scaled, 1)
         return np.asarray(part @ self.differences)
 
-    def back(self, pull: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    def back(self, pull: np.ndarray) -> np.ndarray:
         """How logits (m, K) pull at the parameters."""
         pull = pull @ self.differences.T
-        part = psi.T @ pull.astype(psi.dtype)
-        return np.concatenate([part.ravel(), (self.scaled * pull).sum(axis=(1, 2))])
+        return np.concatenate([(self.psi.T @ pull).ravel(), (self.scaled * pull).sum(axis=(1, 2))])
 
     def bend(self, proba: np.ndarray) -> np.ndarray:
         """One curvature per row, the same for all classes (exact for two); (m,)."""
@@ -109,67 +119,54 @@ class Correction:
     held_out: np.ndarray  # (m, K) logits of the labelled rows as if their group were not labelled
 
 
-def correct(problem: Problem) -> Correction:
-    """Solve it, and leave every group out in turn."""
-    offset, q, weight = problem.offset, problem.believed, problem.weight
-    width = len(problem.differences)
-    point = np.zeros(problem.psi.shape[1] * width + len(problem.scaled))
-    precondition = _preconditioner(problem)
-    logits = offset
-    value, proba = _loss(problem, logits, point)
+def correct(lesson: Lesson, believed: np.ndarray) -> Correction:
+    """Solve it for labels as far as they are believed, (m, K), and leave every group out in turn."""
+    weight, logits = lesson.weight, lesson.offset
+    point = np.zeros(lesson.psi.shape[1] * len(lesson.differences) + len(lesson.scaled))
+    precondition = _preconditioner(lesson)
+
+    def loss(logits: np.ndarray, point: np.ndarray) -> float:
+        total = logsumexp(logits, axis=1).sum() - (believed * logits).sum()
+        return float(weight * total + point @ point / 2)
+
     for _ in range(STEPS):
-        slope = weight * problem.back(proba - q, problem.psi) + point
-        size = float(np.sqrt(slope @ slope))
+        proba = softmax(logits)
+        slope = weight * lesson.back(proba - believed) + point
+        size = float(np.linalg.norm(slope))
         if size <= TOLERANCE:
             break
 
         def curve(step: np.ndarray, proba: np.ndarray = proba) -> np.ndarray:
-            moved = problem.forward(step, problem.rough)
+            moved = lesson.forward(step)
             moved = proba * (moved - (proba * moved).sum(axis=1, keepdims=True))
-            return np.asarray(weight * problem.back(moved, problem.rough) + step)
+            return np.asarray(weight * lesson.back(moved) + step)
 
         enough = max(min(0.1, size) * size, 0.1 * TOLERANCE)
         step = _conjugate_gradients(curve, -slope, precondition, enough)
-        moved, length = problem.forward(step, problem.psi), 1.0
-        while True:
-            made = _loss(problem, logits + length * moved, point + length * step)
-            falls = made[0] <= value + 1e-4 * length * float(slope @ step)
-            if falls or size < 1e-5 or length < 1e-10:
+        moved, length, value = lesson.forward(step), 1.0, loss(logits, point)
+        while size >= 1e-5 and length > 1e-10:
+            if loss(logits + length * moved, point + length * step) <= value:
                 break
             length /= 2
         point, logits = point + length * step, logits + length * moved
-        value, proba = made
-    dual = weight * (q - softmax(logits))
-    moved_weights = {
-        name: float((each * dual).sum()) / RIDGES[name] for name, each in problem.sides.items()
-    }
-    return Correction(
-        dual, moved_weights, dual.sum(axis=0) / RIDGE_BIAS, _left_out(problem, logits)
-    )
-
-
-def _loss(problem: Problem, logits: np.ndarray, point: np.ndarray) -> tuple[float, np.ndarray]:
-    top = logits.max(axis=1)
-    total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    value = problem.weight * float(total.sum() - (problem.believed * logits).sum())
-    return value + 0.5 * float(point @ point), np.exp(logits - total[:, None])
+    dual = weight * (believed - softmax(logits))
+    told = {name: float((each * dual).sum()) / RIDGES[name] for name, each in lesson.sides.items()}
+    held_out = _left_out(lesson, logits, believed)
+    return Correction(dual, told, dual.sum(axis=0) / RIDGE_BIAS, held_out)
 
 
 Operator = Callable[[np.ndarray], np.ndarray]
 
 
-def _preconditioner(problem: Problem) -> Operator:
+def _preconditioner(lesson: Lesson) -> Operator:
     """The curvature before anything is learned; of the parts beside ψ its diagonal."""
-    bend, width = problem.bend(softmax(problem.offset)), len(problem.differences)
-    scaled = problem.rough * np.sqrt(bend)[:, None].astype(problem.rough.dtype)
-    inner = scaled.T @ scaled
-    inner[np.diag_indices_from(inner)] += 1
-    factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
-    rank = problem.psi.shape[1]
-    diagonal = 1 + float(bend.mean()) * np.square(problem.scaled).sum(axis=(1, 2))
+    bend, width = lesson.bend(softmax(lesson.offset)), len(lesson.differences)
+    factor = cho_factor(_curvature(lesson.psi, bend), lower=True, check_finite=False)
+    rank = lesson.psi.shape[1]
+    diagonal = 1 + float(bend.mean()) * np.square(lesson.scaled).sum(axis=(1, 2))
 
     def apply(residual: np.ndarray) -> np.ndarray:
-        right = residual[: rank * width].reshape(rank, width).astype(inner.dtype)
+        right = residual[: rank * width].reshape(rank, width)
         rest = cho_solve(factor, right, check_finite=False)
         return np.concatenate([rest.ravel(), residual[rank * width :] / diagonal])
 
@@ -195,29 +192,30 @@ def _conjugate_gradients(
     return found
 
 
-def _left_out(problem: Problem, logits: np.ndarray) -> np.ndarray:
+def _curvature(table: np.ndarray, bend: np.ndarray) -> np.ndarray:
+    """Of columns at ridge one: tableᵀ diag(bend) table + 1."""
+    return np.asarray((table.T * bend) @ table + np.eye(table.shape[1]))
+
+
+def _left_out(lesson: Lesson, logits: np.ndarray, believed: np.ndarray) -> np.ndarray:
     """Logits of labelled rows as if their group had not been labelled, (m, K).
 
     One Newton step from the fitted point, in closed form: with W the curvatures (`bend`), the kernel A of
     all that is learned and S = (A⁻¹ + W)⁻¹, a group g has  L_g + (I − S_gg W_g)⁻¹ S_gg (weight (P − q))_g.
     """
-    proba, width = softmax(logits), len(problem.differences)
-    bend, excess = problem.bend(proba), problem.weight * (proba - problem.believed)
-    sides = problem.scaled.transpose(1, 0, 2).reshape(len(logits), -1) / np.sqrt(width)
-    table = np.hstack([problem.rough, sides.astype(problem.rough.dtype)])
-    scaled = table * np.sqrt(bend)[:, None].astype(table.dtype)
-    inner = scaled.T @ scaled
-    inner[np.diag_indices_from(inner)] += 1
-    half = solve_triangular(
-        cholesky(inner, lower=True, overwrite_a=True), table.T, lower=True, check_finite=False
-    )
-    alone = np.einsum("ij,ij->j", half, half, dtype=np.float64)
+    proba = softmax(logits)
+    bend, excess = lesson.bend(proba), lesson.weight * (proba - believed)
+    sides = lesson.scaled.transpose(1, 0, 2).reshape(len(logits), -1)
+    table = np.hstack([lesson.psi, sides / np.sqrt(len(lesson.differences))])
+    factor = cholesky(_curvature(table, bend), lower=True)
+    half = solve_triangular(factor, table.T, lower=True, check_finite=False)
+    alone = np.einsum("ij,ij->j", half, half)
     found = logits + (alone / (1 - alone * bend))[:, None] * excess
-    sizes = np.unique(problem.groups, return_counts=True)[1]
-    order = np.argsort(problem.groups, kind="stable")
+    sizes = np.unique(lesson.groups, return_counts=True)[1]
+    order = np.argsort(lesson.groups, kind="stable")
     for rows in np.split(order, np.cumsum(sizes)[:-1]):
         if len(rows) > 1:
-            own = (half[:, rows].T @ half[:, rows]).astype(np.float64)
+            own = half[:, rows].T @ half[:, rows]
             left = np.eye(len(rows)) - own * bend[rows]
             found[rows] = logits[rows] + np.linalg.solve(left, own @ excess[rows])
     return np.asarray(found)
