@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from ..compiling import compiled
 from ..loans import Loans
 from ..numerics import softmax
 from ..votes import ABSTAIN
@@ -37,7 +36,7 @@ from .constants import (
 )
 from .decision import Rule
 from .likest import Likest, asked_of, units_of
-from .tally import Balance, counted, evidence
+from .tally import Balance, add_votes, counted, evidence
 from .view import View, read
 
 PARTS = ("votes", "vectors", "neighbours", "labels")
@@ -146,16 +145,12 @@ class Fitted:
 
     def of_votes(self, rows: Rows) -> np.ndarray:
         """v, and where vectors do not tell what sources say by agreeing; (n_rows, n_classes)."""
-        counts = counted(rows.own[self.heard], rows.lent[self.heard], len(self.prior))
-        found = evidence(counts, self.prior)
-        if self.likelihood is None:
-            return found
-        both = zip(rows.own[self.heard], rows.lent[self.heard], self.likelihood, strict=True)
-        for own, lent, each in both:
-            table = AGREEMENT * (each - each.mean(axis=1, keepdims=True))
-            found += table.take(own.astype(np.intp) + 1, axis=0)
-            some = np.flatnonzero(lent != ABSTAIN)
-            found[some] += LENT * (table[lent[some] + 1] - table[0])
+        own, lent = rows.own[self.heard], rows.lent[self.heard]
+        found = evidence(counted(own, lent, len(self.prior)), self.prior)
+        if self.likelihood is not None:
+            tables = AGREEMENT * (self.likelihood - self.likelihood.mean(axis=2, keepdims=True))
+            found += tables[:, 0].sum(axis=0)  # what silence says
+            add_votes(found, own, lent, tables[:, 1:] - tables[:, :1])
         return found
 
     def of_line(self, features: Any) -> np.ndarray:
@@ -193,8 +188,8 @@ class Fitted:
         if taught is None:
             return found
         found += taught.bias - LOUD_VOTES * (self.vote_mean @ taught.of_votes)
-        _add_votes(rows.own, LOUD_VOTES * taught.of_votes, found)
-        _add_votes(rows.lent, LENT * LOUD_VOTES * taught.of_votes, found)
+        tables = taught.of_votes.reshape(len(self.prior), -1, len(self.prior))
+        add_votes(found, rows.own, rows.lent, LOUD_VOTES * tables.transpose(1, 0, 2))
         if taught.of_features is not None and rows.features is not None:
             found += read(rows.features, LOUD_FEATURES * taught.of_features)
         if taught.asks and rows.likest is not None:
@@ -275,15 +270,3 @@ def _used(lists: Lists) -> Lists:
     number = np.full(len(lists.at), -1, np.int32)
     number[lists.at >= 0] = at
     return Lists(number, lists.node[nodes])
-
-
-@compiled
-def _add_votes(votes: Any, weights: Any, found: Any) -> None:
-    n_sources, n_classes = votes.shape[0], found.shape[1]
-    for source in range(n_sources):
-        for row in range(votes.shape[1]):
-            said = votes[source, row]
-            if said >= 0:
-                at = said * n_sources + source
-                for label in range(n_classes):
-                    found[row, label] += weights[at, label]

@@ -25,10 +25,19 @@ from .constants import CHANCE, COPY, LEAST_SHARE, LENT, VOICES, VOTER_POWER
 def counted(own: np.ndarray, lent: np.ndarray | None, n_classes: int) -> np.ndarray:
     """C, from own and lent votes (n_sources, n_rows), −1 for none; (n_rows, n_classes)."""
     found = np.zeros((own.shape[1], n_classes))
-    _count(own, found, 1.0)
-    if lent is not None:
-        _count(lent, found, LENT)
+    add_votes(
+        found, own, lent, np.broadcast_to(np.eye(n_classes), (len(own), n_classes, n_classes))
+    )
     return found
+
+
+def add_votes(
+    found: np.ndarray, own: np.ndarray, lent: np.ndarray | None, tables: np.ndarray
+) -> None:
+    """Add what each vote says, `tables` (n_sources, vote, n_classes), to rows; of a lent vote half."""
+    _add(own, np.ascontiguousarray(tables), found)
+    if lent is not None:
+        _add(lent, LENT * tables, found)
 
 
 def evidence(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
@@ -141,9 +150,10 @@ def lean(logits: np.ndarray, scale: np.ndarray, shares: np.ndarray) -> np.ndarra
 
 
 @compiled
-def _count(votes: Any, counts: Any, heavy: Any) -> None:
+def _add(votes: Any, tables: Any, found: Any) -> None:
     for source in range(votes.shape[0]):
         for row in range(votes.shape[1]):
             said = votes[source, row]
             if said >= 0:
-                counts[row, said] += heavy
+                for label in range(found.shape[1]):
+                    found[row, label] += tables[source, said, label]
