@@ -89,7 +89,6 @@ class Oracle:
                     self.radii[at] = self._radius(int(at))
         self.radii[~self.heard] = np.nan
         mine = self.look(train)
-        self.vote_mean = self.spread(mine).mean(axis=0)
         self.lean = np.zeros(self.n_classes)
         if self.kept:
             self._lean(mine)
@@ -376,7 +375,7 @@ class Oracle:
 
     def kernel(self, one: Any, two: Any, sighted: bool) -> np.ndarray:
         """Of ψ: features and votes, as loud as they are."""
-        votes = [c.LOUD_VOTES * (self.spread(each) - self.vote_mean) for each in (one, two)]
+        votes = [c.LOUD_VOTES * self.spread(each) for each in (one, two)]
         found = votes[0] @ votes[1].T
         if sighted:
             found = found + c.LOUD_FEATURES**2 * one["x"] @ two["x"].T

@@ -116,7 +116,6 @@ class Fitted:
     support: np.ndarray | None  # (n_columns,) what the others say of each; None without vectors
     radii: np.ndarray  # (n_columns,) how far each lends; NaN: not at all
     by_rule: np.ndarray  # (n_columns,) bool: the radius is the model's own choice
-    vote_mean: np.ndarray  # (n_classes · n_columns,)
     sight: Sight | None  # None without vectors
     likelihood: (
         np.ndarray | None
@@ -178,16 +177,16 @@ class Fitted:
     # the sum
 
     def spread(self, rows: Rows) -> np.ndarray:
-        """Votes as entries of ψ: one-hot, class by class, a lent vote half, centred."""
+        """Votes as entries of ψ: one-hot, class by class, a lent vote half."""
         each = [(rows.own == k).T + LENT * (rows.lent == k).T for k in range(len(self.prior))]
-        return np.asarray(np.hstack(each) - self.vote_mean)
+        return np.hstack(each)
 
     def of_labels(self, rows: Rows) -> np.ndarray:
         """What hand labels correct; (n_rows, n_classes)."""
         found, taught = np.zeros((len(rows), len(self.prior))), self.corrected
         if taught is None:
             return found
-        found += taught.bias - LOUD_VOTES * (self.vote_mean @ taught.of_votes)
+        found += taught.bias
         tables = taught.of_votes.reshape(len(self.prior), -1, len(self.prior))
         add_votes(found, rows.own, rows.lent, LOUD_VOTES * tables.transpose(1, 0, 2))
         if taught.of_features is not None and rows.features is not None:

@@ -46,7 +46,7 @@ class Lesson:
     before: np.ndarray  # (m, K) logits without labels
     sides: dict[str, np.ndarray]  # (m, K) each: parts whose weights may move
     features: np.ndarray | None  # (m, n_features); None where vectors are not heard
-    votes: np.ndarray  # (m, K · n_sources) one-hot, centred
+    votes: np.ndarray  # (m, K · n_sources) one-hot
     groups: np.ndarray  # (m,) rows that are left out together
 
     def only(self, some: np.ndarray) -> Lesson:

@@ -75,7 +75,6 @@ def _schema(values: dict[str, Any]) -> dict[str, Array]:
         "fitted/support": Array("f", "columns", optional=True),
         "fitted/radii": Array("f", "columns", low=0, high=np.inf, nan=True),
         "fitted/by_rule": Array("b", "columns"),
-        "fitted/vote_mean": Array("f", "classes*columns", low=0, high=1),
         "fitted/lean": Array("f", "classes"),
         "fitted/likelihood": Array("f", f"heard {n_classes + 1} classes", optional=True),
         "fitted/rule/divisors": Array("f", "classes", low=1e-300, optional=True),

@@ -18,7 +18,7 @@ from ..shares import checked_shares
 from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from .around import Thought, Vectors
-from .constants import LENT, TELLS
+from .constants import TELLS
 from .fitted import Fitted, Rows, Sight
 from .lenders import Supports, judged
 from .tally import Balance, agreement, counted, distinct, lean, taught
@@ -71,15 +71,12 @@ def learn(
     radii[~heard] = np.nan
     if vectors is None:
         radii[:] = np.nan
-    nothing = np.zeros(len(classes))
-    base = Fitted(
-        prior, columns, heard, support, radii, by_rule, nothing, sight, likelihood, nothing
-    )
+    level = np.zeros(len(classes))
+    base = Fitted(prior, columns, heard, support, radii, by_rule, sight, likelihood, level)
     rows = []
     for split, each in enumerate(own):
         seen = (None, None) if vectors is None else (vectors.features[split], vectors.lists[split])
         rows.append(base.rows(each, [active[at].loans[split] for at in columns], *seen))
-    base = _with_mean(base, rows[TRAIN])
     said: list[Said] = [base.before(each) for each in rows]
     return _leaning(base, rows[TRAIN], said[TRAIN]), rows, said
 
@@ -159,15 +156,6 @@ def _votes(
 
 def _stacked(columns: list[np.ndarray], n_rows: int) -> np.ndarray:
     return np.stack(columns) if columns else np.empty((0, n_rows), np.int8)
-
-
-def _with_mean(base: Fitted, train: Rows) -> Fitted:
-    """With how often each source names each class, a lent vote counting half."""
-    kinds, count = range(len(base.prior)), max(1, len(train))
-    own = [np.count_nonzero(train.own == kind, axis=1) for kind in kinds]
-    lent = [np.count_nonzero(train.lent == kind, axis=1) for kind in kinds]
-    mean = (np.concatenate(own) + LENT * np.concatenate(lent)) / count
-    return replace(base, vote_mean=mean)
 
 
 def _leaning(base: Fitted, train: Rows, said: Said) -> Fitted:
