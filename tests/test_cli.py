@@ -207,7 +207,6 @@ def test_the_model_can_be_chosen(model, project, capsys):
 
     said = capsys.readouterr().out
     assert f"with {model.capitalize()}" in said
-    assert ("(a lent vote counts 0.5 of an own one" in said) == (model == "fusion")
 
 
 def test_a_row_is_explained_by_its_id_where_ids_are_numbers(tmp_path, capsys):

@@ -300,9 +300,9 @@ def test_a_vote_weighs_what_its_silence_would_cost() -> None:
     voted = np.flatnonzero(train.votes.matrix[:, at] >= 0)
     rows = session.engine.seen(session.outcome).rows[0]
     spoken = fusion.fitted_.columns.tolist().index(at)
-    silent = rows.own.copy()
-    silent[spoken] = -1
-    fitted, silenced = fusion.fitted_, replace(rows, own=silent)
+    mute = np.arange(len(rows.own))[:, None] == spoken
+    without = {"own": np.where(mute, -1, rows.own), "votes": np.where(mute, -1, rows.votes)}
+    fitted, silenced = fusion.fitted_, replace(rows, **without)
     scale = fitted.scale(rows)  # a row is not surer because nobody votes on it any more
     odds = []
     for each in (rows, silenced):

@@ -323,13 +323,13 @@ class Oracle:
             around[~self.nodes_of(vectors)] = 0
             said["neighbours"] = c.AROUND * self.around * around
         counts = self.counts(own[:, self.heard])
-        counts += c.LENT * self.counts(rows["lent"][:, self.heard])
+        counts += self.counts(rows["lent"][:, self.heard])
         v = np.log((counts + c.VOICES * self.prior) / self.prior)
         if self.tables is not None:
             for table, mine, more in zip(
                 c.AGREEMENT * self.tables, own[:, self.heard].T, rows["lent"][:, self.heard].T
             ):
-                v += table[mine + 1] + c.LENT * (table[more + 1] - table[0])
+                v += table[mine + 1] + (table[more + 1] - table[0])
         rows["said"] = {"votes": v - v.mean(axis=1, keepdims=True)} | said
         return rows
 
@@ -370,8 +370,7 @@ class Oracle:
     # hand labels
 
     def spread(self, rows: dict[str, Any]) -> np.ndarray:
-        each = [(rows["own"] == k) + c.LENT * (rows["lent"] == k) for k in range(self.n_classes)]
-        return np.hstack(each)
+        return np.hstack([1.0 * (rows["own"] == k) for k in range(self.n_classes)])
 
     def kernel(self, one: Any, two: Any, sighted: bool) -> np.ndarray:
         """Of ψ: features and votes, as loud as they are."""

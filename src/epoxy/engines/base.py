@@ -89,8 +89,6 @@ class Engine(Protocol):
     """The distance it measures nearness by."""
     apart: bool
     """Whether rows without a direction are near nobody; where not, they are refused."""
-    lends: str
-    """What a lent vote counts beside an own one, in words; empty where it counts the same."""
 
     def settings(self, sources: Sequence[str]) -> list[Setting]:
         """The radius each source starts with."""

@@ -30,7 +30,7 @@ class PaperEngine:
     count: one more fit for each class.
     """
 
-    name, apart, lends = "epoxy", False, ""
+    name, apart = "epoxy", False
 
     def __init__(
         self,

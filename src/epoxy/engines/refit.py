@@ -39,7 +39,7 @@ class RefitEngine:
     A fold holds whole sequences.
     """
 
-    metric, apart, lends = "cosine", True, ""
+    metric, apart = "cosine", True
 
     def __init__(self, model: Any) -> None:
         self._template = model

@@ -7,8 +7,6 @@ docs/explanation/default-model.md has what each part buys.
 # votes
 VOICES = 2.0
 """A prior, of classes or of a row's surroundings, counts as so many votes."""
-LENT = 0.5
-"""A lent vote counts so much of an own one."""
 COPY, CHANCE = 0.75, 10
 """A source repeats another if so much of their votes is the same; below ten votes that is chance."""
 LEAST_SHARE = 0.2
@@ -33,7 +31,7 @@ TELLS = 0.5
 """Slope of votes on what vectors foretell of them from which vectors are believed."""
 
 # who lends, and who is heard
-BUDGET, SUPPORTED, FLOOR = 2.0, 0.75, 0.1
+BUDGET, SUPPORTED, FLOOR = 2.0, 0.8, 0.1
 """Under "auto" a source lends to at most so many times its own rows, as far as what it lends is supported so
 much as what it says itself, and at least by so much probability."""
 BETTER, ASKED = 0.025, 4

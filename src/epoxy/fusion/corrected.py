@@ -154,7 +154,7 @@ def _by_trusted(
 def _gathered(labels: HandLabels, rows: list[Rows]) -> Rows:
     """The labelled rows of all splits, without what is read off vectors."""
     own = labels.gather([each.own.T for each in rows]).T
-    return Rows(own, labels.gather([each.lent.T for each in rows]).T)
+    return Rows(own, labels.gather([each.votes.T for each in rows]).T)
 
 
 def _surely_better(labels: HandLabels, first: np.ndarray, second: np.ndarray) -> bool:

@@ -25,7 +25,6 @@ from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from . import decision
 from .around import Vectors
-from .constants import LENT
 from .corrected import Taught, taught_by
 from .fitted import Fitted, Rows
 from .sequence import Order, steps_of
@@ -62,7 +61,6 @@ class FusionEngine:
     """The default model, kept in step with a workspace."""
 
     name, apart = "fusion", True
-    lends = f"a lent vote counts {LENT:g} of an own one"
     _last: Last
 
     def __init__(self, model: Fusion, vectors: Vectors | None = None) -> None:
@@ -144,10 +142,9 @@ class FusionEngine:
         extended = []
         for at, each in enumerate(rows):
             columns = [source.loans[at].own for source in workspace.active]
-            for number, lent in zip(fitted.columns, each.lent):
-                own = columns[number]
-                borrows = lent != ABSTAIN
-                columns[number] = np.where(borrows, lent, own) if borrows.any() else own
+            for number, votes in zip(fitted.columns, each.votes):
+                if not np.array_equal(votes, columns[number]):  # the same array: nothing is lent
+                    columns[number] = votes
             extended.append(workspace.columns(at, columns))
 
         def make() -> Fusion:
@@ -219,9 +216,12 @@ class FusionEngine:
         if not len(voted):
             return None
         some = rows.take(voted[:: -(-len(voted) // MOST_SILENCED)])
-        own, said = some.own.copy(), some.own[column].astype(np.intp)
-        own[column] = ABSTAIN
-        silent = replace(some, own=own)
+        said, mute = some.own[column].astype(np.intp), np.arange(len(some.own))[:, None] == column
+        silent = replace(
+            some,
+            own=np.where(mute, ABSTAIN, some.own),
+            votes=np.where(mute, ABSTAIN, some.votes),
+        )
         scale = fitted.scale(some)[:, None]  # as of rows with votes, with and without it
         both = [
             scale * fitted.summed(each, fitted.parts(each)) / fitted.scale(each)[:, None]

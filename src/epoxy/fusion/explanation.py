@@ -10,9 +10,10 @@ import numpy as np
 from ..diagnostics import Explanation, Voice, vote_shares
 from ..sequences.layout import layout_of
 from ..votes import ABSTAIN, Split
-from .constants import AGREEMENT, LENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
+from .constants import AGREEMENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
 from .fitted import Fitted, Rows
 from .likest import weights
+from .tally import counted
 
 if TYPE_CHECKING:
     from .model import Fusion
@@ -97,18 +98,15 @@ def _votes(
 ) -> list[Voice]:
     """Votes for one class share what the class gains by them: log(C + 2π) − log(2π)."""
     fitted, (label, other) = model.fitted_, pair
-    own, lent = row.own[:, 0].astype(np.intp), row.lent[:, 0].astype(np.intp)
-    said = np.where(own != ABSTAIN, own, lent)
-    heavy = np.where(own != ABSTAIN, 1.0, LENT) * (fitted.heard & (said != ABSTAIN))
-    counts = np.bincount(np.maximum(said, 0), heavy, minlength=len(fitted.prior))
-    each_vote = np.log1p(counts / (VOICES * fitted.prior)) / np.maximum(counts, 1e-12)
+    own, said = row.own[:, 0], row.votes[:, 0].astype(np.intp)
+    counts = counted(row.votes[fitted.heard], len(fitted.prior))[0]
+    each_vote = np.log1p(counts / (VOICES * fitted.prior)) / np.maximum(counts, 1)
     number, voices = np.cumsum(fitted.heard) - 1, []
-    for column in np.flatnonzero(heavy):
+    for column in np.flatnonzero(fitted.heard & (said != ABSTAIN)):
         vote = int(said[column])
-        weight = float(heavy[column] * each_vote[vote]) * ((vote == label) - (vote == other))
+        weight = float(each_vote[vote]) * ((vote == label) - (vote == other))
         if fitted.likelihood is not None:
-            table = AGREEMENT * fitted.likelihood[number[column]]
-            part = heavy[column] * (table[1 + vote] - (0.0 if own[column] >= 0 else table[0]))
+            part = AGREEMENT * fitted.likelihood[number[column], 1 + vote]
             weight += float(part[label] - part[other])
         source = model.train_.votes.sources[int(fitted.columns[column])]
         name, origin, lender, far = split.classes[vote], "own", None, None
@@ -117,7 +115,7 @@ def _votes(
             loan = row.loans[column]
             origin, far = "lent", float(loan.distance[0])
             lender = model.train_.id_of(int(loan.lender[0]))
-            detail = f"votes {name!r}, lent by row {lender} at distance {far:.3f}; it counts half"
+            detail = f"votes {name!r}, lent by row {lender} at distance {far:.3f}"
         weight *= scale * fitted.weight("votes")
         behind = () if lender is None else (lender,)
         voices.append(Voice(source, name, origin, lender, far, weight, detail, "votes", behind))

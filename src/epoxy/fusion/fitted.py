@@ -27,7 +27,6 @@ from .around import Lists, Thought, against
 from .constants import (
     AGREEMENT,
     AROUND,
-    LENT,
     LIKEST_WEIGHT,
     LOUD_FEATURES,
     LOUD_VOTES,
@@ -36,7 +35,7 @@ from .constants import (
 )
 from .decision import Rule
 from .likest import Likest, asked_of, units_of
-from .tally import Balance, add_votes, counted, evidence
+from .tally import Balance, added_up, counted, evidence
 from .view import View, read
 
 PARTS = ("votes", "vectors", "neighbours", "labels")
@@ -48,7 +47,7 @@ class Rows:
     """Some rows as the model sees them; votes (n_sources, n_rows) of sources that are no copies."""
 
     own: np.ndarray
-    lent: np.ndarray  # within each source's radius, where it is silent
+    votes: np.ndarray  # these, and those that are lent within each source's radius
     loans: tuple[Loans, ...] = ()  # of each source, who could lend
     features: Any = None  # (n_rows, n_features); None without vectors
     lists: Lists | None = None
@@ -57,11 +56,16 @@ class Rows:
     def __len__(self) -> int:
         return int(self.own.shape[1])
 
+    @property
+    def lent(self) -> np.ndarray:
+        """The votes that are lent, −1 elsewhere."""
+        return np.where(self.own == ABSTAIN, self.votes, ABSTAIN)
+
     def take(self, rows: np.ndarray | slice) -> Rows:
         """A selection of rows."""
         return Rows(
             np.ascontiguousarray(self.own[:, rows]),
-            np.ascontiguousarray(self.lent[:, rows]),
+            np.ascontiguousarray(self.votes[:, rows]),
             tuple(each.rows(rows) for each in self.loans),
             None if self.features is None else np.asarray(self.features[rows]),
             None if self.lists is None else self.lists.take(rows),
@@ -144,12 +148,12 @@ class Fitted:
 
     def of_votes(self, rows: Rows) -> np.ndarray:
         """v, and where vectors do not tell what sources say by agreeing; (n_rows, n_classes)."""
-        own, lent = rows.own[self.heard], rows.lent[self.heard]
-        found = evidence(counted(own, lent, len(self.prior)), self.prior)
+        votes = rows.votes[self.heard]
+        found = evidence(counted(votes, len(self.prior)), self.prior)
         if self.likelihood is not None:
             tables = AGREEMENT * (self.likelihood - self.likelihood.mean(axis=2, keepdims=True))
             found += tables[:, 0].sum(axis=0)  # what silence says
-            add_votes(found, own, lent, tables[:, 1:] - tables[:, :1])
+            found += added_up(votes, tables[:, 1:] - tables[:, :1])
         return found
 
     def of_line(self, features: Any) -> np.ndarray:
@@ -177,9 +181,8 @@ class Fitted:
     # the sum
 
     def spread(self, rows: Rows) -> np.ndarray:
-        """Votes as entries of ψ: one-hot, class by class, a lent vote half."""
-        each = [(rows.own == k).T + LENT * (rows.lent == k).T for k in range(len(self.prior))]
-        return np.hstack(each)
+        """Own votes as entries of ψ: one-hot, class by class."""
+        return np.hstack([1.0 * (rows.own == label).T for label in range(len(self.prior))])
 
     def of_labels(self, rows: Rows) -> np.ndarray:
         """What hand labels correct; (n_rows, n_classes)."""
@@ -188,7 +191,7 @@ class Fitted:
             return found
         found += taught.bias
         tables = taught.of_votes.reshape(len(self.prior), -1, len(self.prior))
-        add_votes(found, rows.own, rows.lent, LOUD_VOTES * tables.transpose(1, 0, 2))
+        found += added_up(rows.own, LOUD_VOTES * tables.transpose(1, 0, 2))
         if taught.of_features is not None and rows.features is not None:
             found += read(rows.features, LOUD_FEATURES * taught.of_features)
         if taught.asks and rows.likest is not None:
@@ -250,15 +253,15 @@ class Fitted:
         likest: Likest | None = None,
     ) -> Rows:
         """Rows with these votes, and with what is lent to them within each radius."""
-        lent = np.full_like(own, ABSTAIN)
+        votes = own.copy()
         for at, each in enumerate(loans):
             if np.isnan(self.radii[at]):
                 continue
             borrows = each.lent(self.radii[at])
             if self.by_rule[at]:
                 borrows &= each.distance > 0  # there the source looked, and was silent
-            lent[at, borrows] = each.vote[borrows]
-        return Rows(own, lent, tuple(loans), features, lists, likest)
+            votes[at, borrows] = each.vote[borrows]
+        return Rows(own, votes, tuple(loans), features, lists, likest)
 
 
 def _used(lists: Lists) -> Lists:

@@ -6,7 +6,7 @@ the source itself:
     support(x, k) = (C'(x, k) + 2 · around'(x, k)) / (n'(x) + 2) − T̄'(k)
 
 A source lends, nearest first, to at most twice as many rows as it votes on itself, as far as what it lends
-is supported three quarters as well as what it says itself, and never to a row with an equal vector: there it
+is supported four fifths as well as what it says itself, and never to a row with an equal vector: there it
 looked, and was silent. A source whose own votes are not supported at all is not heard, where the others are
 better supported without it: in the mean over classes of those that mostly name each.
 """
@@ -45,7 +45,7 @@ class Supports:
         cls, votes: np.ndarray, heard: np.ndarray, prior: np.ndarray, vectors: Vectors
     ) -> Supports:
         """Of train votes; (n_sources, n_rows)."""
-        counts = counted(votes[heard], None, len(prior))
+        counts = counted(votes[heard], len(prior))
         node = vectors.lists[TRAIN].at
         teach = Thought.of(node, vectors.n_nodes, taught(counts, prior), counts.sum(axis=1) > 0)
         return cls(votes, heard, prior, vectors, counts, teach)

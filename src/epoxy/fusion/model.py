@@ -36,7 +36,7 @@ class Fusion(Estimator, Updatable):
 
         logit(x) = s (log π + votes(x) + vectors(x) + neighbours(x) + labels(x))
 
-        votes       log(C + 2π) − log π    C: votes for each class; a vote lent within a radius counts half
+        votes       log(C + 2π) − log π    C: votes for each class, own and lent within a radius
         vectors     a · line               ridge regression on vectors of what votes make of train rows
         neighbours  0.7 b · around         the same, its mean over the 30 nearest train rows that have votes
         labels      b₀ + θᵀψ + w · likest  what hand labels correct: a bias, vectors and votes, rows like it
@@ -240,7 +240,7 @@ class Fusion(Estimator, Updatable):
         """The votes on the rows of `split`, with those that near train rows lend where sources abstain."""
         rows = self.rows_of(split)
         matrix = _as_split(split).votes.matrix.copy()
-        matrix[:, self.fitted_.columns] = np.where(rows.lent >= 0, rows.lent, rows.own).T
+        matrix[:, self.fitted_.columns] = rows.votes.T
         return _as_split(split).votes.with_matrix(matrix)
 
     def evidence(self, split: Split) -> dict[str, np.ndarray]:

@@ -40,7 +40,6 @@ def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str 
         "Fusion",
         balance=model.class_balance_,
         distance=_distances(outcome, at),
-        lines={"lent votes": engine.lends},
         notes=tuple(_notes(model, said)),
         tables=(_parts(model, said, outcome.workspace.split(at)), *held_out_reliability(outcome)),
     )

@@ -1,6 +1,6 @@
 """What votes say of a row, what they teach, and which class shares the sum starts from.
 
-v(x) = log(C(x) + 2π) − log π        C: votes for each class; a lent vote counts half
+v(x) = log(C(x) + 2π) − log π        C: votes for each class, own and lent
 T(x) = (C(x) + 2π) / (n(x) + 2)      of own votes alone: what votes make of a train row
 """
 
@@ -19,25 +19,20 @@ from ..label_models import Triplet
 from ..label_models.moments import Moments
 from ..numerics import softmax
 from ..votes import Votes
-from .constants import CHANCE, COPY, LEAST_SHARE, LENT, VOICES, VOTER_POWER
+from .constants import CHANCE, COPY, LEAST_SHARE, VOICES, VOTER_POWER
 
 
-def counted(own: np.ndarray, lent: np.ndarray | None, n_classes: int) -> np.ndarray:
-    """C, from own and lent votes (n_sources, n_rows), −1 for none; (n_rows, n_classes)."""
-    found = np.zeros((own.shape[1], n_classes))
-    add_votes(
-        found, own, lent, np.broadcast_to(np.eye(n_classes), (len(own), n_classes, n_classes))
-    )
+def counted(votes: np.ndarray, n_classes: int) -> np.ndarray:
+    """C, from votes (n_sources, n_rows), −1 for none; (n_rows, n_classes)."""
+    every = np.broadcast_to(np.eye(n_classes), (len(votes), n_classes, n_classes))
+    return added_up(votes, every)
+
+
+def added_up(votes: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """What votes (n_sources, n_rows) say of rows by `tables` (n_sources, vote, n_classes)."""
+    found = np.zeros((votes.shape[1], tables.shape[2]))
+    _add(votes, np.ascontiguousarray(tables), found)
     return found
-
-
-def add_votes(
-    found: np.ndarray, own: np.ndarray, lent: np.ndarray | None, tables: np.ndarray
-) -> None:
-    """Add what each vote says, `tables` (n_sources, vote, n_classes), to rows; of a lent vote half."""
-    _add(own, np.ascontiguousarray(tables), found)
-    if lent is not None:
-        _add(lent, LENT * tables, found)
 
 
 def evidence(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ def learn(
     prior = balance(heard)
     if supports is not None and not heard.all():  # as if the others had been alone from the start
         supports = Supports.of(own[TRAIN], heard, prior.shares, supports.vectors)
-    counts = counted(own[TRAIN][heard], None, len(classes))
+    counts = counted(own[TRAIN][heard], len(classes))
     sight = None if vectors is None else _sight(vectors, counts, prior.shares)
     likelihood, blind = None, sight is None or not _tells(sight)
     if sight is not None and blind:
@@ -141,7 +141,7 @@ def _balances(
     def balance(heard: np.ndarray) -> Balance:
         if told is not None:
             return Balance.told(checked_shares(told, classes, "Fusion"))
-        counts = counted(own[heard], None, len(classes))
+        counts = counted(own[heard], len(classes))
         return Balance.guessed(_votes(own, names, classes, heard), counts)
 
     return balance

@@ -263,7 +263,6 @@ class Labelled:
     scores: Scores
     notes: tuple[str, ...] = ()  # what a person should know
     failed: tuple[str, ...] = ()  # functions without a vote
-    lends: str = ""  # what a lent vote counts, in words
     recall: Recall | None = None  # of approximate neighbours; None where they are exact
     sequences: int = 0  # that rows are read in; 0 where each is read on its own
 
@@ -280,7 +279,6 @@ class Labelled:
             session.scores,
             session.notes,
             session.failed,
-            session.engine.lends,
             session.state.workspace.near.recall,
             _sequences(session),
         )
@@ -294,7 +292,6 @@ class Labelled:
             "model": self.model,
             "covered_before": before,
             "covered_after": after,
-            "lent_votes": self.lends,
             "sequences": self.sequences,
             "scores": dict(self.scores),
             "recall": None if self.recall is None else self.recall.value,
@@ -307,8 +304,7 @@ class Labelled:
         told = []
         if self.covered is not None:
             before, after = self.covered
-            counts = f" ({self.lends})" if self.lends else ""
-            told.append(f"  rows with a vote: {before:.1%}, {after:.1%} after extension{counts}")
+            told.append(f"  rows with a vote: {before:.1%}, {after:.1%} after extension")
         if self.sequences:
             told.append(f"  rows are read in order, in {self.sequences} sequences")
         scored = self.scores

@@ -132,7 +132,6 @@ class State(Struct):
     comparison: list[Score]
     scoring: Scoring
     covered: dict[Literal["own", "after"], float]
-    lends: str
     uncertain: int
     labelled: dict[Literal["total", "random", "chosen", "unknown"], int]
     sources: int

@@ -45,7 +45,6 @@ def state(room: Room) -> replies.State:
         comparison=comparison(session),
         scoring=replies.Scoring(scores.basis, compared.why, int(scores.get("rows", 0))),
         covered={"own": float((voted == 2).mean()), "after": float((voted > 0).mean())},
-        lends=session.engine.lends,
         uncertain=unsure,
         labelled=session.state.workspace.labels.by_choice,
         sources=len(session.sources),
