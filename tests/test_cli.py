@@ -19,8 +19,8 @@ import pytest
 import epoxy
 from epoxy.agent.tools import Tools
 from epoxy.cli import demo, main
+from epoxy.cli.live import refresh, saves
 from epoxy.cli.main import command as command_line
-from epoxy.cli.watch import refresh, saves
 from epoxy.errors import AlignmentError, ParameterError, StoreError
 from epoxy.project.create import new_project
 from epoxy.session import Radii, Switch

@@ -205,7 +205,7 @@ def test_watch_waits_for_the_first_function(tmp_path, capsys, monkeypatch):
     def save(seconds: float) -> None:
         lfs.write_text(LFS)
 
-    monkeypatch.setattr("epoxy.cli.watch.time.sleep", save)
+    monkeypatch.setattr("epoxy.cli.live.time.sleep", save)
 
     assert main(["watch", str(tmp_path / "p"), "--times", "1"]) == 0
 

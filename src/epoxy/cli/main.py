@@ -17,15 +17,12 @@ from . import (  # noqa: F401  (each registers its commands, which are listed in
     demo,
     folders,
     inspection,
-    encoder_scores,
-    radii,
+    choices,
     rows_to_label,
     language_model,
-    watch,
-    serve,
-    predictions,
+    live,
     end_model,
-    paper_tables,
+    paper,
 )
 
 # isort: on
