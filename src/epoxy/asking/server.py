@@ -16,8 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import EndpointError, MissingExtra, ParameterError
@@ -417,12 +415,8 @@ def _reply(raw: bytes) -> tuple[str, tuple[int, int] | None]:
 
 
 def _retry_after(given: str) -> float | None:
-    """Seconds that a header asks for, given as such or as a date."""
+    """Seconds that a header asks for; None where it says no number."""
     try:
         return max(0.0, float(given))
     except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
         return None

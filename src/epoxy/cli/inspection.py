@@ -11,7 +11,7 @@ from typer import Argument, Option
 from ..errors import ParameterError, UnknownName
 from .folders import say_notes
 from .options import All, Home, Json, Model, app, open_project
-from .row_view import full, glance
+from .row_view import full, glance, number_of
 from .screen import bar, say, shorten, table, write_json
 
 if TYPE_CHECKING:
@@ -383,13 +383,13 @@ def explain(
 
 def show_explanation(session: Session, found: Explanation, everything: bool = False) -> None:
     """An explanation on a screen: the row, its probabilities, and what weighs."""
-    number = session.number((session.names.index((place := session.find(found.row))[0]), place[1]))
+    number = number_of(session, found.row)
     truth = "" if found.truth is None else f"   labelled by hand: {found.truth}"
     say(
         f"{found.row} → {found.label}  {_percent(found.probabilities[found.label])}{truth}",
         style="bold",
     )
-    for line in full(session, number, 90):
+    for line in () if number is None else full(session, number, 90):
         say(f"  {line}")
     for line in (*found.said, *found.notes):
         say(f"  {line}")

@@ -21,7 +21,7 @@ _BLOCKS = " ▀▄█"
 
 def glance(session: Session, row: Any, width: int = 60) -> str:
     """A row, by number or id, in one line; of a picture without text there is nothing to say."""
-    number = row if isinstance(row, int) else _number(session, row)
+    number = row if isinstance(row, int) else number_of(session, row)
     if number is None or session.texts is None:
         return ""
     if session.texts.column is None and _pictures(session):
@@ -53,7 +53,8 @@ def half_blocks(pixels: np.ndarray) -> list[str]:
     return ["".join(_BLOCKS[each] for each in line) for line in pairs.tolist()]
 
 
-def _number(session: Session, row: Any) -> int | None:
+def number_of(session: Session, row: Any) -> int | None:
+    """The number of a row by its id; None for one that is not there."""
     try:
         name, position = session.find(row)
     except EpoxyError:
@@ -71,22 +72,12 @@ def _pixels(session: Session, number: int) -> np.ndarray | None:
     """Brightness of a row's picture; None where there is none, or none that can be read here."""
     import numpy as np
 
-    from ..studio.images import image_of
+    from ..studio.images import image_of, value_of
 
-    column = _pictures(session)
-    if column is None or session.folder is None:
-        return None
-    at, row = session.place(number)
-    value = session.folder.rows.tables[at].column(column)[row].as_py()
-    if isinstance(value, list):
-        pixels = np.asarray(value, dtype=float)
-        side = math.isqrt(pixels.shape[0])
-        return (
-            pixels.reshape(side, side)
-            if pixels.ndim == 1
-            else pixels.reshape(*pixels.shape[:2], -1).mean(axis=2)
-        )
     try:
+        value = value_of(session, number)
+        if isinstance(value, np.ndarray):
+            return value if value.ndim == 2 else value.mean(axis=2)
         from PIL import Image
 
         with Image.open(io.BytesIO(image_of(session, number, SIDE))) as image:

@@ -71,6 +71,24 @@ def image_of(session: Session, number: int, size: int) -> bytes:
         from PIL import Image
     except ImportError as error:
         raise MissingExtra.of("pictures of rows", "pillow", "studio") from error
+    value = value_of(session, number)
+    try:
+        if isinstance(value, np.ndarray):
+            made = Image.fromarray(_bytes_of(value))
+            times = max(1, size // max(made.size))  # each pixel a square
+            made = made.resize([times * side for side in made.size], Image.Resampling.NEAREST)
+        else:
+            made = Image.open(io.BytesIO(value))
+        made.thumbnail((size, size))
+        out = io.BytesIO()
+        made.convert("L" if made.mode == "L" else "RGB").save(out, "PNG")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise EpoxyError(f"this picture cannot be read ({error})") from None
+    return out.getvalue()
+
+
+def value_of(session: Session, number: int) -> np.ndarray | bytes:
+    """What makes the picture of a row: numbers of pixels, or the bytes of a file."""
     column = column_of(session)
     if column is None or session.folder is None:
         raise ParameterError("rows of this project have no pictures; show their cells")
@@ -80,21 +98,15 @@ def image_of(session: Session, number: int, size: int) -> bytes:
         value = value.get("bytes") or value.get("path")
     if isinstance(value, str):
         value = _file(session.folder.project.folder, value)
-    try:
-        if isinstance(value, list):
-            made = Image.fromarray(_bytes_of(np.asarray(value)))
-            times = max(1, size // max(made.size))  # each pixel a square
-            made = made.resize([times * side for side in made.size], Image.Resampling.NEAREST)
-        elif isinstance(value, bytes) and value.startswith(_STARTS):
-            made = Image.open(io.BytesIO(value))
-        else:
-            raise ParameterError(f"row {number} has no picture of a kind that is known")
-        made.thumbnail((size, size))
-        out = io.BytesIO()
-        made.convert("L" if made.mode == "L" else "RGB").save(out, "PNG")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise EpoxyError(f"this picture cannot be read ({error})") from None
-    return out.getvalue()
+    if isinstance(value, list):
+        pixels = np.asarray(value)
+        shape = _shape(pixels)
+        if shape is None:
+            raise ParameterError("these numbers are no picture: they are no square")
+        return pixels.reshape(shape)
+    if isinstance(value, bytes) and value.startswith(_STARTS):
+        return value
+    raise ParameterError(f"row {number} has no picture of a kind that is known")
 
 
 def _file(home: Path, name: str) -> bytes:
@@ -111,10 +123,7 @@ def _file(home: Path, name: str) -> bytes:
 
 def _bytes_of(pixels: np.ndarray) -> np.ndarray:
     """Pixels as bytes; numbers of another range are stretched to it."""
-    shape = _shape(pixels)
-    if shape is None:
-        raise ParameterError("these numbers are no picture: they are no square")
-    values = np.nan_to_num(pixels.reshape(shape).astype(np.float64))
+    values = np.nan_to_num(pixels.astype(np.float64))
     top = values.max(initial=0)
     known = (1, 16, 255)  # usual ends of the scale
     scale = next((each for each in known if top <= each), top)

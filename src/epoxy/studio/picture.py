@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import convert
 from msgspec import json as msgjson
 from msgspec.structs import replace
 
@@ -120,9 +119,10 @@ class Pictures:
             self._pool = ProcessPoolExecutor(1, initializer=projecting.begin)
 
             def regions(rows: np.ndarray) -> list[Region]:
-                return convert(
-                    self._pool.submit(projecting.regions, rows, words, step).result(), list[Region]
-                )
+                found: list[Region] = self._pool.submit(
+                    projecting.regions, rows, words, step
+                ).result()
+                return found
 
             self._tell(regions=regions(self._first))
             self._changed()

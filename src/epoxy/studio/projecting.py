@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingExtra
+from .replies import Region
 
 MOST_REGIONS, FEWEST_ROWS, WORDS, EPOCHS = 12, 60, 3, 200
 NICE, FAR, BORDER = 10, 2.5, 0.1
@@ -103,7 +104,7 @@ def scaled(points: np.ndarray) -> np.ndarray:
     return np.asarray(at / (1 + border), dtype=np.float32)
 
 
-def regions(points: np.ndarray, texts: Sequence[str] | None, step: int) -> list[dict[str, Any]]:
+def regions(points: np.ndarray, texts: Sequence[str] | None, step: int) -> list[Region]:
     """Parts of a picture: where each is, how many rows it has, and the words that set it apart."""
     from sklearn.cluster import KMeans
 
@@ -117,8 +118,8 @@ def regions(points: np.ndarray, texts: Sequence[str] | None, step: int) -> list[
     told = []
     for at in range(n_regions):
         x, y = np.median(points[part == at], axis=0).tolist()
-        told.append({"x": x, "y": y, "words": words[at], "rows": int((part == at).sum())})
-    return sorted(told, key=lambda each: -each["rows"])
+        told.append(Region(x, y, words[at], int((part == at).sum())))
+    return sorted(told, key=lambda each: -each.rows)
 
 
 def _words(texts: Sequence[str] | None, part: np.ndarray, n_regions: int) -> list[str]:
