@@ -204,9 +204,9 @@ def test_regions_are_named_by_the_words_that_set_them_apart():
 
     found = projecting.regions(points, texts, 1)
 
-    assert {each["words"].split(", ")[0] for each in found} == {"football", "election"}
-    assert [each["rows"] for each in found] == [70, 70]
-    assert projecting.regions(points, None, 1)[0]["words"] == ""
+    assert {each.words.split(", ")[0] for each in found} == {"football", "election"}
+    assert [each.rows for each in found] == [70, 70]
+    assert projecting.regions(points, None, 1)[0].words == ""
     assert projecting.regions(points[:20], None, 1) == []
 
 

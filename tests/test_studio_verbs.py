@@ -223,21 +223,6 @@ def test_a_radius_is_tried_without_being_kept(call, tab, session):
     assert back["request"] == 0
 
 
-def test_only_the_newest_radius_of_a_page_is_worked_out(studio, tab):
-    with studio.room.session.lock:  # nothing is begun before all have come
-        sent = [
-            tab.send("try_radius", source="prize", radius=at / 10, request=at) for at in range(6)
-        ]
-        older = []
-        while len(older) < 4:  # one of the first five may have been begun before the next came
-            head, _ = tab.receive()
-            older += [head] if head["id"] in sent else []
-    newest, _ = tab.answer(sent[-1])
-
-    assert {each["error"]["kind"] for each in older} == {"Superseded"}
-    assert newest["reply"]["request"] == 5
-
-
 def test_an_edit_is_answered_pushed_and_undone(call, tab, session):
     tab("colour", by="label")
     before = session.scores["accuracy"]

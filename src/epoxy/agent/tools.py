@@ -50,7 +50,7 @@ class Tools:
         if isinstance(given.get("definition"), str):  # as some clients send an object
             with suppress(ValueError, RecursionError):
                 given["definition"] = json.loads(given["definition"])
-        self.room.ask(None, "look", lambda: lfs.look(self.room, record=False)).result()
+        self.room.ask(None, lambda: lfs.look(self.room, record=False)).result()
         try:
             answer = ask(self.room, self.page, TOOLS[name].name, given).result()
         except ParameterError as error:

@@ -87,7 +87,7 @@ def _allowed(room: Room, page: Page, form: Form) -> Form:
     return form
 
 
-@verb(newest=True, tool="try_function")
+@verb(tool="try_function")
 def draft(
     room: Room,
     page: Page,

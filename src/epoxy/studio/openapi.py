@@ -13,7 +13,7 @@ from .verbs import VERBS
 
 _REFUSED = {
     "400": "The request is wrong; the message says how.",
-    "409": "A newer request came, or a file was changed.",
+    "409": "A file was changed.",
     "413": "The request is too large.",
     "429": "Too many requests wait.",
 }

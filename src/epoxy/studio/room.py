@@ -1,10 +1,8 @@
 """One session, the pages that look at it, and one thread that does their work in order.
 
 A verb is asked for with `ask` from any thread and done in the worker thread under the session's lock, so
-that an answer is of one moment. Of what a page tries while a slider moves only the newest is done: an
-older one that still waits is answered as superseded. After an edit, whoever made it (a page, a saved file,
-another process, the notebook), every page is sent the marks that changed, and when nothing waits any more
-the new state.
+that an answer is of one moment. After an edit, whoever made it (a page, a saved file, another process, the
+notebook), every page is sent the marks that changed, and when nothing waits any more the new state.
 """
 
 from __future__ import annotations
@@ -35,10 +33,6 @@ log = logging.getLogger("epoxy.studio")
 WAITING, QUIET = 256, 0.3
 """Most verbs of one page that may wait, and seconds without work before the doctor looks; where he took
 longer the last time, so many more, because whoever comes meanwhile waits for him."""
-
-
-class Superseded(EpoxyError):
-    """A page asked for the same again before this was begun; only the newest is answered."""
 
 
 class Busy(EpoxyError):
@@ -73,16 +67,6 @@ class Page:
         return None if rows is None else np.array(rows, dtype=np.int64)
 
 
-@dataclass(eq=False)
-class _Work:
-    """Something to do, and where to say that it is done."""
-
-    page: Page | None
-    name: str
-    run: Callable[[], Any]
-    done: Future[Any]
-
-
 class Room:
     """A session and those who look at it."""
 
@@ -103,7 +87,7 @@ class Room:
         self._examined = 0.0  # seconds that the doctor took last
         self._version = self._told = session.version
         self._changes: deque[Change] = deque(maxlen=WAITING)
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[tuple[Page | None, Callable[[], Any], Future[Any]]] = deque()
         self._wake = threading.Condition()
         self._open = True
         self._stop_watching = session.subscribe(self._noticed)
@@ -124,32 +108,19 @@ class Room:
 
     # asking
 
-    def ask(
-        self, page: Page | None, name: str, run: Callable[[], Any], *, newest: bool = False
-    ) -> Future[Any]:
-        """Do `run` in the worker thread after all that was asked for before.
-
-        `newest`: of this name and page, what still waits is not worth doing any more.
-        """
-        work = _Work(page, name, run, Future())
+    def ask(self, page: Page | None, run: Callable[[], Any]) -> Future[Any]:
+        """Do `run` in the worker thread after all that was asked for before."""
+        done: Future[Any] = Future()
         with self._wake:
-            waiting = [each for each in self._waiting if page is not None and each.page is page]
-            old = [each for each in waiting if newest and each.name == name]
-            for each in old:
-                self._waiting.remove(each)
-            crowded = len(waiting) - len(old) >= WAITING
-            if not crowded and self._open:
-                self._waiting.append(work)
+            mine = sum(page is not None and each is page for each, _, _ in self._waiting)
+            if not self._open:
+                done.set_exception(Busy("the studio is closing; start it again"))
+            elif mine >= WAITING:
+                done.set_exception(Busy(f"{WAITING} requests wait already; wait for their answers"))
+            else:
+                self._waiting.append((page, run, done))
             self._wake.notify()
-        for each in old:
-            each.done.set_exception(Superseded(f"a newer {name} came before this one was begun"))
-        if crowded:
-            work.done.set_exception(
-                Busy(f"{WAITING} requests wait already; wait for their answers")
-            )
-        elif not self._open:
-            work.done.set_exception(Busy("the studio is closing; start it again"))
-        return work.done
+        return done
 
     def tell(self, type: str, **fields: Any) -> None:  # noqa: A002 - the protocol's word
         """Send every page a message."""
@@ -168,26 +139,26 @@ class Room:
                     break
                 work = self._waiting.popleft() if self._waiting else None
             if work is not None:
-                self._do(work)
+                self._do(*work[1:])
             try:
                 self._look(busy=work is not None)
             except Exception:  # the room stays open whatever one look runs into
                 log.exception("what changed could not be shown")
-        for each in self._waiting:
-            each.done.set_exception(Busy("the studio is closing; start it again"))
+        for _, _, done in self._waiting:
+            done.set_exception(Busy("the studio is closing; start it again"))
 
-    def _do(self, work: _Work) -> None:
-        if not work.done.set_running_or_notify_cancel():
+    def _do(self, run: Callable[[], Any], done: Future[Any]) -> None:
+        if not done.set_running_or_notify_cancel():
             return
         try:
             with self.session.lock:
-                found = work.run()
+                found = run()
                 if self._changed():
                     self._repaint()  # before the answer: what is painted is what takes time
         except BaseException as error:  # noqa: BLE001 - whoever asked is told
-            work.done.set_exception(error)
+            done.set_exception(error)
             return
-        work.done.set_result(found)
+        done.set_result(found)
 
     def _look(self, busy: bool) -> None:
         """Show what changed since the last look, once nothing waits; then let the doctor look."""

@@ -40,7 +40,7 @@ def opened(session: Session, *, better_picture: bool = True) -> Room:
     room = Room(session)
 
     def repictured() -> None:
-        room.ask(None, "picture", lambda: room.tell("picture", picture=showing.picture(room)))
+        room.ask(None, lambda: room.tell("picture", picture=showing.picture(room)))
 
     room.pictures = Pictures(session, repictured)
     cache = None if session.folder is None else session.folder.project.cache / "pictures"
@@ -168,7 +168,7 @@ class Studio:
             return file.suffix == ".py" or (inside and file.name in store)
 
         async for _ in awatch(where, watch_filter=wanted, debounce=100, step=30):
-            self.room.ask(None, "look", lambda: lfs.look(self.room))
+            self.room.ask(None, lambda: lfs.look(self.room))
 
 
 def texts_of(session: Session) -> list[str] | None:

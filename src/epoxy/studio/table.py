@@ -23,7 +23,6 @@ class Verb(Struct, eq=False):
     ]  # of a room, a page and what came in: a struct, or one with bytes
     asked: type[Struct]  # what may come in
     answer: Any  # a type; of one with bytes a tuple with the type of its head
-    newest: bool  # of several that wait only the last is worth doing
     writes: bool  # changes the project
     tool: str  # its name among an agent's tools
 
@@ -33,7 +32,7 @@ TOOLS: dict[str, Verb] = {}
 
 
 def verb(
-    *, asked: type[Struct] | None = None, newest: bool = False, writes: bool = False, tool: str = ""
+    *, asked: type[Struct] | None = None, writes: bool = False, tool: str = ""
 ) -> Callable[[F], F]:
     """List a function as a verb under its own name.
 
@@ -58,7 +57,7 @@ def verb(
             kind = defstruct(title, fields, frozen=True, forbid_unknown_fields=True)
             run = lambda room, page, told: function(room, page, **asdict(told))  # noqa: E731
         about = inspect.getdoc(function) or ""
-        made = Verb(name, about, run, kind, types["return"], newest, writes, tool)
+        made = Verb(name, about, run, kind, types["return"], writes, tool)
         VERBS[name] = made
         if tool:
             TOOLS[tool] = made

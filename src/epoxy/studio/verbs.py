@@ -26,7 +26,7 @@ from ..session.edits import known, several
 from ..suggest import RowQuery
 from . import images, lfs, notes, replies, showing
 from .frames import as_json, message, parsed
-from .room import Busy, Page, Room, Superseded
+from .room import Busy, Page, Room
 from .sources import SourceTable, ordered
 from .table import TOOLS, VERBS, LongText, verb
 
@@ -301,7 +301,7 @@ def functions(room: Room, page: Page, find: Text = "", limit: Some = 20) -> repl
 # trying: nothing is kept
 
 
-@verb(newest=True)
+@verb()
 def try_radius(
     room: Room, page: Page, source: Name, radius: Distance, request: RowNumber
 ) -> replies.Trial:
@@ -512,7 +512,7 @@ def ask(room: Room, page: Page, name: Any, body: Any) -> Future[Any]:
     except EpoxyError as error:
         refused.set_exception(error)
         return refused
-    return room.ask(page, name, lambda: verb.run(room, page, request), newest=verb.newest)
+    return room.ask(page, lambda: verb.run(room, page, request))
 
 
 def spoken(room: Room, page: Page, text: str) -> None:
@@ -545,4 +545,4 @@ def failed(error: BaseException) -> tuple[int, dict[str, Any]]:
         told |= {"theirs": error.theirs, "hash": error.hash}
     if isinstance(error, Busy):
         return 429, told
-    return 409 if isinstance(error, Superseded | lfs.Conflict) else 400, told
+    return 409 if isinstance(error, lfs.Conflict) else 400, told

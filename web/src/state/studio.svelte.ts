@@ -103,7 +103,7 @@ export class Studio {
       return await this.transport.call(verb, body);
     } catch (error) {
       if (!(error instanceof VerbError)) throw error;
-      if (error.kind !== "Superseded") this.message = error.message;
+      this.message = error.message;
       return undefined;
     }
   }
