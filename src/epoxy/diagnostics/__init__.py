@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..scoring import calibration_error, scores
 from .doctor import diagnose, diagnose_case
 from .examination import Case
-from .explanation import Explanation, Voice, explain_row, vote_shares
 from .parts import confusion_table, part_table, reliability_table
 from .per_source import SOURCE_COLUMNS, interval, right_on, source_rows
+from .reasons import Explanation, Voice, explain_row, vote_shares
 from .report import Column, Finding, Report, Table
 from .unheard import not_heard
 

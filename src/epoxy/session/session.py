@@ -27,8 +27,8 @@ from ..workspace import SPLITS, Workspace
 from .edits import Append, Edit, Label, Radii, Remove, SetVotes, Switch, known
 from .labels import check_words
 from .log import Behind
+from .shown import SessionView
 from .state import Change, History, Moment, SessionState, Step, Trial, Written, change_between
-from .view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
