@@ -1,4 +1,4 @@
-"""The paper's pipeline in a session: extended columns, pair counts and posteriors, column by column."""
+"""The paper's pipeline in a session: extended votes, a label model, and every probability."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PaperEngine:
         return as_settings(AUTO if self.radius is None else self.radius, sources)
 
     def update(self, workspace: Workspace) -> Outcome:
-        """Extend what changed, fit the label model, read every probability."""
+        """Extend, fit the label model, read every probability."""
         settings = [each.tuned for each in workspace.active]
         auto = workspace.near.typical if AUTO in settings else np.nan
         radii = as_radii(settings, workspace.names, auto)
