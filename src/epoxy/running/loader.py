@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -27,9 +27,6 @@ from ..functions.fingerprint import is_installed
 from ..storage import open_regular
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-
-Seen = Callable[[Path, str], None]
-"""Called with a file of the folder and the digest of its text, before the text runs."""
 
 
 def digest_of(path: Path) -> str:
@@ -49,9 +46,11 @@ def digest(content: bytes) -> str:
 class Loader(MetaPathFinder):
     """Runs the `lfs.py` of one folder, and finds modules of that folder for `import`."""
 
-    def __init__(self, folder: Path, shown: Path, file: str, seen: Seen) -> None:
-        self.folder, self.shown, self.seen = folder, shown, seen  # absolute; as the user named it
+    def __init__(self, folder: Path, shown: Path, file: str) -> None:
+        self.folder, self.shown = folder, shown  # absolute; as the user named it
         self.file = file  # within the folder
+        self.files: dict[Path, str] = {}
+        """Files that were read or looked for since the load began, with digests of what ran."""
         self.texts: dict[str, bytes] = {}  # what ran, by module
         sys.path.insert(0, str(self.folder))
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
@@ -63,6 +62,7 @@ class Loader(MetaPathFinder):
         for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
             del sys.modules[name]
         self.texts.clear()
+        self.files.clear()
         importlib.invalidate_caches()  # a file as old as its folder's last look counts as missing
         try:
             module = self._run(path)
@@ -95,7 +95,7 @@ class Loader(MetaPathFinder):
 
     def _run(self, path: Path) -> ModuleType:
         if not path.is_file():
-            self.seen(path, "")
+            self.files[path] = ""
             raise CodeError(f"{self.shown} has no {self.file}; write your labeling functions there")
         loader = _FromText("lfs", str(path), self)
         spec = importlib.util.spec_from_loader("lfs", loader)
@@ -107,7 +107,7 @@ class Loader(MetaPathFinder):
 
     def _missed(self, name: str) -> None:
         """Name the file that is not there, for whoever waits until it is written."""
-        self.seen(self.folder / f"{name.partition('.')[0]}.py", "")
+        self.files[self.folder / f"{name.partition('.')[0]}.py"] = ""
 
     def _explain(self, error: BaseException, path: Path) -> CodeError:
         if isinstance(error, ModuleNotFoundError) and error.name:
@@ -148,7 +148,7 @@ class _FromText(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         text = self.get_data(path)
-        self.owner.seen(Path(path), digest(text))
+        self.owner.files[Path(path)] = digest(text)
         code: CodeType = self.source_to_code(text, path)
         self.owner.texts[fullname] = text
         return code

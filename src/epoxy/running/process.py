@@ -211,9 +211,12 @@ class Runner:
         path, seconds = self.folder / self.file, self.limits.seconds
         with contextlib.suppress(OSError):  # one that is not there is the process's to tell
             open_regular(path).close()
-        self.files = {self._home / self.file: digest_of(self._home / self.file)}
         self._loaded = None
         self._start()
+        # which it reads is not known where it never ends
+        self.files = {
+            each: digest_of(each) for each in [self._home / self.file, *self._home.glob("*.py")]
+        }
         try:
             found = self._ask("load", seconds=seconds)
         except _TooSlow:
@@ -318,15 +321,11 @@ class Runner:
                 alarm = 0 if seconds is None else seconds + _GRACE
                 memory = None if seconds is None else self.limits.memory
                 process.send((do, given, alarm, memory))
-            while True:
-                kind, value = process.receive(until)
-                if kind == "answer":
-                    return value
-                if kind == "file":
-                    self.files[value[0]] = value[1]
-                else:  # a function that is slow on one row goes on too
-                    done = max(done, process.at[0])
-                    report(done)
+            while (answer := process.receive(until)) is None:
+                done = max(done, process.at[0])  # a function that is slow on one row goes on too
+                report(done)
+            value, self.files = answer
+            return value
         except BaseException:  # an interrupt too: it is in the middle of something
             self.close()
             raise
@@ -368,8 +367,8 @@ class _Process:
         except OSError:
             raise _Ended(self._how()) from None
 
-    def receive(self, until: float) -> tuple[str, Any]:
-        """The next message, at the latest when the clock says so; none within half a second is "none"."""
+    def receive(self, until: float) -> tuple[Any, dict[Path, str]] | None:
+        """The answer, and the files it rests on; None where none comes within half a second."""
         left = until - time.monotonic()
         running = self.running  # before the look: what it said last is in the pipe
         try:
@@ -378,10 +377,10 @@ class _Process:
                 over = threading.Timer(max(0.0, left) + _GRACE, self.end)
                 over.start()
                 try:
-                    kind, value = self._connection.recv()
+                    value, files = self._connection.recv()
                 finally:
                     over.cancel()
-                return kind, value
+                return value, files
         except (EOFError, OSError):
             raise _Ended(self._how()) from None
         except Exception:  # noqa: BLE001 - what is no answer may unpickle as anything
@@ -390,7 +389,7 @@ class _Process:
             raise _Ended(self._how())
         if left <= 0:
             raise _TooSlow
-        return "none", None
+        return None
 
     def _how(self) -> str:
         """How it ended, in words."""

@@ -67,17 +67,12 @@ class LoadedFunction:
 class Worker:
     """The functions and tables of one project, and what can be asked about them."""
 
-    def __init__(self, connection: Any, at: Any, folder: tuple[Path, Path, str]) -> None:
-        self.connection, self.lock, self.at = connection, threading.Lock(), at
+    def __init__(self, at: Any, folder: tuple[Path, Path, str]) -> None:
+        self.at = at
         self.functions: dict[str, LabelingFunction] = {}
         self.tables: dict[int, Any] = {}
         self.rows: dict[int, Iterable[Row]] = {}
-        self.loader = Loader(*folder, lambda *seen: self.send("file", seen))
-
-    def send(self, kind: str, value: Any = None) -> None:
-        """Send one message; a thread of the user's that imports something sends too."""
-        with self.lock:
-            self.connection.send((kind, value))
+        self.loader = Loader(*folder)
 
     def load(self) -> tuple[tuple[LoadedFunction, ...], tuple[str, ...]] | CodeError:
         """Run lfs.py and say what it defines and what looks as if it should, or why it does not."""
@@ -159,8 +154,8 @@ def main(
     with contextlib.suppress(OSError):  # Windows keeps it as long as it is open
         os.unlink(shared)
     os.chdir(cwd)
-    worker = Worker(connection, at, folder)
-    worker.send("answer")
+    worker = Worker(at, folder)
+    connection.send((None, {}))
     while True:
         try:
             do, given, seconds, memory = connection.recv()
@@ -170,7 +165,7 @@ def main(
         _limit(seconds, memory)
         answer = getattr(worker, do)(*given)
         _limit(0, None)
-        worker.send("answer", answer)
+        connection.send((answer, dict(worker.loader.files)))
 
 
 def _part_from(parent: int) -> None:
