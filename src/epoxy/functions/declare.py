@@ -124,7 +124,7 @@ def keywords(
     """
     options = {"column": column, "whole_words": whole_words, "ignore_case": ignore_case}
     given = {"kind": "keywords", "label": label, "words": words}
-    return form_of(given | options).function(name)  # type: ignore[no-any-return]
+    return form_of(given | options).function(name)
 
 
 def regex(
@@ -150,7 +150,7 @@ def regex(
     any_case = bool(flags & re.IGNORECASE) or pattern.startswith(ANY_CASE)
     plain = f"(?{inside})" * bool(inside) + pattern.removeprefix(ANY_CASE)
     given = {"kind": "regex", "label": label, "pattern": plain, "column": column}
-    return form_of(given | {"ignore_case": any_case}).function(named)  # type: ignore[no-any-return]
+    return form_of(given | {"ignore_case": any_case}).function(named)
 
 
 def like(
@@ -178,7 +178,7 @@ def like(
         )
     ids = list(dict.fromkeys(map(str, rows)))
     given = {"kind": "like", "label": label, "rows": ids, "radius": radius}
-    return form_of(given).function(name)  # type: ignore[no-any-return]
+    return form_of(given).function(name)
 
 
 def from_model(
@@ -254,19 +254,18 @@ def from_column(
 def _answers(
     own: list[Any], mapping: Mapping[Any, str | None] | None, kind: str
 ) -> tuple[str | None, ...]:
-    if mapping is None:
-        if not all(isinstance(each, str) for each in own):
-            raise ParameterError(
-                f"{kind} predicts {own[:10]}, which are not labels; "
-                f"pass mapping={{{own[0]!r}: 'your label', …}}"
-            )
-        return tuple(own)
-    missing = [each for each in own if each not in mapping]
-    if missing:
-        raise UnknownName.of(f"mapping entry for {kind}'s class", missing[0], mapping)
-    for label in mapping.values():
+    if mapping is None and not all(isinstance(each, str) for each in own):
+        raise ParameterError(
+            f"{kind} predicts {own[:10]}, which are not labels; "
+            f"pass mapping={{{own[0]!r}: 'your label', …}}"
+        )
+    known = dict(zip(own, own)) if mapping is None else mapping
+    for each in own:
+        if each not in known:
+            raise UnknownName.of(f"mapping entry for {kind}'s class", each, known)
+    for label in known.values():
         check_label("abstain" if label is None else label, kind)
-    return tuple(mapping[each] for each in own)
+    return tuple(known[each] for each in own)
 
 
 def check_label(label: Any, name: str) -> None:

@@ -142,14 +142,15 @@ Form = Keywords | Pattern | Like | Python
 """What a definition may be; its JSON schema is what a page or an agent is told."""
 
 
-def form_of(given: Mapping[str, Any] | Form) -> Any:
+def form_of(given: Mapping[str, Any] | Form) -> Form:
     """One function as a value, complete and checked; texts of the user's own types become plain ones."""
-    if isinstance(given, Kind):
+    if isinstance(given, Keywords | Pattern | Like | Python):
         return given
     try:
-        return msgspec.json.decode(json.dumps(given), type=Form)
+        made: Form = msgspec.json.decode(json.dumps(given), type=Form)
     except (msgspec.DecodeError, TypeError) as error:
         raise ParameterError(f"this function cannot be: {error}; correct it") from None
+    return made
 
 
 def parsed(code: str | bytes, place: str = "the code") -> ast.Module:

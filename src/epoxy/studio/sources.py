@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -100,16 +100,14 @@ def _share(votes: np.ndarray) -> float:
 
 def ordered(lines: list[SourceLine], sort: str, *, descending: bool = False) -> list[SourceLine]:
     """Lines by a column; those without a number come last either way."""
-    if sort == "name":
-        return sorted(lines, key=lambda line: line.name.lower(), reverse=descending)
 
-    def number(line: SourceLine) -> float | None:
-        value = line.reach if sort == "radius" else getattr(line, sort)
-        found: float | None = value.value if isinstance(value, Interval) else value
-        return found
+    def value(line: SourceLine) -> Any:
+        if sort == "name":
+            return line.name.lower()
+        found = line.reach if sort == "radius" else getattr(line, sort)
+        return found.value if isinstance(found, Interval) else found
 
-    sign = -1 if descending else 1
-    value = {line.name: number(line) for line in lines}
-    return sorted(
-        lines, key=lambda line: (value[line.name] is None, sign * (value[line.name] or 0))
-    )
+    known = [each for each in lines if value(each) is not None]
+    return sorted(known, key=value, reverse=descending) + [
+        each for each in lines if value(each) is None
+    ]

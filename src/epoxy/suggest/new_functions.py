@@ -198,8 +198,7 @@ class _Suggesting:
         else:
             ids = [self.session.state.names.name((TRAIN, row))[1] for row in bundle.parts]
             given |= {"rows": ids, "radius": bundle.radius}
-        made: Form = form_of(given)
-        return made
+        return form_of(given)
 
     def _voted(self, votes: Sequence[Any]) -> np.ndarray:
         """Rows it votes on, through all splits; rows without cells are not voted on; (n_rows,) bool."""
