@@ -335,7 +335,7 @@ class Oracle:
 
     def scale(self, rows: dict[str, Any]) -> Any:
         if self.features is None or self.tables is not None:
-            return np.where(rows["any"], c.SCALE_BLIND, 1.0)[:, None]
+            return np.where(rows["any"], c.SCALES[1], 1.0)[:, None]
         return np.where(rows["any"], c.SCALES[1], c.SCALES[0])[:, None]
 
     def before(self, rows: dict[str, Any]) -> np.ndarray:
@@ -424,15 +424,15 @@ class Oracle:
 
     def _correct(self, sighted: bool, groups: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
         m, k, said = len(self.y), self.n_classes, self.hand["said"]
-        sides = [(said["votes"], c.RIDGE_PARTS)]
+        sides = [(said["votes"], c.RIDGE_PART)]
         if "vectors" in said:
-            sides.append((said["vectors"] + said["neighbours"], c.RIDGE_PARTS))
+            sides.append((said["vectors"] + said["neighbours"], c.RIDGE_PART))
         offset, asks = self.before(self.hand), sighted and m >= c.LIKEST
         kernel = self.kernel(self.hand, self.hand, sighted) + 1 / c.RIDGE_BIAS
         with_likest, more = offset, []
         if asks:
             like = self.likest(self.hand["x"], groups[:, None] == groups[self.asked])
-            with_likest, more = offset + c.LIKEST_WEIGHT * like, [(like, c.RIDGE_LIKEST)]
+            with_likest, more = offset + c.LIKEST_WEIGHT * like, [(like, c.RIDGE_PART)]
         own = np.arange(k) == self.y[:, None]
         likelihood = np.where(own, 1 - wrong[:, None], wrong[:, None] / (k - 1))
         first, doubt = with_likest.copy(), self.doubted > 0

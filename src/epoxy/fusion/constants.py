@@ -41,8 +41,8 @@ most so many it is asked."""
 # hand labels
 LOUD_FEATURES, LOUD_VOTES, RIDGE_BIAS = 1.1, 0.5, 3.0
 """How loud features and votes are in the correction, whose ridge is 1; the ridge of its bias."""
-RIDGE_PARTS, RIDGE_LIKEST = 12.0, 6.0
-"""Ridges of what labels change in the weights of the parts, and in that of the likest labelled rows."""
+RIDGE_PART = 8.0
+"""Ridge of what labels change in the weights of parts, and in that of the likest labelled rows."""
 LIKEST, LIKEST_WEIGHT, TWIN = 5, 0.15, 0.02
 """Labelled rows that are asked, how much they count, and what keeps an equal one from counting endlessly."""
 SLIPS = (0.01, 0.05)
@@ -50,7 +50,6 @@ SLIPS = (0.01, 0.05)
 
 # the sum
 SCALES = (1.35, 0.9)
-"""What the sum is multiplied by: on rows without votes, and on rows with votes, which repeat each other."""
-AGREEMENT, SCALE_BLIND = 0.35, 0.8
-"""Where vectors do not tell: how loud the triplet model is beside counts, and what rows with votes are
-multiplied by."""
+"""What the sum is multiplied by: where vectors alone speak, and where votes do, which repeat each other."""
+AGREEMENT = 0.35
+"""How loud the triplet model is beside counts, where vectors do not tell."""

@@ -30,7 +30,6 @@ from .constants import (
     LIKEST_WEIGHT,
     LOUD_FEATURES,
     LOUD_VOTES,
-    SCALE_BLIND,
     SCALES,
 )
 from .decision import Rule
@@ -228,9 +227,8 @@ class Fitted:
 
     def scale(self, rows: Rows) -> np.ndarray:
         """s; (n_rows,)."""
-        if self.sight is None or self.likelihood is not None:
-            return np.asarray(np.where(self.voted(rows), SCALE_BLIND, 1.0))
-        return np.asarray(np.where(self.voted(rows), SCALES[1], SCALES[0]))
+        blind = self.sight is None or self.likelihood is not None
+        return np.where(self.voted(rows), SCALES[1], 1.0 if blind else SCALES[0])
 
     def summed(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
         """Logits from what the parts say; (n_rows, n_classes)."""

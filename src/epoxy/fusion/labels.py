@@ -30,13 +30,11 @@ from .constants import (
     LOUD_FEATURES,
     LOUD_VOTES,
     RIDGE_BIAS,
-    RIDGE_LIKEST,
-    RIDGE_PARTS,
+    RIDGE_PART,
     SLIPS,
 )
 
 STEPS, TOLERANCE = 50, 1e-8
-RIDGES = {"votes": RIDGE_PARTS, "vectors": RIDGE_PARTS, "likest": RIDGE_LIKEST}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +77,7 @@ class Lesson:
     @cached_property
     def scaled(self) -> np.ndarray:
         """S at ridge one; (e, m, K − 1)."""
-        found = [
-            each @ self.differences.T / np.sqrt(RIDGES[name]) for name, each in self.sides.items()
-        ]
+        found = [each @ self.differences.T / np.sqrt(RIDGE_PART) for each in self.sides.values()]
         return np.asarray(found)
 
     @cached_property
@@ -150,7 +146,7 @@ def correct(lesson: Lesson, believed: np.ndarray) -> Correction:
             length /= 2
         point, logits = point + length * step, logits + length * moved
     dual = weight * (believed - softmax(logits))
-    told = {name: float((each * dual).sum()) / RIDGES[name] for name, each in lesson.sides.items()}
+    told = {name: float((each * dual).sum()) / RIDGE_PART for name, each in lesson.sides.items()}
     held_out = _left_out(lesson, logits, believed)
     return Correction(dual, told, dual.sum(axis=0) / RIDGE_BIAS, held_out)
 
