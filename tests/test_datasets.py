@@ -147,7 +147,6 @@ def test_a_folder_becomes_splits(folder):
     assert data.dev.ids.tolist() == ["dev-0"]
     assert data.train.vectors.dtype == np.float32
     assert data.rows("train")["text"].to_pylist() == ["x", "y"]
-    assert data.images == {}
 
 
 def cut(name, by):

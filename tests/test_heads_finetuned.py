@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 
 import numpy as np
 import pytest
 
 from epoxy import heads
-from epoxy.errors import FrameError
+from epoxy.errors import FrameError, StoreError
 from epoxy.heads import FineTuned, Training
 
 pytestmark = [
@@ -96,27 +97,22 @@ def test_one_seed_gives_one_network_and_leaves_the_callers_random_state_alone(co
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize(
-    ("images", "names"),
-    [
-        (np.zeros((2, 4, 4)), "float64"),
-        (np.zeros((2, 4), dtype=np.uint8), "shape"),
-        (np.zeros((2, 4, 4, 2), dtype=np.uint8), "channels"),
-    ],
-)
-def test_images_of_another_form_are_refused(images, names):
-    from epoxy.heads.networks import ImageNetwork
+def test_a_damaged_network_is_refused(fitted):
+    state = fitted.to_state()
+    damaged = {name: content[:100] for name, content in state.files.items()}
 
-    with pytest.raises(FrameError, match=names):
-        ImageNetwork("any", None, 1).prepare(images)
+    with pytest.raises(StoreError, match="cannot be read"):
+        FineTuned.from_state(dataclasses.replace(state, files=damaged))
+    with pytest.raises(FrameError, match="row 1"):
+        fitted.predict_proba(["a text", None])
 
 
 def test_a_network_is_looked_for_in_folders_then_packages_then_on_the_hub(tmp_path, monkeypatch):
     from epoxy.heads import networks
 
     monkeypatch.setattr(networks, "installed_folder", lambda name: None)
-    assert networks.resolve_text("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
-    assert networks.resolve_text("bert-base-uncased") == "bert-base-uncased"
+    assert networks.resolve("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert networks.resolve("bert-base-uncased") == "bert-base-uncased"
     monkeypatch.setattr(networks, "installed_folder", lambda name: tmp_path / "package")
-    assert networks.resolve_text("all-MiniLM-L6-v2") == str(tmp_path / "package")
-    assert networks.resolve_text(str(tmp_path)) == str(tmp_path)
+    assert networks.resolve("all-MiniLM-L6-v2") == str(tmp_path / "package")
+    assert networks.resolve(str(tmp_path)) == str(tmp_path)

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..datasets import Dataset, read_folder
+from ..datasets import read_folder
 from ..datasets.folder import Meta, read_json
 from ..errors import LabelError, ParameterError, StoreError, UnknownName
 from ..scoring import Score, positive_index, precision_recall_f1, ratios
@@ -97,7 +97,7 @@ class BenchTask:
     train: Split  # no y
     dev: Split | None  # labelled rows only
     test: Split  # no y
-    rows: Mapping[str, Any] = field(default_factory=dict)  # texts or images by split, may be empty
+    rows: Mapping[str, list[str]] = field(default_factory=dict)  # texts by split, may be empty
     class_balance: tuple[float, ...] | None = None  # what the folder says, if anything
     fingerprint: str = ""
 
@@ -127,7 +127,7 @@ class BenchTask:
         needs = {
             "dev": (self.dev is None, "dev rows with true labels", cure),
             "vectors": (bool(bare), "vectors", files),
-            "rows": (not self.rows, "text or images", "a column 'text' to every split"),
+            "rows": (not self.rows, "texts", "a column 'text' to every split"),
         }
         return {need: (what, cure) for need, (lacks, what, cure) in needs.items() if lacks}
 
@@ -217,61 +217,32 @@ def open_task(folder: str | Path) -> tuple[BenchTask, HiddenLabels]:
             f"meta.json in {home} names the data set {found.name!r}; expected a name that can be a "
             "folder's, without slashes and not starting with a dot"
         )
-    train, test = found.splits.get("train"), _labelled(found, "test")
-    if train is None:
+    if "train" not in found.splits:
         raise StoreError(f"{home} has no train.parquet; a benchmark needs train rows and votes")
-    if test is None:
+    keep = {name: np.flatnonzero(split.labelled) for name, split in found.splits.items()}
+    keep["train"] = np.arange(found.train.n_rows)
+    splits = {name: found.split(name).rows(rows) for name, rows in keep.items() if len(rows)}
+    if "test" not in splits:
         raise LabelError(
             f"{home.name!r} has no test rows with true labels, so nothing can be scored; "
             "add test.parquet with labels and votes-test.npy"
         )
-    split, rows = test
-    dev = _labelled(found, "dev")
     scoring = TaskScoring.named(found.scoring, found.positive, found.classes)
-    assert split.y is not None  # _labelled keeps only rows with a label
-    parts = {"train": _rows(found, "train"), "dev": dev and dev[1], "test": rows}
+    tables = {name: found.rows(name) for name in splits}
+    texts = {}
+    if all("text" in table.column_names for table in tables.values()):
+        texts = {name: table["text"].take(keep[name]).to_pylist() for name, table in tables.items()}
     task = BenchTask(
         name=found.name,
         scoring=scoring,
-        train=_sealed(train),
-        dev=None if dev is None else dev[0],
-        test=_sealed(split),
-        rows=_complete(parts, dev is not None),
+        train=splits["train"],
+        dev=splits.get("dev"),
+        test=_sealed(splits["test"]),
+        rows={name: [text or "" for text in each] for name, each in texts.items()},
         class_balance=_balance(home, found.classes),
         fingerprint=_fingerprint(home),
     )
-    return task, HiddenLabels(scoring, split.y)
-
-
-def _labelled(found: Dataset, name: str) -> tuple[Split, Any] | None:
-    """The labelled rows of a split and their texts or images; None where there are none."""
-    split = found.splits.get(name)
-    if split is None or not split.labelled.any():
-        return None
-    keep = np.flatnonzero(split.labelled)
-    rows = _rows(found, name)
-    return split.rows(keep), None if rows is None else take(rows, keep)
-
-
-def _rows(found: Dataset, name: str) -> Any:
-    """Images where the folder has them, else the column `text`, else None."""
-    if name in found.images:
-        return np.load(found.images[name], allow_pickle=False)
-    table = found.rows(name)
-    if "text" not in table.column_names:
-        return None
-    return [text or "" for text in table["text"].to_pylist()]
-
-
-def _complete(parts: dict[str, Any], has_dev: bool) -> dict[str, Any]:
-    """Rows by split, if every split in use has them."""
-    rows = {name: each for name, each in parts.items() if each is not None}
-    return rows if len(rows) == 2 + has_dev else {}
-
-
-def take(rows: Any, keep: np.ndarray) -> Any:
-    """Some of the texts (a list) or images (an array), by position."""
-    return rows[keep] if isinstance(rows, np.ndarray) else [rows[int(index)] for index in keep]
+    return task, HiddenLabels(scoring, splits["test"].truth)
 
 
 def _sealed(split: Split) -> Split:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,6 @@ class Dataset:
         reachable here only. For scoring.
     scoring, positive
         What the task is scored by, and for `f1` the class it is of.
-    images
-        Files of images, row-aligned, where there are some.
     """
 
     name: str
@@ -40,7 +37,6 @@ class Dataset:
     truth: Mapping[str, np.ndarray] = field(default_factory=dict)
     scoring: str = "accuracy"
     positive: str | None = None
-    images: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def sealed(

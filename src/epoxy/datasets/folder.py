@@ -4,7 +4,6 @@ meta.json             name, classes, sources, metric, positive
 {split}.parquet       rows: id, label (a class name, null where unknown), and any other columns
 votes-{split}.npy     class indices, −1 abstains; (n_rows, n_sources)
 vectors-{split}.npy   one vector per row; optional
-images-{split}.npy    one image per row; optional, not read, only pointed to
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ def read_folder(folder: str | Path) -> Dataset:
     if not found:
         raise StoreError(f"{where} holds none of train, dev and test.parquet; name another folder")
     tables = {name: _rows(where / f"{name}.parquet") for name in found}
-    pictures = {name: where / f"images-{name}.npy" for name in found}
     return Dataset.sealed(
         where.name if meta.name is None else meta.name,
         tuple(map(str, meta.classes)),
@@ -56,7 +54,6 @@ def read_folder(folder: str | Path) -> Dataset:
         tables,
         scoring=meta.metric or "accuracy",
         positive=None if meta.positive is None else str(meta.positive),
-        images={name: file for name, file in pictures.items() if file.is_file()},
     )
 
 

