@@ -24,7 +24,6 @@ from .votes import ABSTAIN, Split
 
 NOBODY = -1
 """In `lender`: no train row lends."""
-LARGE = neighbors.LARGE
 KINDS = ("auto", "exact", "approximate")
 Neighbours = str | neighbors.Settings
 """How neighbours are found: "auto", "exact", "approximate", or the settings of approximate ones."""
@@ -123,7 +122,7 @@ class Neighbourhood:
             return made
         train, *others = made.spaces
         settings = found if isinstance(found, neighbors.Settings) else neighbors.Settings()
-        many = found == "auto" and train.n_nodes > LARGE
+        many = found == "auto" and train.n_nodes > neighbors.LARGE
         how = settings if many or found not in ("auto", "exact") else None
         first = neighbors.Graph.build(train, approximate=how, cache=cache, progress=progress)
         graphs = (first, *(first.queries(each, cache=cache) for each in others))
