@@ -1,12 +1,11 @@
-"""Exact inference over labels that depend on each other: along chains, and on any graph of tasks.
+"""Exact inference along chains of labels, linear in the number of labels.
 
-Both are linear in the number of labels. Everything is kept in logarithms: scaling alone fails when a
+Everything is kept in logarithms: scaling alone fails when a
 transition is impossible and the evidence for it is strong, and long chains are where this happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from ..compiling import compiled
 from .layout import Layout
 
-_ENTRIES = 1 << 22  # table entries held at once, all items together
+ENTRIES = 1 << 22  # table entries held at once, all items together
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,95 +191,9 @@ def _trace(
             label[row - 1] = came_from[row, label[row]]
 
 
-@dataclass(frozen=True, eq=False)
-class TaskPrior:
-    """Labels of one item before any source speaks: Pr(Y) = Π Pr(Y^t | those after it it depends on).
-
-    `order` names each task, in the order in which tasks are summed out, with the tasks it is then
-    joined to. A table has one axis for the task, and one for each of these.
-    """
-
-    order: tuple[tuple[int, tuple[int, ...]], ...]
-    tables: tuple[np.ndarray, ...]  # log Pr(Y^task | the others), (K,) * (1 + |others|)
-    singles: np.ndarray  # (n_tasks, n_classes) Pr(Y^t)
-    pairs: np.ndarray  # (n_edges, n_classes, n_classes) Pr(Y^a, Y^b), edges in the graph's order
-
-    def chunks(self, n_items: int) -> list[slice]:
-        """Slices of items small enough for all their tables to be held at once."""
-        step = max(1, _ENTRIES // max(1, sum(table.size for table in self.tables)))
-        return [slice(start, start + step) for start in range(0, n_items, step)]
-
-
-def propagate(
-    evidence: np.ndarray, prior: TaskPrior
-) -> tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]:
-    """Sum-product: marginals of every task, its joint table by task, and log Pr(votes) of every item.
-
-    `evidence` is (n_items, n_tasks, n_classes), log Pr(votes on a task | its class). Items whose
-    votes are impossible under the prior get equal shares.
-    """
-    tables, total = _summed_out(evidence, prior, log_sum)
-    joint: dict[int, np.ndarray] = {}
-    singles = np.empty_like(evidence)
-    place = {task: at for at, (task, _) in enumerate(prior.order)}
-    for (task, others), table in reversed(list(zip(prior.order, tables, strict=True))):
-        below = log_sum(table, axis=1)
-        share = np.exp(table - _finite(below)[:, None])  # Pr(Y^task | the others, votes so far)
-        if others:
-            parent = min(others, key=place.__getitem__)
-            axes = (parent, *prior.order[place[parent]][1])
-            share = share * marginal(joint[parent], others, axes)[:, None]
-        joint[task] = share
-        singles[:, task] = share.reshape(*share.shape[:2], -1).sum(axis=2)
-    singles[singles.sum(axis=2) == 0] = 1.0
-    return singles / singles.sum(axis=2, keepdims=True), joint, total
-
-
-def most_likely(evidence: np.ndarray, prior: TaskPrior) -> np.ndarray:
-    """The most likely joint labelling of every item; (n_items, n_tasks) class indices."""
-    tables, _ = _summed_out(evidence, prior, np.max)
-    item, each = np.arange(len(evidence))[:, None], np.arange(evidence.shape[2])
-    label = np.zeros(evidence.shape[:2], dtype=np.intp)
-    for (task, others), table in reversed(list(zip(prior.order, tables, strict=True))):
-        given = table[(item, each, *(label[:, other, None] for other in others))]
-        label[:, task] = given.argmax(axis=1)
-    return label
-
-
-def _summed_out(
-    evidence: np.ndarray, prior: TaskPrior, how: Callable[..., np.ndarray]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Tables with evidence and the messages of the tasks before, and what is left in the end."""
-    n_items, n_tasks, n_classes = evidence.shape
-    place = {task: at for at, (task, _) in enumerate(prior.order)}
-    waiting: list[list[tuple[np.ndarray, tuple[int, ...]]]] = [[] for _ in range(n_tasks)]
-    tables, total = [], np.zeros(n_items)
-    for (task, others), given in zip(prior.order, prior.tables, strict=True):
-        table = np.broadcast_to(given, (n_items, *given.shape))
-        for message, about in [(evidence[:, task], (task,)), *waiting[task]]:
-            shape = [n_classes if each in about else 1 for each in (task, *others)]
-            order = [about.index(each) for each in (task, *others) if each in about]
-            turned = message.transpose(0, *(1 + at for at in order))
-            table = table + turned.reshape(n_items, *shape)
-        tables.append(table)
-        message = how(table, axis=1)
-        if others:
-            waiting[min(others, key=place.__getitem__)].append((message, others))
-        else:
-            total = total + message
-    return tables, total
-
-
-def marginal(
-    joint: np.ndarray, keep: tuple[int, ...], axes: tuple[int, ...] | None = None
-) -> np.ndarray:
-    """Sum a table over all but some tasks, in their order; axes before those named stay in front."""
-    names = tuple(range(joint.ndim)) if axes is None else axes
-    front = joint.ndim - len(names)
-    rest = tuple(front + at for at, name in enumerate(names) if name not in keep)
-    left = [name for name in names if name in keep]
-    turned = [front + left.index(name) for name in keep]
-    return np.asarray(joint.sum(axis=rest).transpose(*range(front), *turned))
+def marginal(joint: np.ndarray, keep: tuple[int, ...]) -> np.ndarray:
+    """Sum a table over all but some axes, in their order."""
+    return np.asarray(np.einsum(joint, list(range(joint.ndim)), list(keep)))
 
 
 def log_sum(value: np.ndarray, axis: int) -> np.ndarray:

@@ -136,7 +136,7 @@ def learn_pairs(
     weight = _without_own(counts).reshape(len(left), len(right))
     J = np.full((n_classes, n_classes), 1 / n_classes**2) if start is None else start
     for _ in range(_ROUNDS):
-        update = J * (left.T @ _ratio(weight, left @ J @ right.T) @ right)
+        update = J * (left.T @ ratio(weight, left @ J @ right.T) @ right)
         update = update / update.sum()
         if share is not None:
             side = share if len(share) else _sides(update)
@@ -166,7 +166,7 @@ def staying_pairs(counts: np.ndarray, table: np.ndarray, share: np.ndarray) -> n
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        slope = _ratio(weight * rise, apart + middle * rise).sum()
+        slope = ratio(weight * rise, apart + middle * rise).sum()
         low, high = (middle, high) if slope > 0 else (low, middle)
     return np.asarray((1 - low) * anew + low * same)
 
@@ -179,7 +179,7 @@ def learn_share(said: np.ndarray, tables: np.ndarray) -> np.ndarray:
     table, weight = tables.reshape(-1, tables.shape[2]), said.ravel()
     share = np.full(table.shape[1], 1 / table.shape[1])
     for _ in range(_ROUNDS):
-        update = share * (_ratio(weight, table @ share) @ table)
+        update = share * (ratio(weight, table @ share) @ table)
         update = update / update.sum()
         change = np.abs(update - share).max()
         share = update
@@ -199,8 +199,8 @@ def rake(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int =
         table = _scaled(table, columns, axis=0)
         if np.abs(table.sum(axis=1) - rows).max() < 1e-15:
             return table
-    table = table * np.minimum(1, _ratio(rows, table.sum(axis=1)))[:, None]
-    table = table * np.minimum(1, _ratio(columns, table.sum(axis=0)))
+    table = table * np.minimum(1, ratio(rows, table.sum(axis=1)))[:, None]
+    table = table * np.minimum(1, ratio(columns, table.sum(axis=0)))
     # rounding may leave a deficit of -1e-17, and a negative share is no share
     short = np.maximum(rows - table.sum(axis=1), 0), np.maximum(columns - table.sum(axis=0), 0)
     total = short[0].sum()
@@ -225,12 +225,13 @@ def _without_own(counts: np.ndarray) -> np.ndarray:
     return kept if kept.sum() > 0 else counts
 
 
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """One over the other, 0 where there is nothing below."""
     return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
 
 def _scaled(table: np.ndarray, target: np.ndarray, axis: int) -> np.ndarray:
-    scale = _ratio(target, table.sum(axis=axis))
+    scale = ratio(target, table.sum(axis=axis))
     return np.asarray(table * (scale[:, None] if axis == 1 else scale))
 
 

@@ -1,14 +1,13 @@
-"""A label model for labels on any graph: related attributes of an item, regions of an image, trees.
+"""A label model for labels on a small graph: related attributes of an item, regions of an image, trees.
 
-Inference sums tasks out one after the other (see `inference`), so its cost is set by the graph's
-treewidth and not by the number of tasks.
+The joint distribution over the labels of an item is one table, so that inference and fitting are sums over
+its axes; a graph whose table would be too large is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +16,12 @@ from ..errors import AlignmentError, LabelError, ParameterError, VoteError
 from ..shares import counted_shares
 from ..storage import Array, State, check_values
 from ..votes import ABSTAIN, Split, Votes
-from .dependencies import forest
 from .element_model import Balance, ElementModel, as_shares, check_shares
-from .inference import TaskPrior, log, marginal, most_likely, propagate
+from .inference import ENTRIES, log, marginal
 from .layout import Layout, layout_of
-from .movement import learn_pairs, learn_share, rake, shares_said, vote_counts
+from .movement import learn_pairs, learn_share, rake, ratio, shares_said, vote_counts
 
-_MOST_STATES = 1 << 20  # of the largest table: beyond it exact inference is hopeless, and we say so
+_MOST_STATES = 1 << 16  # joint labels of an item: beyond it one table is no way, and we say so
 _SWEEPS = 200
 
 
@@ -42,9 +40,8 @@ class TaskGraph:
 
     Examples
     --------
-    >>> graph = TaskGraph(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
-    >>> graph.treewidth, graph.is_tree
-    (2, False)
+    >>> TaskGraph(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    TaskGraph(4 tasks, 4 edges)
     """
 
     n_tasks: int
@@ -75,59 +72,6 @@ class TaskGraph:
         """Tasks in a row, each linked to the next."""
         return cls(length, [(step, step + 1) for step in range(length - 1)])
 
-    @classmethod
-    def tree(
-        cls,
-        n_tasks: int,
-        edges: Iterable[tuple[int, int]],
-        *,
-        attach: Mapping[str, int] | None = None,
-    ) -> TaskGraph:
-        """A graph that must not hold a cycle; refuses one that does."""
-        graph = cls(n_tasks, edges, attach=attach)
-        closing = graph._closing_edge()
-        if closing is not None:
-            raise ParameterError(
-                f"the graph was declared a tree, but edge {closing} closes a cycle; "
-                "drop an edge of the cycle, or build it with TaskGraph(...)"
-            )
-        return graph
-
-    @property
-    def is_tree(self) -> bool:
-        """Whether the graph holds no cycle (a forest counts)."""
-        return self._closing_edge() is None
-
-    @property
-    def treewidth(self) -> int:
-        """Size of the largest clique after triangulation, less one; 1 for chains and trees."""
-        return max(len(others) for _, others in self.elimination)
-
-    @cached_property
-    def elimination(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Tasks in the order they are summed out, fewest added edges first, with those then joined."""
-        linked: dict[int, set[int]] = {task: set() for task in range(self.n_tasks)}
-        for a, b in self.edges:
-            linked[a].add(b)
-            linked[b].add(a)
-
-        def added(task: int) -> int:
-            around = linked[task]
-            return sum(len(around - linked[each]) - 1 for each in around) // 2
-
-        fill = {task: added(task) for task in linked}
-        order = []
-        while fill:
-            task = min(fill, key=fill.__getitem__)
-            around = linked.pop(task)
-            del fill[task]
-            for each in around:
-                linked[each] = (linked[each] | around) - {each, task}
-            for each in around.union(*(linked[each] for each in around)):
-                fill[each] = added(each)
-            order.append((task, tuple(sorted(around))))
-        return tuple(order)
-
     def unfold(self, votes: Votes) -> Votes:
         """Turn one row per item into one row per task: item i's tasks become rows i·T … i·T + T − 1.
 
@@ -154,10 +98,6 @@ class TaskGraph:
                 f"{len(table)} rows are not a whole number of items of {self.n_tasks} tasks"
             )
         return table.reshape(-1, self.n_tasks, *table.shape[1:])
-
-    def _closing_edge(self) -> tuple[int, int] | None:
-        kept = forest(self.edges, self.n_tasks)
-        return next((edge for edge in self.edges if edge not in kept), None)
 
     def __repr__(self) -> str:
         return f"TaskGraph({self.n_tasks} tasks, {len(self.edges)} edges)"
@@ -207,8 +147,8 @@ class Tasks(ElementModel):
     (500, 3, 2)
     """
 
-    prior_: TaskPrior
-    """Labels of an item before any source speaks."""
+    prior_: np.ndarray
+    """Pr(labels of an item) before any source speaks, (n_classes,) * n_tasks."""
 
     def __init__(
         self,
@@ -228,17 +168,30 @@ class Tasks(ElementModel):
     def predict_proba(self, votes: Votes) -> np.ndarray:
         """Pr(class of an element | all votes on its item); (n_rows, n_classes)."""
         evidence, item, task = self._items(self._check(votes))
-        for part in self.prior_.chunks(len(evidence)):
-            evidence[part] = propagate(evidence[part], self.prior_)[0]
+        for some in self._chunks(len(evidence)):
+            evidence[some] = marginals(self._scores(evidence[some]))
         return np.asarray(evidence[item, task])
 
     def predict_joint(self, votes: Votes) -> np.ndarray:
         """The most likely labelling of each item as a whole, by name; (n_rows,)."""
         evidence, item, task = self._items(self._check(votes))
-        out = np.empty(evidence.shape[:2], dtype=np.intp)
-        for part in self.prior_.chunks(len(evidence)):
-            out[part] = most_likely(evidence[part], self.prior_)
-        return np.asarray(np.asarray(self.classes_)[out[item, task]])
+        best = np.empty(evidence.shape[:2], dtype=np.intp)
+        for some in self._chunks(len(evidence)):
+            state = self._scores(evidence[some]).reshape(len(evidence[some]), -1).argmax(axis=1)
+            best[some] = np.stack(np.unravel_index(state, self.prior_.shape), axis=1)
+        return np.asarray(np.asarray(self.classes_)[best[item, task]])
+
+    def _scores(self, evidence: np.ndarray) -> np.ndarray:
+        """log Pr(labels, votes) of some items, one axis for each task behind that of the items."""
+        score = log(self.prior_)[None]
+        for task in range(self.graph.n_tasks):
+            score = score + along(evidence[:, task], (0, 1 + task), score.ndim)
+        return np.asarray(score)
+
+    def _chunks(self, n_items: int) -> list[slice]:
+        """Slices of items small enough for all their tables to be held at once."""
+        step = max(1, ENTRIES // self.prior_.size)
+        return [slice(start, start + step) for start in range(0, n_items, step)]
 
     def to_state(self) -> State:
         """Everything a fitted model is, as plain values and arrays."""
@@ -250,10 +203,7 @@ class Tasks(ElementModel):
             "edges": [list(edge) for edge in self.graph.edges],
             "attach": self.graph.attach,
         }
-        arrays = state.arrays | {"singles": self.prior_.singles, "pairs": self.prior_.pairs}
-        for index, table in enumerate(self.prior_.tables):
-            arrays[f"table/{index}"] = table
-        return State(values, arrays)
+        return State(values, state.arrays | {"prior": self.prior_})
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -262,18 +212,11 @@ class Tasks(ElementModel):
         about = check_values(state.values.get("graph"), graph_values, "the saved graph")
         edges = [(a, b) for a, b in about["edges"]]
         graph = TaskGraph(about["n_tasks"], edges, attach=about["attach"])
-        _check_width(graph, len(state.values["classes"]))
-        arrays = {
-            "singles": Array("f", f"{graph.n_tasks} classes", low=0, high=1, shares=1),
-            "pairs": Array("f", f"{len(graph.edges)} classes classes", low=0, high=1, shares=2),
-        }
-        for index, (_, others) in enumerate(graph.elimination):
-            shape = " ".join(["classes"] * (1 + len(others)))
-            arrays[f"table/{index}"] = Array("f", shape, low=-np.inf)
-        model = cls._restored(state, graph, values={"graph": dict}, arrays=arrays)
-        tables = tuple(state.arrays[f"table/{index}"] for index in range(graph.n_tasks))
-        singles, pairs = state.arrays["singles"], state.arrays["pairs"]
-        model.prior_ = TaskPrior(graph.elimination, tables, singles, pairs)
+        _check_size(graph, len(state.values["classes"]))
+        shape = " ".join(["classes"] * graph.n_tasks)
+        prior = {"prior": Array("f", shape, low=0, high=1, shares=graph.n_tasks)}
+        model = cls._restored(state, graph, values={"graph": dict}, arrays=prior)
+        model.prior_ = state.arrays["prior"]
         return model
 
     def _check_parameters(self) -> str:
@@ -288,12 +231,12 @@ class Tasks(ElementModel):
         ends = zip(held, self.graph.edges, strict=True)
         rows = [(item + a, item + b) for item, (a, b) in ends] or [(np.empty(0, int),) * 2]
         before, after = (np.concatenate(each) for each in zip(*rows, strict=True))
-        known = share if prior is None else prior.singles.mean(axis=0)
+        known = share if prior is None else _mean_shares(prior)
         table, _ = self._tables(votes, (before, after), how, barred, known)
-        self.prior_ = prior or self._learn_prior(same, across, table, share)
-        self._keep(table, self.prior_.singles.mean(axis=0), np.sum(same, axis=0), barred)
+        self.prior_ = self._learn_prior(same, across, table, share) if prior is None else prior
+        self._keep(table, _mean_shares(self.prior_), np.sum(same, axis=0), barred)
 
-    def _given(self, n_classes: int) -> tuple[np.ndarray | None, TaskPrior | None]:
+    def _given(self, n_classes: int) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Class shares (None: to be learned), and the whole prior where it was given."""
         balance, graph = self.class_balance, self.graph
         if balance is None or isinstance(balance, str):
@@ -303,20 +246,20 @@ class Tasks(ElementModel):
         raw = as_shares(balance, "Tasks")
         if raw.shape == (len(graph.edges), n_classes, n_classes) and len(graph.edges):
             pairs = np.stack([check_shares(each, "Tasks") for each in raw])
-            return None, prior_of_pairs(graph, pairs)
+            return None, joint_of_pairs(graph, pairs)
         shares = check_shares(raw, "Tasks")
         if shares.shape == (n_classes,) and graph.n_tasks > 1:
             return shares, None
         n_joint = n_classes**graph.n_tasks
-        if n_joint > _MOST_STATES or shares.size != n_joint:
+        if shares.size != n_joint:
             raise ParameterError(
                 f"Tasks got a class_balance of shape {shares.shape}; expected {n_classes} shares of "
                 f"classes, {len(graph.edges)} tables of {n_classes} × {n_classes}, or "
                 f"{n_classes}^{graph.n_tasks} = {n_joint} of joint labels"
             )
-        return None, prior_of_joint(graph, shares.reshape((n_classes,) * graph.n_tasks))
+        return None, shares.reshape((n_classes,) * graph.n_tasks)
 
-    def _counted(self, dev: Split, n_classes: int) -> TaskPrior:
+    def _counted(self, dev: Split, n_classes: int) -> np.ndarray:
         """Pairs of true labels per edge, with one pseudo-item per cell."""
         layout = self._layout(dev.votes)
         label = np.full((len(layout.starts), self.graph.n_tasks), ABSTAIN)
@@ -334,7 +277,7 @@ class Tasks(ElementModel):
             code = label[known, a] * n_classes + label[known, b]
             pairs.append(shares(code, n_classes**2))
         table = np.array(pairs).reshape(-1, n_classes, n_classes)
-        return prior_of_pairs(self.graph, table, singles)
+        return joint_of_pairs(self.graph, table, singles)
 
     def _learn_prior(
         self,
@@ -342,14 +285,14 @@ class Tasks(ElementModel):
         across: list[np.ndarray],
         table: np.ndarray,
         share: np.ndarray | None,
-    ) -> TaskPrior:
+    ) -> np.ndarray:
         n_classes = table.shape[2]
         pairs = [learn_pairs(counts, (table, table), share) for counts in across]
         singles = [
             learn_share(shares_said(counts), table) if share is None else share for counts in same
         ]
         found = np.array(pairs).reshape(-1, n_classes, n_classes)
-        return prior_of_pairs(self.graph, found, np.stack(singles))
+        return joint_of_pairs(self.graph, found, np.stack(singles))
 
     def _counts(self, votes: Votes, layout: Layout) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """How votes meet on each task, and across each edge."""
@@ -362,7 +305,7 @@ class Tasks(ElementModel):
         return same, [count(a, b) for a, b in self.graph.edges]
 
     def _layout(self, votes: Votes) -> Layout:
-        _check_width(self.graph, votes.n_classes)
+        _check_size(self.graph, votes.n_classes)
         layout = layout_of(votes, self.graph.n_tasks)
         if layout.longest > self.graph.n_tasks:
             raise AlignmentError(
@@ -383,97 +326,68 @@ class Tasks(ElementModel):
         return evidence, item, task
 
 
-def prior_of_joint(graph: TaskGraph, joint: np.ndarray) -> TaskPrior:
-    """A distribution over joint labels as the graph allows it, with the same marginals of cliques."""
-    tables = [marginal(joint, (task, *others)) for task, others in graph.elimination]
-    singles = np.stack([marginal(joint, (task,)) for task in range(graph.n_tasks)])
-    pairs = np.array([marginal(joint, edge) for edge in graph.edges])
-    pairs = pairs.reshape(-1, *(joint.shape[0],) * 2)
-    return TaskPrior(graph.elimination, tuple(map(_conditional, tables)), singles, pairs)
+def marginals(score: np.ndarray) -> np.ndarray:
+    """Pr(label of each task), of log probabilities up to a constant of each item; (items, tasks, classes).
+
+    Items whose votes are impossible get equal shares.
+    """
+    n_items, *axes = score.shape
+    top = score.reshape(n_items, -1).max(axis=1)
+    share = np.exp(score - along(np.where(np.isneginf(top), 0.0, top), (0,), score.ndim))
+    found = np.stack([marginal(share, (0, 1 + task)) for task in range(len(axes))], axis=1)
+    found[np.isneginf(top)] = 1.0
+    return np.asarray(found / found.sum(axis=2, keepdims=True))
 
 
-def prior_of_pairs(
+def joint_of_pairs(
     graph: TaskGraph, pairs: np.ndarray, singles: np.ndarray | None = None
-) -> TaskPrior:
+) -> np.ndarray:
     """The least committed distribution with these edge marginals: the paper's f_G, moments matched.
 
     Pairs are first made to agree on every task they share; `singles` are read of tasks without an
-    edge. Iterative proportional fitting then goes from table to table until every edge agrees (on a
-    tree at once: Π pairs / Π singles), or as near as pairs that contradict each other allow.
+    edge. Iterative proportional fitting then goes from edge to edge until all agree (on a tree at once:
+    Π pairs / Π singles), or as near as pairs that contradict each other allow.
     """
-    n_classes, order = pairs.shape[1], graph.elimination
+    n_classes = pairs.shape[1]
     sides: list[list[np.ndarray]] = [[] for _ in range(graph.n_tasks)]
     for (a, b), pair in zip(graph.edges, pairs, strict=True):
         sides[a].append(pair.sum(axis=1))
         sides[b].append(pair.sum(axis=0))
     alone = np.full((graph.n_tasks, n_classes), 1 / n_classes) if singles is None else singles
-    share = np.stack([np.mean(s, axis=0) if s else alone[task] for task, s in enumerate(sides)])
-    agreed = {}
-    for (a, b), pair in zip(graph.edges, pairs, strict=True):
-        agreed[a, b] = rake(pair, share[a], share[b])
-        agreed[b, a] = agreed[a, b].T
-    pairs = np.array([agreed[edge] for edge in graph.edges]).reshape(-1, n_classes, n_classes)
-    # an edge belongs to the table of whichever of its tasks is summed out first
-    edges = [
-        [(o, agreed[task, o]) for o in others if (task, o) in agreed] for task, others in order
-    ]
-    tables = [
-        np.zeros((n_classes,) * (1 + len(others))) if sides[task] else log(share[task])
-        for task, others in order
-    ]
-    _fit_pairs(order, tables, edges, share)
-    prior = TaskPrior(order, tuple(tables), share, pairs)
-    found, joint, _ = propagate(np.zeros((1, *share.shape)), prior)
-    conditional = tuple(_conditional(joint[task][0]) for task, _ in order)
-    return TaskPrior(order, conditional, found[0], pairs)
-
-
-def _fit_pairs(
-    order: tuple[tuple[int, tuple[int, ...]], ...],
-    tables: list[np.ndarray],
-    edges: list[list[tuple[int, np.ndarray]]],
-    share: np.ndarray,
-) -> None:
-    """Proportional fitting of each table, in place, to the pairs of the edges that belong to it."""
-    silent, before = np.zeros((1, *share.shape)), np.inf
+    share = [np.mean(s, axis=0) if s else alone[task] for task, s in enumerate(sides)]
+    both = zip(graph.edges, pairs, strict=True)
+    agreed = {(a, b): rake(pair, share[a], share[b]) for (a, b), pair in both}
+    joint = np.ones((n_classes,) * graph.n_tasks)
+    for task, each in enumerate(share):
+        joint = joint * along(each, (task,), joint.ndim)
+    before = np.inf
     for _ in range(_SWEEPS):
         worst = 0.0
-        for at, (task, others) in enumerate(order):
-            if not edges[at]:
-                continue
-            prior = TaskPrior(order, tuple(tables), share, share[:0])
-            now = fitted = propagate(silent, prior)[1][task][0]
-            for other, pair in edges[at]:
-                axes = (0, 1 + others.index(other))
-                seen = marginal(fitted, axes)
-                worst = max(worst, float(np.abs(seen - pair).max()))
-                fitted = fitted * _along(_ratio(pair, seen), axes, fitted.ndim)
-            tables[at] = tables[at] + log(np.where(now > 0, _ratio(fitted, now), 1.0))
+        for edge, pair in agreed.items():
+            now = marginal(joint, edge)
+            worst = max(worst, float(np.abs(now - pair).max()))
+            joint = joint * along(ratio(pair, now), edge, joint.ndim)
         if worst < 1e-12 or worst > 0.999 * before:
-            return
+            break
         before = worst
+    return np.asarray(joint / joint.sum())
 
 
-def _conditional(joint: np.ndarray) -> np.ndarray:
-    """log Pr(first label | the others) of a joint table."""
-    return log(_ratio(joint, np.broadcast_to(joint.sum(axis=0), joint.shape)))
-
-
-def _along(table: np.ndarray, axes: tuple[int, ...], n_axes: int) -> np.ndarray:
+def along(table: np.ndarray, axes: tuple[int, ...], n_axes: int) -> np.ndarray:
     """A table over some axes, in order, made to broadcast over all."""
-    return table.reshape([table.shape[0] if at in axes else 1 for at in range(n_axes)])
+    length = dict(zip(axes, table.shape, strict=True))
+    return table.reshape([length.get(at, 1) for at in range(n_axes)])
 
 
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
+def _mean_shares(joint: np.ndarray) -> np.ndarray:
+    """Class shares averaged over tasks."""
+    return np.mean([marginal(joint, (task,)) for task in range(joint.ndim)], axis=0)
 
 
-def _check_width(graph: TaskGraph, n_classes: int) -> None:
-    """Refuse a graph whose largest clique has more joint labels than can be tabulated."""
-    width = graph.treewidth
-    if (width + 1) * np.log(n_classes) > np.log(_MOST_STATES):
+def _check_size(graph: TaskGraph, n_classes: int) -> None:
+    """Refuse a graph with more joint labels than one table can hold."""
+    if graph.n_tasks * np.log(n_classes) > np.log(_MOST_STATES) + 1e-9:
         raise ParameterError(
-            f"the task graph has treewidth {width}: exact inference would need tables of "
-            f"{n_classes}^{width + 1} joint labels, more than {_MOST_STATES}; "
-            "drop edges, or split the tasks into groups"
+            f"{graph.n_tasks} tasks of {n_classes} classes have {n_classes}^{graph.n_tasks} joint labels, "
+            f"more than {_MOST_STATES}; split the tasks into groups, or use Chain for labels in a row"
         )
