@@ -156,6 +156,19 @@ def test_accuracies_and_movement_are_recovered_from_votes_alone(n_classes):
     assert stays == pytest.approx(np.full(n_classes, 0.9), abs=0.05)
 
 
+def test_two_sources_suffice_because_neighbouring_rows_are_partners():
+    votes, label = film(40_000, accuracy=(0.85, 0.75), seed=4)
+
+    model = Chain(8).fit(votes)
+
+    # neighbours are alike with ρ = 0.8; 35,000 pairs of rows leave errors below 0.02
+    assert model.accuracy_ == pytest.approx((0.85, 0.75), abs=0.03)
+    right = (model.predict_proba(votes).argmax(axis=1) == label).mean()
+    assert right > 0.9
+    with pytest.raises(NotIdentifiable, match="3 sources"):
+        Chain(1).fit(votes)
+
+
 def test_a_rare_class_is_learned_with_its_share():
     rng = np.random.default_rng(5)
     label = np.zeros(40_000, dtype=int)

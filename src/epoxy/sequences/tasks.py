@@ -381,7 +381,7 @@ def along(table: np.ndarray, axes: tuple[int, ...], n_axes: int) -> np.ndarray:
 
 def _mean_shares(joint: np.ndarray) -> np.ndarray:
     """Class shares averaged over tasks."""
-    return np.mean([marginal(joint, (task,)) for task in range(joint.ndim)], axis=0)
+    return np.asarray(np.mean([marginal(joint, (task,)) for task in range(joint.ndim)], axis=0))
 
 
 def _check_size(graph: TaskGraph, n_classes: int) -> None:
