@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
-from epoxy import bench
 from epoxy.bench import BenchColumn, loop
 from epoxy.cli import main
 from test_bench import constant, write_folder
@@ -83,29 +78,6 @@ def test_ctrl_c_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch):
     assert code == 130
     assert "cells; the same command again goes on from there" in err
     assert len(list((tmp_path / "out" / "cells").rglob("one-*.json"))) == 1
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_benchmark_killed_in_the_middle_ends_with_the_same_table(folder, tmp_path):
-    methods = "WS-LM,MV-LM,Triplet,WS-NFT"
-    command = [sys.executable, "-m", "epoxy", "bench", "--data", str(folder), "--methods", methods]
-    command += ["--seeds", "2"]
-    cells = tmp_path / "killed" / "cells"
-    with subprocess.Popen([*command, "--out", str(tmp_path / "killed")], env=os.environ) as process:
-        until = time.monotonic() + 50
-        while not list(cells.rglob("MV-LM-*.json")) and time.monotonic() < until:
-            time.sleep(0.01)
-        process.kill()
-    kept = {path: path.read_bytes() for path in cells.rglob("[A-Z]*.json")}
-    settings = bench.BenchSettings(methods=tuple(methods.split(",")), seeds=2)
-
-    again = bench.run([folder], tmp_path / "killed", settings)
-    whole = bench.run([folder], tmp_path / "whole", settings)
-
-    assert kept
-    assert {path: path.read_bytes() for path in kept} == kept
-    shown = [bench.tables(each)[0].cells.iloc[:1] for each in (again, whole)]  # not the seconds
-    assert shown[0].equals(shown[1])
 
 
 def test_ws_lm_with_the_papers_balance_prints_the_published_figure(shared_data, tmp_path, capsys):

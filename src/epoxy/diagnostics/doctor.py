@@ -161,7 +161,7 @@ def _agreeing_too_much(case: Case) -> Iterator[Finding]:
     found = learn_dependencies(votes, class_balance=case.prior)
     twin = {frozenset((case.sources[a], case.sources[b])) for a, b in np.argwhere(twins)}
     rows = [
-        row for row in found.rows() if frozenset((row["source"], row["with"])) not in given | twin
+        row for row in found.rows if frozenset((row["source"], row["with"])) not in given | twin
     ]
     if not rows:
         return

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..diagnostics.report import Column, Table
 from ..errors import ParameterError, UnknownName
 from ..label_models.label_model import as_votes
 from ..label_models.moments import moments
@@ -38,56 +38,34 @@ _CAUTION = 2.0  # θ is estimated from the same votes: standard errors are taken
 _ROUNDS = 500
 
 
-@dataclass(frozen=True, eq=False)
-class Dependencies:
-    """Pairs of sources that agree more than their accuracies explain, strongest first.
+@dataclass(frozen=True, repr=False)
+class Dependencies(Table):
+    """Pairs of sources that agree more than their accuracies explain, strongest first: a row each.
 
     Iterates over pairs of names, so it can be given wherever `dependencies=` is asked for.
     """
 
-    sources: tuple[str, ...]
-    pairs: tuple[tuple[str, str], ...]
-    excess: np.ndarray  # (n_sources, n_sources) agreement beyond what the class explains
-    q_value: np.ndarray  # (n_sources, n_sources) false discovery rate at which a pair is reported
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The names."""
+        return tuple((row["source"], row["with"]) for row in self.rows)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.pairs)
 
     def __len__(self) -> int:
-        return len(self.pairs)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One record per dependent pair."""
-        at = {name: index for index, name in enumerate(self.sources)}
-        return [
-            {
-                "source": a,
-                "with": b,
-                "excess": float(self.excess[at[a], at[b]]),
-                "q_value": float(self.q_value[at[a], at[b]]),
-            }
-            for a, b in self.pairs
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return {"sources": list(self.sources), "pairs": self.rows(), "excess": self.excess.tolist()}
+        return len(self.rows)
 
     def __repr__(self) -> str:
-        if not self.pairs:
-            return f"Dependencies(none among {len(self.sources)} sources)"
-        lines = [
-            f"{row['source']} – {row['with']}: excess {row['excess']:.2f}, q {row['q_value']:.1g}"
-            for row in self.rows()
-        ]
-        return "\n".join([f"{len(self.pairs)} dependent pairs", *lines])
+        return str(self)
 
-    def _repr_html_(self) -> str:
-        from ..diagnostics.report import Column, Table
 
-        forms = {"source": "text", "with": "text", "excess": "number", "q_value": "number"}
-        columns = tuple(Column(name, name, form) for name, form in forms.items())
-        return Table("", columns, tuple(self.rows()))._repr_html_()
+_COLUMNS = (
+    Column("source", "source"),
+    Column("with", "with"),
+    Column("excess", "excess agreement", "number"),
+    Column("q_value", "q value", "number"),
+)
 
 
 def learn_dependencies(
@@ -142,9 +120,17 @@ def learn_dependencies(
             break
         found += _strongest(fresh, excess)
     found.sort(key=lambda pair: -excess[pair])
-    names = votes.sources
-    pairs = tuple((names[a], names[b]) for a, b in found)
-    return Dependencies(names, pairs, excess, q_value)
+    rows = [
+        {
+            "source": votes.sources[pair[0]],
+            "with": votes.sources[pair[1]],
+            "excess": float(excess[pair]),
+            "q_value": float(q_value[pair]),
+        }
+        for pair in found
+    ]
+    title = f"{len(rows)} dependent pairs among {votes.n_sources} sources"
+    return Dependencies(title, _COLUMNS, tuple(rows))
 
 
 def _strongest(fresh: np.ndarray, excess: np.ndarray) -> list[tuple[int, int]]:
