@@ -78,17 +78,13 @@ DEFAULT = Scan()
 class Curve:
     """A share as a function of the radius, with a confidence band.
 
-    `value` is NaN where no pair is that near; the band is then [0, 1]. `sampling` is the part of
-    the half-width that comes from looking at a sample of anchors only: 0 when all rows were used.
+    `value` is NaN where no pair is that near; the band is then [0, 1].
     """
 
     radii: np.ndarray  # (n_radii,) increasing
     value: np.ndarray  # (n_radii,)
     low: np.ndarray  # (n_radii,)
     high: np.ndarray  # (n_radii,)
-    sampling: np.ndarray  # (n_radii,)
-    n_rows: int
-    n_anchors: int
 
     @classmethod
     def of(
@@ -112,14 +108,9 @@ class Curve:
             disjoint = total**2 / (near**2).sum(axis=0) / (1 + count / n_rows)
             independent = np.fmin(value * (1 - value) / variance, disjoint)
             low, high = wilson(value, np.where(independent > 0, independent, disjoint), z)
-            sampling = np.nan_to_num(z * np.sqrt(spread * np.maximum(1 / count - 1 / n_rows, 0)))
         unseen = np.isnan(value)
         low, high = np.where(unseen, 0.0, low), np.where(unseen, 1.0, high)
-        return cls(radii, value, low, high, sampling, n_rows, count)
-
-    def __repr__(self) -> str:
-        how = "all pairs" if self.n_anchors == self.n_rows else f"{self.n_anchors:,} anchors"
-        return f"Curve({len(self.radii)} radii, {self.n_rows:,} rows, {how})"
+        return cls(radii, value, low, high)
 
 
 def smoothness(labels: Any, vectors: Any = None, radii: Any = None, scan: Scan = DEFAULT) -> Curve:
