@@ -174,7 +174,7 @@ def bench(
     ] = None,
     json: Json = None,
 ) -> None:
-    """The paper's tables on your data: every baseline, one protocol.
+    """The paper's tables on your data: the main baselines, one protocol.
 
     Data folders in the form of train/dev/test.parquet with votes-*.npy, vectors-*.npy and meta.json.
     Train labels are never read, dev labels tune and fit, test labels are read once. A killed run
