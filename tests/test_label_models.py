@@ -155,7 +155,9 @@ def test_state_survives_json_and_gives_equal_probabilities(model, votes):
     assert (again.predict_proba(votes) == fitted.predict_proba(votes)).all()
 
 
-@pytest.mark.parametrize("model", MODELS, ids=names)
+@pytest.mark.parametrize(
+    "model", [*MODELS, epoxy.Chain(), epoxy.Epoxy(), epoxy.Fusion()], ids=names
+)
 @pytest.mark.parametrize(
     "check",
     [
@@ -376,7 +378,6 @@ def test_where_triplets_cannot_answer_it_says_so(matrix, message):
 
 def test_sources_without_partners_carry_no_weight_and_are_named():
     votes, _ = sample([0.9, 0.8, 0.7], [0.5] * 3)
-    alone = np.full((4, 1), 1)
     matrix = np.vstack(
         [
             np.hstack([votes.matrix, np.full((votes.n_rows, 1), -1)]),
@@ -387,7 +388,6 @@ def test_sources_without_partners_carry_no_weight_and_are_named():
     model = Triplet().fit(epoxy.Votes(matrix, sources=["a", "b", "c", "hermit"]))
     proba = model.predict_proba(epoxy.Votes([[-1, -1, -1, 1]]))
 
-    assert len(alone) == 4
     assert model.identified_.tolist() == [True, True, True, False]
     assert any("too few rows with others" in each and "hermit" in each for each in model.findings_)
     assert proba.tolist() == [[0.5, 0.5]]

@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from sklearn.utils import estimator_checks
 
 import epoxy
 from attacks import models
@@ -120,22 +119,6 @@ def test_models_without_a_table_are_explained_by_silencing_each_source(train, te
 
     assert not why.additive
     assert any(voice.weight != 0 for voice in why.voices)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_set_params,
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_estimator_cloneable,
-        estimator_checks.check_estimator_repr,
-    ],
-    ids=lambda check: check.__name__,
-)
-def test_scikit_learn_conventions_hold(check):
-    check("Epoxy", epoxy.Epoxy())
 
 
 # on disk

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from epoxy import storage
 from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
 from epoxy.label_models import LabelModel
-from epoxy.sequences import Chain, TaskGraph, Tasks, pairs_from_transitions
+from epoxy.sequences import Chain, TaskGraph, Tasks
 from epoxy.sequences.inference import marginal
 from epoxy.sequences.tasks import joint_of_pairs
 from epoxy.votes import Split, Votes
@@ -113,7 +113,7 @@ def test_pairs_alone_bring_back_the_papers_distribution(seed, n_tasks, n_classes
 def test_a_chain_graph_equals_a_chain():
     rng = np.random.default_rng(1)
     graph = TaskGraph.chain(4)
-    pairs = pairs_from_transitions([[0.85, 0.15], [0.1, 0.9]])
+    pairs = np.array([[0.34, 0.06], [0.06, 0.54]])
     votes, _ = items(rng, random_joint(rng, graph, 2), 500)
 
     ours = Tasks(graph, class_balance=[pairs] * 3).fit(votes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .chain import Chain
 from .dependencies import Dependencies, learn_dependencies
 from .layout import sequence_ids
-from .movement import joint_balance, pair_balance, pairs_from_transitions
+from .movement import joint_balance, pair_balance
 from .tasks import TaskGraph, Tasks
 
 __all__ = [
@@ -16,6 +16,5 @@ __all__ = [
     "joint_balance",
     "learn_dependencies",
     "pair_balance",
-    "pairs_from_transitions",
     "sequence_ids",
 ]

@@ -282,7 +282,7 @@ def check_shares(shares: np.ndarray, who: str) -> np.ndarray:
     """Shares of classes or of tuples of labels, normalised; transitions are no shares."""
     if shares.ndim == 2 and len(shares) > 1 and np.allclose(shares.sum(axis=1), 1, atol=1e-3):
         raise ParameterError(
-            f"{who} got a class_balance that sums to {shares.sum():g}; "
-            "for transition probabilities use sequences.pairs_from_transitions(...)"
+            f"{who} got a class_balance that sums to {shares.sum():g}; of transition probabilities give "
+            "the shares of two neighbouring labels: each row times the share of its label"
         )
     return normalised(shares, who)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LabelError, ParameterError
+from ..errors import LabelError
 from ..votes import Split, Votes
 from .inference import ChainPrior
 from .layout import Layout, layout_of
@@ -55,28 +55,6 @@ def joint_balance(y: Any, length: int, *, n_classes: int, sequences: Any = None)
         )
     state = rows @ n_classes ** np.arange(length - 1, -1, -1)
     return np.asarray(np.bincount(state, minlength=n_classes**length) / len(rows))
-
-
-def pairs_from_transitions(transitions: Any) -> np.ndarray:
-    """Pr(Y^t, Y^{t+1}) of the stationary chain with these transition probabilities; (K, K).
-
-    Examples
-    --------
-    >>> pairs_from_transitions([[0.9, 0.1], [0.3, 0.7]]).round(3).tolist()
-    [[0.675, 0.075], [0.075, 0.175]]
-    """
-    table = np.asarray(transitions, dtype=float)
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or (table < 0).any():
-        raise ParameterError(f"transitions are K × K shares, got shape {table.shape}")
-    if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
-        raise ParameterError(
-            f"each row of transitions must sum to 1, got {table.sum(axis=1).round(4).tolist()}"
-        )
-    n_classes = len(table)
-    # the stationary row vector solves π(P − 1) = 0 with Σπ = 1
-    system = np.vstack([(table - np.eye(n_classes)).T, np.ones(n_classes)])
-    share = np.linalg.lstsq(system, np.r_[np.zeros(n_classes), 1.0], rcond=None)[0]
-    return np.asarray(share.clip(0)[:, None] * table)
 
 
 def vote_counts(
