@@ -168,6 +168,18 @@ def test_two_sources_suffice_because_neighbouring_rows_are_partners():
         Chain(1).fit(votes)
 
 
+def test_sources_that_meet_too_few_on_their_rows_are_known_by_neighbouring_rows():
+    accuracy = (0.85, 0.75, 0.8, 0.9, 0.7)
+    votes, _ = film(40_000, accuracy=accuracy, seed=5)
+    matrix, apart = votes.matrix.copy(), np.arange(40_000) % 2 == 0
+    matrix[apart, :3], matrix[~apart, 3:] = -1, -1  # the last two never meet a third
+
+    model = Chain(8).fit(votes.with_matrix(matrix))
+
+    assert model.accuracy_ == pytest.approx(accuracy, abs=0.05)
+    assert "['source_3', 'source_4']" in model.findings_[0]
+
+
 def test_a_rare_class_is_learned_with_its_share():
     rng = np.random.default_rng(5)
     label = np.zeros(40_000, dtype=int)

@@ -47,7 +47,7 @@ def test_algorithm_2_recovers_the_accuracies_of_three_sources():
 
     # moments rest on ≥ 40000·0.11·0.5 = 2200 rows: s.e. 0.02 of products near 0.3, so 4 s.e. of a
     # ratio's root stay below 0.06 of the 2a − 1 scale
-    np.testing.assert_allclose(synthetics._accuracies(votes), [0.89, 0.7, 0.7], atol=0.06)
+    np.testing.assert_allclose(synthetics.algorithm_2(votes), [0.89, 0.7, 0.7], atol=0.06)
 
 
 def test_the_papers_claims_hold_on_few_points(small):

@@ -222,7 +222,7 @@ def test_overlap_lemma_holds_for_independent_supports():
 
 def test_theorem_1_bounds_the_error_actually_made():
     """Three sources, Algorithm 2 on 2,000 rows: |R(f) − R(f̂)| in every one of 20 draws."""
-    from epoxy.theory.synthetics import _accuracies
+    from epoxy.theory.synthetics import algorithm_2
 
     truth, n_rows, worst, allowed = np.array([0.85, 0.8, 0.75]), 2000, 0.0, []
     for seed in range(20):
@@ -231,7 +231,7 @@ def test_theorem_1_bounds_the_error_actually_made():
         matrix = np.where(generator.random((n_rows, 3)) < truth, y[:, None], 1 - y[:, None])
         votes = Votes(matrix)
         rows = np.arange(n_rows)
-        risk = [1 - bounds.posterior(votes, a)[rows, y].mean() for a in (truth, _accuracies(votes))]
+        risk = [1 - bounds.posterior(votes, a)[rows, y].mean() for a in (truth, algorithm_2(votes))]
         worst = max(worst, abs(risk[0] - risk[1]))
         constants = Constants.of(votes, truth)
         allowed.append(bounds.estimation_error(constants, n_rows=n_rows, n_sources=3, overlap=1.0))

@@ -86,7 +86,7 @@ def test_a_chosen_radius_gains_most_of_what_there_is_to_gain(board, criterion):
     if criterion == "smoothness":
         radius = synthetics.smooth_radius(split, near, ACCURACY, synthetics.RADII)
 
-    lifts = [synthetics._lift(split, near, ACCURACY, r) for r in (*synthetics.RADII, radius)]
+    lifts = [synthetics.lift_at(split, near, ACCURACY, r) for r in (*synthetics.RADII, radius)]
     assert lifts[-1] >= 0.7 * max(lifts)
 
 

@@ -153,6 +153,10 @@ class ElementModel(AdditiveModel):
             if lost.any() and len(neighbours[0]):
                 more = _with_neighbours(votes, neighbours, balance, how, pairs)
                 alone.log_likelihood_[lost] = more.log_likelihood_[: votes.n_sources][lost]
+                told = names[lost].tolist()
+                alone.findings_ = [
+                    f"sources known by the rows beside theirs, if at all: {told[:8]}"
+                ]
         self.findings_ += alone.findings_
         tables = np.exp(alone.log_likelihood_[: votes.n_sources])
         voting = ((votes.cast.sum(axis=0) + 0.5) / (votes.n_rows + 1))[:, None, None]

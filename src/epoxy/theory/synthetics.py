@@ -171,8 +171,8 @@ def _setting(name: str, world: World, radii: np.ndarray, seeds: Sequence[int]) -
     for seed in seeds:
         split = draw(world, seed)
         near = reach(split, metric="euclidean")
-        before = _accuracies(split.votes)
-        lifts.append([_lift(split, near, before, radius) for radius in radii])
+        before = algorithm_2(split.votes)
+        lifts.append([lift_at(split, near, before, radius) for radius in radii])
         chosen.append(smooth_radius(split, near, before, radii))
     return Setting(name, world, radii, np.array(lifts), np.array(chosen))
 
@@ -214,7 +214,7 @@ def _smooth_accuracy(
     return accuracy - (2 * accuracy - 1) * total[upto] / np.maximum(upto, 1)
 
 
-def _accuracies(votes: Votes) -> np.ndarray:
+def algorithm_2(votes: Votes) -> np.ndarray:
     """Algorithm 2 for three sources: ½ (1 + √|E₁₂ E₁₃ / E₂₃|), never read backwards.
 
     Written out because an over-extended source may agree with the others no more than chance: the
@@ -230,12 +230,12 @@ def _accuracies(votes: Votes) -> np.ndarray:
     return np.array(found)
 
 
-def _lift(split: Split, near: Reach, before: np.ndarray, radius: float) -> float:
+def lift_at(split: Split, near: Reach, before: np.ndarray, radius: float) -> float:
     """Fall of the expected ½|Y − f(X)| when the first source is extended to `radius`."""
     extended = near.extend([radius, None, None])
     # rows the source already voted on keep its vote and weight, as in the proof
     rows = np.flatnonzero(extended.cast[:, 0] & ~split.votes.cast[:, 0])
-    after = np.r_[_accuracies(extended)[0], before[1:]]
+    after = np.r_[algorithm_2(extended)[0], before[1:]]
     truth = split.truth[rows]
     gain = posterior(extended.rows(rows), after) - posterior(split.votes.rows(rows), before)
     return float(gain[np.arange(len(truth)), truth].sum() / split.n_rows)
