@@ -58,9 +58,8 @@ class TaskGraph:
         if not isinstance(n_tasks, int | np.integer) or n_tasks < 1:
             raise ParameterError(f"a task graph needs at least one task, got n_tasks={n_tasks!r}")
         found = dict.fromkeys(_edge(each, int(n_tasks)) for each in edges)
-        object.__setattr__(self, "n_tasks", int(n_tasks))
-        object.__setattr__(self, "edges", tuple(sorted(found)))
-        object.__setattr__(self, "attach", None if attach is None else dict(attach))
+        joined = None if attach is None else dict(attach)
+        vars(self).update(n_tasks=int(n_tasks), edges=tuple(sorted(found)), attach=joined)
         for source, task in (self.attach or {}).items():
             if not isinstance(task, int | np.integer) or not 0 <= task < n_tasks:
                 raise ParameterError(
