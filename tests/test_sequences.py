@@ -21,6 +21,8 @@ from epoxy.label_models import Triplet
 from epoxy.model import Epoxy
 from epoxy.sequences import (
     Chain,
+    TaskGraph,
+    Tasks,
     joint_balance,
     pair_balance,
     sequence_ids,
@@ -30,7 +32,7 @@ from epoxy.sequences.layout import Layout
 from epoxy.sequences.movement import rake
 from epoxy.votes import Split, Votes
 
-STICKY = np.array([[0.45, 0.05], [0.05, 0.45]])
+CYCLE = TaskGraph(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
 
 
 def film(
@@ -290,10 +292,17 @@ def test_an_explanation_counts_a_source_with_as_much_trust_as_the_labels_do():
     np.testing.assert_allclose(half, whole / 2, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"dependencies": [("source_0", "source_1")]}])
-def test_contributions_and_context_add_up_to_the_log_probability(options):
+@pytest.mark.parametrize(
+    "model",
+    [
+        Chain(4, trust=0.7),
+        Chain(4, dependencies=[("source_0", "source_1")]),
+        Tasks(CYCLE, trust=0.7),
+    ],
+)
+def test_contributions_and_context_add_up_to_the_log_probability(model):
     votes, _ = film(600, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
-    model = Chain(4, trust=0.7, **options).fit(votes)
+    model.fit(votes)
 
     total = model.contributions(votes).sum(axis=1) + model.context(votes)
 
@@ -309,13 +318,18 @@ def test_contributions_and_context_add_up_to_the_log_probability(options):
         Chain(2, class_balance=[0.4, 0.1, 0.2, 0.3], solve="overlap"),
         Chain(3, class_balance=np.array([0.3, 0.7]), dependencies=[("source_0", "source_1")]),
         Chain(3, compat="flyingsquid"),
+        Tasks(CYCLE),
+        Tasks(TaskGraph(4, [(0, 1)])),
+        Tasks(
+            TaskGraph.chain(4), class_balance=[0.4, 0.6], dependencies=[("source_0", "source_1")]
+        ),
     ],
 )
-def test_a_saved_chain_answers_as_before(tmp_path, model):
+def test_a_saved_model_answers_as_before(tmp_path, model):
     votes, _ = film(300, accuracy=(0.85, 0.75, 0.7, 0.8, 0.8))
     model.fit(votes)
 
-    again = storage.load(storage.save(model, tmp_path / "chain"))
+    again = storage.load(storage.save(model, tmp_path / "model"))
 
     assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
     assert (again.predict_joint(votes) == model.predict_joint(votes)).all()

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy import storage
 from epoxy.errors import AlignmentError, LabelError, ParameterError, UnknownName, VoteError
 from epoxy.label_models import LabelModel
 from epoxy.sequences import Chain, TaskGraph, Tasks
@@ -191,42 +190,6 @@ def test_sources_attached_to_single_tasks_are_solved_through_neighbours():
     # two sources per task: only partners on neighbouring tasks identify them; √(1/20,000) ≈ 0.007
     # over denominators of about 0.2
     assert model.accuracy_ == pytest.approx(accuracy, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"graph": TaskGraph(4, CYCLE)},
-        {"graph": TaskGraph(4, [(0, 1)])},
-        {
-            "graph": TaskGraph.chain(4),
-            "dependencies": [("source_0", "source_1")],
-            "class_balance": [0.4, 0.6],
-        },
-    ],
-)
-def test_a_saved_model_answers_as_before(tmp_path, options):
-    rng = np.random.default_rng(8)
-    votes, _ = items(rng, random_joint(rng, TaskGraph(4, CYCLE), 2), 200)
-    model = Tasks(**options).fit(votes)
-
-    again = storage.load(storage.save(model, tmp_path / "tasks"))
-
-    assert (again.predict_proba(votes) == model.predict_proba(votes)).all()
-    assert (again.predict_joint(votes) == model.predict_joint(votes)).all()
-    assert again.graph.edges == model.graph.edges
-
-
-def test_contributions_and_context_add_up_to_the_log_probability():
-    rng = np.random.default_rng(9)
-    graph = TaskGraph(4, CYCLE)
-    votes, _ = items(rng, random_joint(rng, graph, 3), 50)
-    model = Tasks(graph).fit(votes)
-
-    total = model.contributions(votes).sum(axis=1) + model.context(votes)
-
-    share = np.exp(total) / np.exp(total).sum(axis=1, keepdims=True)
-    assert share == pytest.approx(model.predict_proba(votes), abs=1e-9)
 
 
 WIDE = Votes([[0, 1]], sources=["a", "b"])
