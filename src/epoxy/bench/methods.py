@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import LabelError, UnknownName
 from ..estimators import clone
 from ..heads import LinearHead
+from ..heads.linear import folds_of
 from ..label_models import LabelModel, MajorityVote, Snorkel, Triplet
 from ..model import Epoxy
 from ..neighbors.workers import single_threaded_blas
@@ -283,12 +284,9 @@ def _held_out(
     if not context.task.scoring.thresholded or len(labels) < 2:
         return None
     answer = np.full((len(labels), len(context.task.classes)), np.nan)
-    order = np.random.default_rng(context.seed).permutation(len(labels))
-    dealt = order[np.argsort(labels[order], kind="stable")]
-    for fold in range(min(_FOLDS, len(labels))):
-        held = dealt[fold::_FOLDS]
-        rest = np.setdiff1d(dealt, held)
-        answer[held] = _taught_by(context, fit, rows[rest], labels[rest])(rows[held])
+    fold = folds_of(labels, _FOLDS, context.seed)
+    for held in np.equal.outer(np.unique(fold), fold):
+        answer[held] = _taught_by(context, fit, rows[~held], labels[~held])(rows[held])
     return answer
 
 

@@ -135,11 +135,9 @@ class LinearHead(Head):
         """The C of the smallest held-out log loss; every fold gets its part of each class."""
         if self.folds < 2:
             raise ParameterError(f"LinearHead got folds={self.folds}; expected at least 2")
-        shuffled = np.random.default_rng(self.seed).permutation(len(shares))
-        dealt = shuffled[np.argsort(shares.argmax(axis=1)[shuffled], kind="stable")]
+        fold = folds_of(shares.argmax(axis=1), self.folds, self.seed)
         loss = np.zeros(len(grid))
-        for fold in range(min(self.folds, len(shares))):
-            held = np.isin(np.arange(len(shares)), dealt[fold :: self.folds])
+        for held in np.equal.outer(np.unique(fold), fold):
             present = np.flatnonzero(shares[~held].any(axis=0))
             if len(present) < 2:
                 continue
@@ -149,6 +147,14 @@ class LinearHead(Head):
                 said[:, present] = log_probabilities(inputs[held], weights).clip(np.log(1e-6))
                 loss[at] -= (shares[held] * said).sum()
         return grid[int(loss.argmin())]
+
+
+def folds_of(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, so that every fold gets its part of each class; (n_rows,)."""
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    found = np.empty(len(labels), dtype=np.intp)
+    found[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(labels)) % folds
+    return found
 
 
 def log_probabilities(inputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
