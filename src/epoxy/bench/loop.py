@@ -139,7 +139,7 @@ def run(
     bench.run(tasks, progress, fresh)
     results, runs = bench.collect(tasks)
     if results["results"]:
-        write_whole(home / "bench.json", (json.dumps(results, indent=1) + "\n").encode())
+        write_whole(home / "bench.json", _lines(results).encode())
         write_whole(home / "bench.csv", runs.to_csv(index=False).encode())
     return results
 
@@ -306,6 +306,13 @@ def _redrawn(scores: np.ndarray) -> np.ndarray:
     count = len(scores)
     drawn = np.random.default_rng(0).integers(count, size=(count, RESAMPLES))
     return np.asarray(np.take_along_axis(scores, drawn, axis=0).mean(axis=0))
+
+
+def _lines(results: Mapping[str, Any]) -> str:
+    """JSON with one line for each result, so that two runs can be compared."""
+    entries = ",\n".join(map(json.dumps, results["results"]))
+    rest = json.dumps({**results, "results": []}, indent=1)
+    return rest.replace('"results": []', f'"results": [\n{entries}\n]', 1) + "\n"
 
 
 def _checked(settings: BenchSettings, known: Sequence[BenchColumn]) -> BenchSettings:
