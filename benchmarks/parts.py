@@ -107,11 +107,11 @@ PARTS: dict[str, Changes] = {
         "unlabelled.distinct": lambda found: np.arange(len(found.sources))
     },
     "who is heard": lambda: {"lenders.ASKED": 0},
-    "bias": lambda: {"labels.RIDGE_BIAS": 1e9},
-    "likest labelled rows": lambda: {"corrected.LIKEST": 10**9},
+    "bias": lambda: {"correction.RIDGE_BIAS": 1e9},
+    "likest labelled rows": lambda: {"hand_labels.LIKEST": 10**9},
     "correction": lambda: {
         f"{where}.{what}": 1e-6
-        for where in ("labels", "corrected", "fitted")
+        for where in ("correction", "hand_labels", "fitted")
         for what in ("LOUD_FEATURES", "LOUD_VOTES")
     },
 }

@@ -10,7 +10,7 @@ import pytest
 
 import epoxy
 from epoxy import Fusion, Session, Split, Votes
-from epoxy.fusion import around, corrected, fitted, labels, likest, unlabelled, view
+from epoxy.fusion import around, correction, fitted, hand_labels, likest, unlabelled, view
 from epoxy.session import Label, Several
 from fusion_rows import bare, board, copied, draw, film, named, turned, voting, with_source
 from oracles import fusion as formulas
@@ -25,9 +25,9 @@ EXACT, STEPS = 1e-9, 1e-8
 @pytest.fixture(autouse=True)
 def _double(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model computes in float64 as the oracle does."""
-    for module in (around, corrected, fitted, labels, likest, unlabelled, view):
+    for module in (around, correction, fitted, hand_labels, likest, unlabelled, view):
         monkeypatch.setattr(module, "np", DOUBLE)
-    monkeypatch.setattr(labels, "TOLERANCE", 1e-12)
+    monkeypatch.setattr(correction, "TOLERANCE", 1e-12)
 
 
 def assert_follows(

@@ -48,7 +48,7 @@ print(*sys.modules)
     ).stdout.split()
 
     assert {"sklearn", "pandas"}.isdisjoint(loaded)
-    assert "epoxy.fusion.model" in loaded
+    assert "epoxy.fusion.fusion" in loaded
 
 
 def test_errors_are_one_tree():

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .fitted import PARTS, Fitted
-from .model import Fusion
+from .fusion import Fusion
 
 __all__ = ["PARTS", "Fitted", "Fusion"]

@@ -1,8 +1,8 @@
 """Fusion in a session: what depends on vectors alone is kept, everything else is learned anew at every edit.
 
 So a session after edits equals a fresh fit by construction: both call `unlabelled.learn`, and where rows are
-labelled `corrected.taught_by`. Of hand labels only the likest labelled rows are kept, since they depend on no
-vote and no label.
+labelled `hand_labels.taught_by`. Of hand labels only the likest labelled rows are kept, since they depend on
+no vote and no label.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from . import decision
 from .around import Vectors
-from .corrected import Taught, taught_by
-from .fitted import Fitted, Rows
+from .fitted import Fitted, SeenRows
+from .hand_labels import Taught, taught_by
 from .sequence import Order, steps_of
 from .unlabelled import Said, learn
 
 if TYPE_CHECKING:
-    from .model import Fusion
+    from .fusion import Fusion
 
 AT_ONCE = 1 << 16
 """Rows whose probabilities are worked out at a time."""
@@ -45,7 +45,7 @@ class Last(NamedTuple):
     workspace: Workspace
     base: Fitted
     """The model without labels."""
-    rows: list[Rows]
+    rows: list[SeenRows]
     said: list[Said]
     order: Order | None
     """What the order of rows says, where train has sequences."""
@@ -128,7 +128,7 @@ class FusionEngine:
             self.vectors = Vectors.of(workspace.near, given, seed, apart=apart)
             self._voted = None
 
-    def _with_likest(self, fitted: Fitted, at: int, rows: Rows) -> Rows:
+    def _with_likest(self, fitted: Fitted, at: int, rows: SeenRows) -> SeenRows:
         taught = fitted.corrected
         if taught is None or not taught.asks or self._taught is None:
             return rows
@@ -238,12 +238,12 @@ class FusionEngine:
 
     def report(self, outcome: Outcome, at: int, positive: str | None) -> Report:
         """What each source and each part does, and how good and calibrated the labels are."""
-        from .report import write_report
+        from .model_report import write_report
 
         return write_report(self, outcome, at, positive)
 
 
-def _probabilities(fitted: Fitted, rows: Rows, said: Said) -> np.ndarray:
+def _probabilities(fitted: Fitted, rows: SeenRows, said: Said) -> np.ndarray:
     """Of rows of which it is known what the parts say without labels, some at a time."""
     found = np.empty((len(rows), len(fitted.prior)))
     for part in blocks(len(rows), AT_ONCE):

@@ -11,12 +11,12 @@ from ..diagnostics import Explanation, Voice, vote_shares
 from ..sequences.layout import layout_of
 from ..votes import ABSTAIN, Split
 from .constants import AGREEMENT, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES, VOICES
-from .fitted import Fitted, Rows
+from .fitted import Fitted, SeenRows
 from .likest import weights
 from .tally import counted
 
 if TYPE_CHECKING:
-    from .model import Fusion
+    from .fusion import Fusion
 
 SHOWN = 5
 """Rows named behind what was learned from many."""
@@ -25,7 +25,12 @@ LEAST = 0.005
 
 
 def explain_row(
-    model: Fusion, split: Split, at: int, row: Rows, proba: np.ndarray, decided: int | None = None
+    model: Fusion,
+    split: Split,
+    at: int,
+    row: SeenRows,
+    proba: np.ndarray,
+    decided: int | None = None,
 ) -> Explanation:
     """Take one row's log-odds apart; `row` holds it alone, and the weights of voices and start add up."""
     fitted = model.fitted_
@@ -73,7 +78,7 @@ def explain_row(
 
 def _notes(
     fitted: Fitted,
-    row: Rows,
+    row: SeenRows,
     said: dict[str, np.ndarray],
     names: tuple[str, ...],
     proba: np.ndarray,
@@ -94,7 +99,7 @@ def _notes(
 
 
 def _votes(
-    model: Fusion, split: Split, row: Rows, pair: tuple[int, int], scale: float
+    model: Fusion, split: Split, row: SeenRows, pair: tuple[int, int], scale: float
 ) -> list[Voice]:
     """Votes for one class share what the class gains by them: log(C + 2π) − log(2π)."""
     fitted, (label, other) = model.fitted_, pair
@@ -122,7 +127,7 @@ def _votes(
     return voices
 
 
-def _neighbours(model: Fusion, row: Rows, part: float, pair: tuple[int, int]) -> Voice:
+def _neighbours(model: Fusion, row: SeenRows, part: float, pair: tuple[int, int]) -> Voice:
     """The train rows around it, those that say most first."""
     sight, lists = model.fitted_.sight, row.lists
     assert sight is not None
@@ -141,7 +146,7 @@ def _neighbours(model: Fusion, row: Rows, part: float, pair: tuple[int, int]) ->
     return Voice("neighbours", None, "rest", None, None, part, detail, "neighbours", shown)
 
 
-def _labels(model: Fusion, row: Rows, pair: tuple[int, int], scale: float) -> list[Voice]:
+def _labels(model: Fusion, row: SeenRows, pair: tuple[int, int], scale: float) -> list[Voice]:
     """The hand-labelled rows that moved the answer most: φ(x)·φ_i times what row i taught, and the likest."""
     fitted, (label, other) = model.fitted_, pair
     taught, hand = fitted.corrected, model.hand_

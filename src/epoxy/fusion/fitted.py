@@ -5,7 +5,7 @@
     votes       (1 + Δ₁) v(x)                       what functions say, own and lent; see `tally`
     vectors     (1 + Δ₂) a · line(x)                ridge regression of T on features, over all train rows
     neighbours  (1 + Δ₂) 0.7 b · around(x)          mean T of the train rows around it; see `around`
-    labels      b + θᵀψ(x) + (w + Δ₃) likest(x)     what hand labels correct; see `labels`
+    labels      b + θᵀψ(x) + (w + Δ₃) likest(x)     what hand labels correct; see `correction`
 
 a and b are slopes of T on what vectors foretell of rows left out, within 0 and 1: vectors that tell nothing
 are not heard, and what the triplet model reads off how sources agree is added to v then. s is 0.9 on rows
@@ -42,7 +42,7 @@ PARTS = ("votes", "vectors", "neighbours", "labels")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SeenRows:
     """Some rows as the model sees them; votes (n_sources, n_rows) of sources that are no copies."""
 
     own: np.ndarray
@@ -60,9 +60,9 @@ class Rows:
         """The votes that are lent, −1 elsewhere."""
         return np.where(self.own == ABSTAIN, self.votes, ABSTAIN)
 
-    def take(self, rows: np.ndarray | slice) -> Rows:
+    def take(self, rows: np.ndarray | slice) -> SeenRows:
         """A selection of rows."""
-        return Rows(
+        return SeenRows(
             np.ascontiguousarray(self.own[:, rows]),
             np.ascontiguousarray(self.votes[:, rows]),
             tuple(each.rows(rows) for each in self.loans),
@@ -145,7 +145,7 @@ class Fitted:
 
     # what depends on no hand label
 
-    def of_votes(self, rows: Rows) -> np.ndarray:
+    def of_votes(self, rows: SeenRows) -> np.ndarray:
         """v, and where vectors do not tell what sources say by agreeing; (n_rows, n_classes)."""
         votes = rows.votes[self.heard]
         found = evidence(counted(votes, len(self.prior)), self.prior)
@@ -168,7 +168,7 @@ class Fitted:
         share = lists.mean(self.sight.thought) + self.sight.thought.base
         return AROUND * self.sight.around * lists.by_row(against(share, self.sight.thought.base))
 
-    def before(self, rows: Rows) -> dict[str, np.ndarray]:
+    def before(self, rows: SeenRows) -> dict[str, np.ndarray]:
         """What the parts say without labels, in log-odds of mean zero; (n_rows, n_classes) each."""
         found = {"votes": self.of_votes(rows)}
         if self.sight is not None and rows.features is not None and rows.lists is not None:
@@ -179,11 +179,11 @@ class Fitted:
 
     # the sum
 
-    def spread(self, rows: Rows) -> np.ndarray:
+    def spread(self, rows: SeenRows) -> np.ndarray:
         """Own votes as entries of ψ: one-hot, class by class."""
         return np.hstack([1.0 * (rows.own == label).T for label in range(len(self.prior))])
 
-    def of_labels(self, rows: Rows) -> np.ndarray:
+    def of_labels(self, rows: SeenRows) -> np.ndarray:
         """What hand labels correct; (n_rows, n_classes)."""
         found, taught = np.zeros((len(rows), len(self.prior))), self.corrected
         if taught is None:
@@ -199,7 +199,7 @@ class Fitted:
         return found
 
     def parts(
-        self, rows: Rows, before: Mapping[str, np.ndarray] | None = None
+        self, rows: SeenRows, before: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         """What each part adds to the log-odds before the sum is scaled; (n_rows, n_classes) each."""
         said = dict(self.before(rows) if before is None else before)
@@ -210,27 +210,27 @@ class Fitted:
             said["labels"] = self.of_labels(rows)
         return said
 
-    def start(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+    def start(self, rows: SeenRows, said: Mapping[str, np.ndarray]) -> np.ndarray:
         """log π, and the lean where anything is known; (n_rows, n_classes)."""
         return np.asarray(np.log(self.prior) + self.known(rows, said)[:, None] * self.lean)
 
-    def known(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+    def known(self, rows: SeenRows, said: Mapping[str, np.ndarray]) -> np.ndarray:
         """Rows about which anything is known without labels; (n_rows,) bool."""
         found = self.voted(rows)
         if "vectors" in said:
             found = found | said["vectors"].any(axis=1)
         return np.asarray(found)
 
-    def voted(self, rows: Rows) -> np.ndarray:
+    def voted(self, rows: SeenRows) -> np.ndarray:
         """Rows on which a source that is heard votes; (n_rows,) bool."""
         return np.asarray((rows.own[self.heard] != ABSTAIN).any(axis=0))
 
-    def scale(self, rows: Rows) -> np.ndarray:
+    def scale(self, rows: SeenRows) -> np.ndarray:
         """s; (n_rows,)."""
         blind = self.sight is None or self.likelihood is not None
         return np.where(self.voted(rows), SCALES[1], 1.0 if blind else SCALES[0])
 
-    def summed(self, rows: Rows, said: Mapping[str, np.ndarray]) -> np.ndarray:
+    def summed(self, rows: SeenRows, said: Mapping[str, np.ndarray]) -> np.ndarray:
         """Logits from what the parts say; (n_rows, n_classes)."""
         found = self.start(rows, said)
         for each in said.values():
@@ -238,7 +238,7 @@ class Fitted:
         found *= self.scale(rows)[:, None]
         return found
 
-    def probabilities(self, rows: Rows) -> np.ndarray:
+    def probabilities(self, rows: SeenRows) -> np.ndarray:
         """Class probabilities; (n_rows, n_classes)."""
         return softmax(self.summed(rows, self.parts(rows)))
 
@@ -249,7 +249,7 @@ class Fitted:
         features: Any = None,
         lists: Lists | None = None,
         likest: Likest | None = None,
-    ) -> Rows:
+    ) -> SeenRows:
         """Rows with these votes, and with what is lent to them within each radius."""
         votes = own.copy()
         for at, each in enumerate(loans):
@@ -259,7 +259,7 @@ class Fitted:
             if self.by_rule[at]:
                 borrows &= each.distance > 0  # there the source looked, and was silent
             votes[at, borrows] = each.vote[borrows]
-        return Rows(own, votes, tuple(loans), features, lists, likest)
+        return SeenRows(own, votes, tuple(loans), features, lists, likest)
 
 
 def _used(lists: Lists) -> Lists:

@@ -28,7 +28,7 @@ from ..sequences.layout import Layout, layout_of
 from ..sequences.movement import learn_pairs, one_hot, staying_pairs, vote_counts
 from ..votes import ABSTAIN, RANDOM, Split, Votes
 from ..workspace import TRAIN, Workspace
-from .fitted import Fitted, Rows
+from .fitted import Fitted, SeenRows
 from .unlabelled import Said
 from .view import spaced
 
@@ -157,7 +157,7 @@ class Order:
 
 
 def steps_of(
-    workspace: Workspace, base: Fitted, rows: Sequence[Rows], said: Sequence[Said]
+    workspace: Workspace, base: Fitted, rows: Sequence[SeenRows], said: Sequence[Said]
 ) -> Steps | None:
     """What votes say of the order of train rows; None where they are in none."""
     split = workspace.splits[TRAIN]

@@ -22,7 +22,7 @@ from .tally import Balance
 from .view import View
 
 if TYPE_CHECKING:
-    from .model import Fusion
+    from .fusion import Fusion
 
 _Model = TypeVar("_Model", bound="Fusion")
 PARTS = {

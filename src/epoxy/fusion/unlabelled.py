@@ -19,13 +19,13 @@ from ..votes import Votes
 from ..workspace import TRAIN, Workspace
 from .around import Thought, Vectors
 from .constants import TELLS
-from .fitted import Fitted, Rows, Sight
+from .fitted import Fitted, SeenRows, Sight
 from .lenders import Supports, judged
 from .tally import Balance, agreement, counted, distinct, lean, taught
 from .view import each_block, spaced
 
 if TYPE_CHECKING:
-    from .model import Fusion
+    from .fusion import Fusion
 
 Said = Mapping[str, np.ndarray]
 """What each part says of rows; (n_rows, n_classes)."""
@@ -33,7 +33,7 @@ Said = Mapping[str, np.ndarray]
 
 def learn(
     model: Fusion, workspace: Workspace, vectors: Vectors | None
-) -> tuple[Fitted, list[Rows], list[Said]]:
+) -> tuple[Fitted, list[SeenRows], list[Said]]:
     """The model, the rows of every split as it sees them, and what its parts say of them."""
     active, classes = workspace.active, workspace.classes
     n_train = workspace.splits[TRAIN].n_rows
@@ -158,7 +158,7 @@ def _stacked(columns: list[np.ndarray], n_rows: int) -> np.ndarray:
     return np.stack(columns) if columns else np.empty((0, n_rows), np.int8)
 
 
-def _leaning(base: Fitted, train: Rows, said: Said) -> Fitted:
+def _leaning(base: Fitted, train: SeenRows, said: Said) -> Fitted:
     """With a lean, where rows together are to be called as π says."""
     if not base.balance.kept or not len(train):
         return base

@@ -27,7 +27,7 @@ from ..workspace import TRAIN, Workspace, column_of
 from .around import Lists, Vectors
 from .decision import DEGENERATE, OF_POSITIVE, SCORINGS
 from .engine import FusionEngine
-from .fitted import Fitted, Rows
+from .fitted import Fitted, SeenRows
 from .sequence import LabelChain, smoothed
 
 
@@ -263,7 +263,7 @@ class Fusion(Estimator, Updatable):
 
     def report(self, split: Split, *, positive: str | None = None) -> Report:
         """What each part says, how good and how calibrated the probabilities are."""
-        from .report import model_report
+        from .model_report import model_report
 
         return model_report(self, _as_split(split), positive or self.positive)
 
@@ -300,7 +300,7 @@ class Fusion(Estimator, Updatable):
 
         return from_state(cls, state)
 
-    def rows_of(self, split: Split) -> Rows:
+    def rows_of(self, split: Split) -> SeenRows:
         """A split as the model sees it: who lends to its rows, and who is around them, is searched."""
         train, split = self._train(), _as_split(split)
         check_alike(train, split)

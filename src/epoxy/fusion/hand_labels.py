@@ -15,9 +15,9 @@ from ..numerics import softmax
 from ..workspace import HandLabels, Workspace
 from .around import Vectors
 from .constants import LIKEST, LIKEST_WEIGHT, LOUD_FEATURES, LOUD_VOTES
-from .fitted import Corrected, Fitted, Rows
+from .correction import Correction, Lesson, believed, correct, slips
+from .fitted import Corrected, Fitted, SeenRows
 from .labellers import confused, evenly, ridges
-from .labels import Correction, Lesson, believed, correct, slips
 from .likest import Likest, asked_of, units_of
 from .sequence import whole_sequences
 from .unlabelled import Said, tells
@@ -76,7 +76,7 @@ def places_of(labels: HandLabels) -> list[tuple[int, int]]:
 def taught_by(
     base: Fitted,
     workspace: Workspace,
-    rows: list[Rows],
+    rows: list[SeenRows],
     said: list[Said],
     known: Taught | None,
     noise: float,
@@ -151,10 +151,10 @@ def _by_trusted(
     return logits, ridge + (held * (1 - held)).sum(axis=0)
 
 
-def _gathered(labels: HandLabels, rows: list[Rows]) -> Rows:
+def _gathered(labels: HandLabels, rows: list[SeenRows]) -> SeenRows:
     """The labelled rows of all splits, without what is read off vectors."""
     own = labels.gather([each.own.T for each in rows]).T
-    return Rows(own, labels.gather([each.votes.T for each in rows]).T)
+    return SeenRows(own, labels.gather([each.votes.T for each in rows]).T)
 
 
 def _surely_better(labels: HandLabels, first: np.ndarray, second: np.ndarray) -> bool:

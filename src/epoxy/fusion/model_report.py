@@ -29,7 +29,7 @@ from .unlabelled import tells
 
 if TYPE_CHECKING:
     from .engine import FusionEngine
-    from .model import Fusion
+    from .fusion import Fusion
 
 
 def write_report(engine: FusionEngine, outcome: Outcome, at: int, positive: str | None) -> Report:
