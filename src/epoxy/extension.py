@@ -59,15 +59,6 @@ class Reach:
     spaces: tuple[neighbors.Space, neighbors.Space] | None = field(default=None, repr=False)
     lent: Votes | None = field(default=None, repr=False)  # the train votes, for rules that ask many
 
-    @classmethod
-    def of(
-        cls, votes: Votes, nearest: np.ndarray, distance: np.ndarray, lender: np.ndarray
-    ) -> Reach:
-        """From tables of the nearest vote, its distance and its lender; (n_rows, n_sources) each."""
-        parts = zip(votes.matrix.T, lender.T, distance.T, nearest.T)
-        loans = tuple(Loans(own, who, far, said) for own, who, far, said in parts)
-        return cls(votes, loans, bool((lender[votes.cast] >= 0).any()))
-
     def rows(self, index: Any) -> Reach:
         """The reach onto a selection of its rows, as rows of another split than train."""
         loans = tuple(each.rows(index) for each in self.loans)

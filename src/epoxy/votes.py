@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import mapped
 from .errors import AlignmentError, LabelError, MissingExtra, UnknownName, VoteError, meant
 from .inputs import as_ids, as_matrix, as_sequences, class_names, finite_vectors, source_names
 
@@ -187,10 +188,16 @@ class Votes:
         """Other votes by the same sources about the same rows."""
         return Votes(matrix, self.sources, self.classes, sequences=self.sequences)
 
-    def with_columns(self, columns: Sequence[np.ndarray]) -> Votes:
+    def with_columns(
+        self, columns: Sequence[np.ndarray], sources: tuple[str, ...] | None = None
+    ) -> Votes:
         """Columns that were checked before, one per source, about the same rows."""
-        matrix = np.stack(columns).T if columns else self.matrix[:, :0]
-        return Votes.of_checked(matrix, self.sources, self.classes, self.sequences)
+        shape, kind = (len(columns), self.n_rows), np.result_type(np.int8, *columns)
+        stacked = mapped.empty((shape[0] * shape[1],), kind).reshape(shape)
+        for into, column in zip(stacked, columns, strict=True):
+            into[:] = column
+        names = self.sources if sources is None else sources
+        return Votes.of_checked(stacked.T, names, self.classes, self.sequences)
 
     @classmethod
     def of_checked(

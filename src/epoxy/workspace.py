@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from . import mapped
 from .extension import AUTO, Setting, as_settings
 from .inputs import nearly
 from .loans import Loans, Neighbourhood
@@ -288,13 +287,8 @@ class Workspace:
         self, at: int, columns: Sequence[np.ndarray], sources: tuple[str, ...] | None = None
     ) -> Votes:
         """Columns about the rows of split `at` as votes: of the active sources, or of those named."""
-        split = self.splits[at]
-        shape, kind = (len(columns), split.n_rows), np.result_type(np.int8, *columns)
-        stacked = mapped.empty((shape[0] * shape[1],), kind).reshape(shape)
-        for into, column in zip(stacked, columns, strict=True):
-            into[:] = column
         names = self.names[: len(columns)] if sources is None else sources
-        return Votes.of_checked(stacked.T, names, self.classes, split.votes.sequences)
+        return self.splits[at].votes.with_columns(columns, names)
 
     def own(self, at: int, *, every: bool = False) -> Votes:
         """The active sources' own votes on split `at`; `every` includes those switched off."""
