@@ -194,8 +194,9 @@ def directed(rows: np.ndarray, metric: str) -> np.ndarray:
         return rows
     found = mapped.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
-        length = np.sqrt(np.einsum("ij,ij->i", rows[part], rows[part], dtype=np.float64))
-        found[part] = rows[part] / length[:, None]
+        wide = rows[part].astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", wide, wide)).astype(np.float32)
+        np.divide(rows[part], length[:, None], out=found[part])
     return found
 
 
