@@ -16,8 +16,8 @@ from epoxy.errors import ParameterError, StoreError
 from epoxy.heads import LinearHead
 from epoxy.storage import (
     Array,
+    State,
     beside,
-    check_arrays,
     check_values,
     read_arrays,
     read_whole,
@@ -61,7 +61,7 @@ def test_arrays_that_differ_are_named(array, message):
     spec = {"table": Array("f", "rows 1+rows", low=0, high=1, shares=1)}
 
     with pytest.raises(StoreError, match=f"m/arrays.npz: array 'table' {message}.*; fit and save"):
-        check_arrays({"table": array}, spec, "m/arrays.npz", rows=2)
+        State({}, {"table": array}, where="m/arrays.npz").read_arrays(spec, rows=2)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_labels_are_written_as_the_ending_says(ending, project, new, tmp_path):
         (["--to", "out.csv"], "add --predict FILE"),
         (["--saved"], "add --predict FILE"),
         (["--predict", "nowhere.csv", "--to", "out.csv"], "nowhere.csv: there is no such file"),
-        (["--predict", "x.csv", "--to", "out.xlsx"], "must end in .parquet, .csv, .jsonl"),
+        (["--predict", "x.csv", "--to", "out.xlsx"], "use .parquet, .csv, .jsonl"),
         (["--out", __file__], "is a file; name a folder for the model"),
     ],
 )

@@ -335,21 +335,6 @@ def _size(word: str, sizes: Mapping[str, int]) -> int | None:
     return None if None in parts else int(combined(part for part in parts if part is not None))
 
 
-def check_arrays(
-    arrays: Mapping[str, np.ndarray], spec: Mapping[str, Array], where: str, **sizes: int
-) -> Mapping[str, np.ndarray]:
-    """The arrays, if all are there, none is unknown, and each is what `spec` says."""
-    unknown = sorted(set(arrays) - set(spec))
-    if unknown:
-        raise StoreError(f"{where}: array {unknown[0]!r:.60} is none of this kind's; {CURE}")
-    for name, wanted in spec.items():
-        if name in arrays:
-            wanted.check(arrays[name], f"{where}: array {name!r}", sizes)
-        elif not wanted.optional:
-            raise StoreError(f"{where} lacks the array {name!r}; {CURE}")
-    return arrays
-
-
 # models
 
 
@@ -372,7 +357,17 @@ class State:
 
     def read_arrays(self, spec: Mapping[str, Array], **sizes: int) -> Mapping[str, np.ndarray]:
         """The arrays, refused where they are not what `spec` says."""
-        return check_arrays(self.arrays, spec, self.where, **sizes)
+        unknown = sorted(set(self.arrays) - set(spec))
+        if unknown:
+            raise StoreError(
+                f"{self.where}: array {unknown[0]!r:.60} is none of this kind's; {CURE}"
+            )
+        for name, wanted in spec.items():
+            if name in self.arrays:
+                wanted.check(self.arrays[name], f"{self.where}: array {name!r}", sizes)
+            elif not wanted.optional:
+                raise StoreError(f"{self.where} lacks the array {name!r}; {CURE}")
+        return self.arrays
 
 
 @runtime_checkable

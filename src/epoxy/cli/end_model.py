@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..session import Session
 
 KINDS = ("linear", "knn", "fine-tuned")
-_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _RECORD = "vectors.json"
 
 
@@ -72,6 +71,8 @@ def _check(
     model: str, out: Path | None, predict: Path | None, to: Path | None, saved: bool
 ) -> None:
     """Everything that can be wrong before minutes of training."""
+    from ..session.export import format_of
+
     kind, _, network = model.partition(":")
     if kind not in KINDS:
         raise UnknownName.of("end model", kind, KINDS)
@@ -81,8 +82,8 @@ def _check(
         raise ParameterError("--predict needs a file to write to; add --to labels.parquet")
     if predict is None and (to is not None or saved):
         raise ParameterError("--to and --saved are about new rows; add --predict FILE")
-    if to is not None and to.suffix not in _ENDINGS:
-        raise ParameterError(f"--to {to}: the file must end in {', '.join(_ENDINGS)}")
+    if to is not None:
+        format_of(to)
     if out is not None and out.is_file():
         raise StoreError(f"--out {out} is a file; name a folder for the model")
     if predict is not None and not predict.is_file():
@@ -210,12 +211,13 @@ def _origin(session: Session) -> dict[str, Any]:
     encoder = project.encoder
     if encoder.endswith(".npy"):
         return {"encoder": encoder, "identity": None}
-    return {"encoder": encoder, "identity": _encoder(session)[0].identity}
+    return {"encoder": encoder, "identity": _encoder(session).identity}
 
 
-def _encoder(session: Session) -> tuple[Any, Any]:
-    """The project's encoder, fitted on the train rows, and how it reads a table."""
-    from ..encoders import column_of, resolve
+def _encoder(session: Session) -> Any:
+    """The project's encoder, as it has learned from the train rows."""
+    from ..encoders import resolve
+    from ..project.vectors import fitted_encoder
 
     project = folder_of(session).project
     if project.encoder.endswith(".npy"):
@@ -223,13 +225,7 @@ def _encoder(session: Session) -> tuple[Any, Any]:
             f"{project.folder} has vectors from a file, so new rows cannot be embedded; "
             "use an encoder by name"
         )
-    made = resolve(project.encoder)
-
-    def read(table: Any) -> Any:
-        return made.prepare(column_of(table, project.encoded))
-
-    made.fit(read(folder_of(session).rows.tables[0]))
-    return made, read
+    return fitted_encoder(project, folder_of(session).rows.tables[0], resolve(project.encoder))
 
 
 def _predict(head: Any, session: Session, table: Any, target: Path) -> Path:
@@ -237,17 +233,18 @@ def _predict(head: Any, session: Session, table: Any, target: Path) -> Path:
     import numpy as np
     import pyarrow as pa
 
-    from ..session.export import write_table
+    from ..progress import silent
+    from ..project.vectors import encoded
+    from ..session.export import format_of, write_table
 
     if _reads_text(head):
         rows: Any = _texts(session, table)
     else:
-        encoder, read = _encoder(session)
-        rows = encoder.encode(read(table))
+        rows = encoded(folder_of(session).project, _encoder(session), table, silent)
     proba = head.predict_proba(rows)
     best = proba.argmax(axis=1)
     name = folder_of(session).project.id
     ids = table.column(name) if name in table.column_names else np.arange(table.num_rows)
     columns: dict[str, Any] = {"id": ids, "label": np.asarray(session.classes)[best]}
     columns |= {f"p_{name}": proba[:, at] for at, name in enumerate(session.classes)}
-    return write_table(pa.table(columns), target, _ENDINGS[target.suffix])
+    return write_table(pa.table(columns), target, format_of(target))
