@@ -9,14 +9,12 @@ import time
 import types
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import epoxy
 from epoxy.studio import picture, projecting, widget
 from epoxy.studio.notebook import Host
 from epoxy.studio.picture import Pictures
-from epoxy.suggest.search import RowTexts
 
 
 def blobs(n_rows=200, seed=0) -> epoxy.Split:
@@ -172,15 +170,6 @@ def test_a_picture_that_cannot_be_made_leaves_the_first_and_says_why(session, mo
     assert ready.wait(60)
     assert made.told.kind == "pca"
     assert made.told.note == "there is no UMAP (no room left); principal components stay"
-
-
-def test_texts_read_at_once_are_those_of_each_row():
-    train = pa.table({"text": ["one", None, "three"], "n": [1, 2, 3]})
-    read = RowTexts((train, train.slice(2)))
-
-    for at, size in enumerate((3, 1)):
-        assert read.texts(at) == [read.text(at, row) for row in range(size)]
-    assert read.texts(2) == RowTexts(train.select(["n"])).texts(0) == []
 
 
 def test_a_picture_is_turned_onto_the_other():

@@ -170,7 +170,6 @@ def _functions() -> list[Any]:
 
 def _quarrel(train: Split) -> Any:
     """The first row on which two functions name different classes."""
-    import numpy as np
+    from ..suggest.search import in_conflict
 
-    named = np.stack([(train.votes.matrix == k).any(axis=1) for k in range(len(train.classes))])
-    return train.id_of(int(np.argmax(named.sum(axis=0) > 1)))
+    return train.id_of(int(in_conflict(list(train.votes.matrix.T), train.n_rows).argmax()))

@@ -173,14 +173,13 @@ class Studio:
 
 def texts_of(session: Session) -> list[str] | None:
     """The text of every train row that is on the map; None where rows have no text."""
-    texts = session.texts
-    if texts is None or texts.column is None:
+    found = None if session.texts is None else session.texts.column_texts()
+    if found is None:
         return None
     near = session.state.workspace.near
     places = near.places[TRAIN] if near.places else None
     rows = range(near.sizes[TRAIN]) if places is None else places.tolist()
-    found = texts.texts(TRAIN)
-    return [found[row] if row < len(found) else "" for row in rows]
+    return [found[TRAIN][row] if row < len(found[TRAIN]) else "" for row in rows]
 
 
 def _bound(port: int | None) -> socket.socket:

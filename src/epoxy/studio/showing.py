@@ -9,6 +9,7 @@ from ..diagnostics import interval
 from ..engines import Scores
 from ..engines.scores import TUNED
 from ..errors import CodeError, NotIdentifiable
+from ..suggest.search import UNSURE
 from ..votes import ABSTAIN
 from ..workspace import TRAIN
 from . import images, marks, notes, replies
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from .room import Room
 
 TITLES = {"majority": "majority vote", "epoxy": "the paper's pipeline", "fusion": "Fusion"}
-UNSURE, SHORT = 0.8, 400
-"""A row is uncertain below this probability; characters of a text shown in a line."""
+SHORT = 400
+"""Characters of a text shown in a line."""
 OFF = ("worse-than-random", "reversed", "not-heard", "never-votes", "near-duplicates")
 LESS = ("lent-votes", "extension-hurts", "broad-source")
 UNNAMED = ("unnamed-class", "one-sided-set")

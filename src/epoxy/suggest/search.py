@@ -272,12 +272,6 @@ class RowTexts:
             return cells.get(self.column, "")
         return ", ".join(f"{name} {value}" for name, value in cells.items() if value)
 
-    def texts(self, at: int) -> list[str]:
-        """The text column of every row that came with cells, read at once."""
-        if self.column is None or at >= len(self._parts):
-            return []
-        return [_shown(each) for each in self._parts[at].series(self.column).to_list()]
-
     def found(self, words: str, sizes: Sequence[int]) -> np.ndarray:
         """Rows that hold every word, in any case; "quoted words" are one; (sum of sizes,) bool."""
         import pyarrow.compute as pc
