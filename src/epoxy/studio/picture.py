@@ -24,6 +24,7 @@ import numpy as np
 from msgspec import json as msgjson
 from msgspec.structs import replace
 
+from ..numerics import unit_rows
 from ..storage import read_arrays, write_arrays
 from ..workspace import TRAIN
 from . import projecting
@@ -51,17 +52,11 @@ class Pictures:
         self.told = Picture()
         self._placed = np.zeros((0, 2), dtype=np.float32)
         if self._near.spaces is not None:
-            self._first = projecting.scaled(_components(self._vectors()))
+            vectors = self._near.spaces[TRAIN].vectors
+            vectors = unit_rows(vectors) if self._near.metric == "cosine" else vectors
+            self._first = projecting.scaled(_components(vectors))
             self._placed = self._first[self._near.spaces[TRAIN].first]
             self.told = Picture("pca")
-
-    def _vectors(self) -> np.ndarray:
-        assert self._near.spaces is not None
-        vectors = self._near.spaces[TRAIN].vectors
-        if self._near.metric != "cosine":
-            return vectors
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.where(norms > 0, norms, 1)
 
     def positions(self, session: Session) -> np.ndarray:
         """Where every row is now, train rows first; (n_rows, 2) float32 in [−1, 1]."""
