@@ -346,7 +346,7 @@ def test_malformed_frames_are_answered_or_end_their_connection_only(call, studio
 def test_a_page_that_asks_without_end_is_slowed_and_others_are_not(call, studio):
     with Tab(call) as greedy:
         with studio.room.session.lock:
-            sent = [greedy.send("picture") for _ in range(400)]
+            sent = [greedy.send("drop") for _ in range(400)]
             refused, _ = greedy.answer(sent[-1])
         assert refused["error"]["kind"] == "Busy"
         for number in sent[1:256]:
@@ -540,10 +540,10 @@ def test_what_was_not_foreseen_is_one_sentence_and_the_server_goes_on(
     def fails(room, page, asked):
         raise RuntimeError("a secret of the machine")
 
-    monkeypatch.setattr(VERBS["picture"], "run", fails)
-    answer = call.post("picture", {})
+    monkeypatch.setattr(VERBS["drop"], "run", fails)
+    answer = call.post("drop", {})
     with Tab(call) as tab:
-        told, _ = tab.answer(tab.send("picture"))
+        told, _ = tab.answer(tab.send("drop"))
 
     assert answer.status_code == 500
     assert answer.json()["kind"] == told["error"]["kind"] == "InternalError"

@@ -540,7 +540,7 @@ def test_digits_are_shown_as_pictures(tmp_path):
 def test_a_session_without_vectors_has_no_map(tmp_path):
     session = epoxy.Session.open(messages(tmp_path, encoder="none"))
     with serving(session) as studio, Caller(studio.port, studio.token) as call:
-        assert call("picture")["kind"] == "none"
+        assert call("state")["picture"]["kind"] == "none"
         assert call("positions")[0]["kind"] == "none"
         assert call("source", name="prize")["curve"] is None
 

@@ -66,12 +66,6 @@ def state(room: Room, page: Page) -> replies.State:
 
 
 @verb()
-def picture(room: Room, page: Page) -> replies.Picture:
-    """Which picture of the rows there is."""
-    return showing.picture(room)
-
-
-@verb()
 def positions(room: Room, page: Page) -> tuple[replies.Head, bytes]:
     """Where every row is on the map."""
     pictures, told = room.pictures, showing.picture(room)
