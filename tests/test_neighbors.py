@@ -338,7 +338,7 @@ def test_rows_of_another_split_and_rows_appended_are_listed_among_many_too(small
 
     exact = Graph.build(Space(vectors), 8).neighbour
     assert np.mean([np.isin(*each).mean() for each in zip(exact, grown.neighbour)]) > 0.9
-    assert asked.recall is not None
+    assert asked.recall is None  # of few rows that ask all are compared
     assert grown.neighbour.shape == (1040, 8)
 
 

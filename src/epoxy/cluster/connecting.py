@@ -27,7 +27,9 @@ _PATIENT = {
     "distributed.comm.timeouts.connect": "120s",
     "distributed.comm.timeouts.tcp": "120s",
 }
-_UNWATCHED = {
+_OWN = {
+    # what a block of rows gives back, the next one asks for again
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     # by default three processes take 8 % of a CPU to watch themselves: stacks every 10 ms, clocks every 20
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
@@ -82,7 +84,7 @@ def local(workers: int | None = None, *, memory: str | int | None = None) -> Ite
         raise ParameterError(f"a cluster has at least one worker, got {count}; give 1 or more")
     limit = "auto" if memory is None else int(bytes_of(memory) / LEAVES)
     with (
-        dask.config.set(_PATIENT | _UNWATCHED),
+        dask.config.set(_PATIENT | _OWN),
         _started(count, limit) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

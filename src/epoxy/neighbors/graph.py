@@ -193,7 +193,7 @@ def _found(
     train: Space, onto: Space, width: int, approximate: Settings | None, progress: Progress
 ) -> tuple[Nearest, Recall | None]:
     points, metric = (onto.points, train.points), train.metric
-    if approximate is None:
+    if approximate is None or ivf.are_few(*points):
         return nearest_rows(*points, width, metric=metric, progress=progress), None
     asked = (3 * approximate.recall + 1) / 4  # what the sample says is right within a hundredth
     lists = ivf.nearest_points(*points, width, metric=metric, recall=asked, progress=progress)

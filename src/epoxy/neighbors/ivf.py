@@ -9,6 +9,7 @@ vectors without any structure, everything is compared.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,12 +84,22 @@ def nearest_points(
     progress: Progress = silent,
 ) -> Nearest:
     """The same among points of which no two are equal."""
-    if len(points) >= LARGE and k > 0 and recall < 1:
+    if len(points) >= LARGE and not are_few(queries, points) and k > 0 and recall < 1:
         cells = Cells.of(points, metric)
         probes = cells.probes_for(k, recall)
         if probes <= WORTH * len(cells.centre):
             return cells.nearest(queries, k, probes, progress=progress)
     return nearest_rows(queries, points, k, metric=metric, progress=progress)
+
+
+def are_few(queries: np.ndarray, points: np.ndarray) -> bool:
+    """Whether to compare everything costs less than to learn cells."""
+    return len(queries) <= n_cells(points)
+
+
+def n_cells(points: np.ndarray) -> int:
+    """How many cells points are put into."""
+    return max(1, round(2 * math.sqrt(len(points))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +114,7 @@ class Cells:
     @classmethod
     def of(cls, train: np.ndarray, metric: str, seed: int = 0) -> Cells:
         """Learn centres and assign every row."""
-        count = max(1, round(2 * len(train) ** 0.5))
+        count = n_cells(train)
         sample = np.random.default_rng(seed).permutation(len(train))[: PER_CELL * count]
         sampled = mapped.take(train, np.sort(sample))
         centre = _learned(directed(sampled, metric), count, seed)
