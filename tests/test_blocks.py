@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from epoxy.errors import (
     VectorError,
 )
 from epoxy.project.settings import Project
+from epoxy.project.voting import Travelling, end
 
 CLASSES = ["ham", "spam"]
 KINDS = ["epoxy", "fusion"]
@@ -803,6 +805,22 @@ def test_a_run_that_is_killed_at_any_moment_is_taken_up(tmp_path):
 
         assert in_blocks(home, 12).equals(expected)
         assert not list((home / ".epoxy" / "scratch").iterdir())
+
+
+def test_functions_that_travelled_leave_no_files_behind(tmp_path, monkeypatch):
+    home = of_words(tmp_path / "project")
+    folder = epoxy.Session.open(home).folder
+    travelling = Travelling.of(folder, folder.loaded)
+    (home / "lfs.py").write_text("")  # as on a machine that has other files there
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there"))
+
+    runner = travelling.runner()
+
+    assert runner.load().names == folder.loaded.names
+    assert list((tmp_path / "there").glob("epoxy-functions-*"))
+    end()
+    assert not list((tmp_path / "there").glob("epoxy-functions-*"))
 
 
 # arrays in files

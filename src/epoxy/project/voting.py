@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,16 +102,17 @@ class Travelling:
         """The process that runs them here, one for as long as this process lasts."""
         if self not in _running:
             end()
-            made = Runner(self._home(), self.limits)
-            self._check_same(made.load())
-            _running[self] = made
-        return _running[self]
+            with ExitStack() as until:
+                made = until.enter_context(Runner(self._home(until), self.limits))
+                self._check_same(made.load())
+                _running[self] = made, until.pop_all()
+        return _running[self][0]
 
-    def _home(self) -> Path:
+    def _home(self, until: ExitStack) -> Path:
         """The project folder where the texts there are those that travelled, else a folder made of these."""
         home = Path(self.folder)
         if not all(_reads(home / name, text) for name, text in self.files):
-            home = Path(tempfile.mkdtemp(prefix="epoxy-functions-"))
+            home = Path(until.enter_context(tempfile.TemporaryDirectory(prefix="epoxy-functions-")))
             for name, text in self.files:
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 (home / name).write_text(text, "utf-8")
@@ -129,13 +130,13 @@ class Travelling:
             )
 
 
-_running: dict[Travelling, Runner] = {}
+_running: dict[Travelling, tuple[Runner, ExitStack]] = {}
 
 
 def end() -> None:
-    """End the process that runs functions that travelled here."""
+    """End the process that runs functions that travelled here, and remove their texts."""
     while _running:
-        _running.popitem()[1].close()
+        _running.popitem()[1][1].close()
 
 
 @dataclass(frozen=True)
