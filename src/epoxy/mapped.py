@@ -36,9 +36,8 @@ SHARE, LEAST = 0.7, 0.2
 """Pages of files are let go of when so much of the memory is taken, and theirs are so much of it."""
 BLOCK = 4096
 """Rows that are worked on between two looks at how much is taken."""
-FEW = (
-    256  # rows that are looked up at a time: the system reads what lies around each of them as well
-)
+FEW = 256
+"""Rows that are looked up at a time: the system maps what lies around each of them as well."""
 
 
 @dataclass(eq=False)
@@ -68,22 +67,34 @@ def rows_at_once(n_rows: int) -> int:
 
 
 @contextmanager
-def within(memory: int, rows: int, home: Path, run: Run | None = None) -> Iterator[Limit]:
-    """Keep arrays of more than so many rows in files below `home`, which go at the end."""
-    folder = beside(home / "arrays")
+def scratch(home: Path) -> Iterator[tuple[Path, bool]]:
+    """A folder below `home` that goes at the end, and whether a killed run left one, which goes now."""
+    folder, killed = beside(home / "run"), False
     try:
         home.mkdir(parents=True, exist_ok=True)
         gate = _hold(home, wait=True)  # else another run might take ours for left behind
         folder.mkdir()
         held = _hold(folder)
-        for other in home.iterdir():  # what killed runs left
+        for other in home.iterdir():
             if (left := _hold(other)) is not None:
+                killed = True
                 shutil.rmtree(other, ignore_errors=True)
                 os.close(left)
         if gate is not None:
             os.close(gate)
     except OSError as error:
         raise _full(folder, error) from error
+    try:
+        yield folder, killed
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+@contextmanager
+def within(memory: int, rows: int, folder: Path, run: Run | None = None) -> Iterator[Limit]:
+    """Keep arrays of more than so many rows in files of a folder."""
     made = Limit(memory, rows, folder, run)
     _now.append(made)
     try:
@@ -92,9 +103,6 @@ def within(memory: int, rows: int, home: Path, run: Run | None = None) -> Iterat
         _now.remove(made)
         _tables[:] = [each for each in _tables if not each[1].startswith(str(folder))]
         _mapped.cache_clear()
-        shutil.rmtree(folder, ignore_errors=True)
-        if held is not None:
-            os.close(held)
 
 
 def _hold(folder: Path, *, wait: bool = False) -> int | None:

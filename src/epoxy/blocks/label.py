@@ -19,6 +19,9 @@ from .budget import MEMORY, bytes_of, rows_within
 
 NO_NEW_ROWS = "vectors given to label are those of new rows; name their file too: --new FILE"
 
+KEPT = ("votes", "vectors", "neighbours")
+"""Folders of what takes long, which the next run goes on from."""
+
 
 def label(folder: str | Path, **options: Any) -> Labelled:
     """Label every row of a project folder; the labels do not depend on memory or on who works.
@@ -69,12 +72,19 @@ def opened(
     if new is not None:
         given = Path(new).resolve(), None if vectors is None else Path(vectors)
     with ExitStack() as until:
+        place, killed = until.enter_context(mapped.scratch(project.cache.resolve() / "scratch"))
+        kept = [what for what in KEPT if killed and any((project.cache / what).glob("*"))]
         if memory is not None or run is not None or rows_at_once is not None:
             told = getattr(run, "memory", None)  # what a worker of a cluster may take
             size = bytes_of(told(memory) if told else memory or MEMORY)
             rows = min(rows_within(size), rows_at_once or 1 << 62)
-            until.enter_context(mapped.within(size, rows, project.cache.resolve() / "scratch", run))
+            until.enter_context(mapped.within(size, rows, place, run))
         session = open_session(Session, project.folder, model=model, progress=progress, new=given)
+        if kept and session.folder is not None:
+            told = (
+                f"the last run was killed; this one went on from the {' and '.join(kept)} it kept"
+            )
+            session.folder.notes.append(told)
         yield session, partial(export_labels, session, target, new=new is not None)
 
 
