@@ -14,6 +14,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -323,7 +324,7 @@ class _Blocks(tuple[slice, ...]):
 
 
 def let_go() -> None:
-    """Let go of pages of files where this process holds more than it may."""
+    """Let go of pages of files, and of what Arrow holds in reserve, where this process holds too much."""
     now = limit()
     if now is None:
         return
@@ -334,6 +335,8 @@ def let_go() -> None:
         with suppress(AttributeError, ValueError, OSError):  # it was closed meanwhile, or cannot
             if each is not None:
                 each.madvise(mmap.MADV_DONTNEED)
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
 
 
 def taken() -> tuple[int, int]:

@@ -56,17 +56,18 @@ class HandLabels:
     @classmethod
     def of(cls, splits: Sequence[Split]) -> HandLabels:
         """The true labels the splits came with; those of train are never looked at."""
+        unknown, nobody, right = (np.array(each) for each in (ABSTAIN, None, 0.0))
         y = tuple(
-            np.full(split.n_rows, ABSTAIN) if at == TRAIN else split.truth
+            np.broadcast_to(unknown, split.n_rows) if at == TRAIN else split.truth
             for at, split in enumerate(splits)
         )
         chosen = tuple(
-            np.full(split.n_rows, None, dtype=object)
+            np.broadcast_to(nobody, split.n_rows)
             if at == TRAIN or split.chosen is None
             else split.chosen
             for at, split in enumerate(splits)
         )
-        return cls(y, chosen, tuple(np.zeros(len(each)) for each in y))
+        return cls(y, chosen, tuple(np.broadcast_to(right, len(each)) for each in y))
 
     def __repr__(self) -> str:
         return f"HandLabels({self.count} rows)"

@@ -25,7 +25,7 @@ from ..votes import ABSTAIN
 from ..workspace import TRAIN, Workspace
 from . import decision
 from .around import Vectors
-from .fitted import Fitted, SeenRows
+from .fitted import AT_ONCE, Fitted, SeenRows
 from .hand_labels import Taught, taught_by
 from .sequence import Order, steps_of
 from .unlabelled import Said, learn
@@ -33,8 +33,6 @@ from .unlabelled import Said, learn
 if TYPE_CHECKING:
     from .fusion import Fusion
 
-AT_ONCE = 1 << 16
-"""Rows whose probabilities are worked out at a time."""
 MOST_SILENCED = 500
 """Rows on which a source is silenced to see what its votes weigh."""
 

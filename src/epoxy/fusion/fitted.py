@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..loans import Loans
+from ..mapped import blocks
 from ..numerics import softmax
 from ..votes import ABSTAIN
 from .around import Lists, Thought, against
@@ -39,6 +40,9 @@ from .view import View, read
 
 PARTS = ("votes", "vectors", "neighbours", "labels")
 """The parts of the model, in this order."""
+
+AT_ONCE = 1 << 16
+"""Rows about which is said what votes say, and what all parts together do, at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +151,14 @@ class Fitted:
 
     def of_votes(self, rows: SeenRows) -> np.ndarray:
         """v, and where vectors do not tell what sources say by agreeing; (n_rows, n_classes)."""
-        votes = rows.votes[self.heard]
-        found = evidence(counted(votes, len(self.prior)), self.prior)
-        if self.likelihood is not None:
-            tables = AGREEMENT * (self.likelihood - self.likelihood.mean(axis=2, keepdims=True))
-            found += tables[:, 0].sum(axis=0)  # what silence says
-            found += added_up(votes, tables[:, 1:] - tables[:, :1])
+        found = np.empty((len(rows), len(self.prior)))
+        for part in blocks(len(rows), AT_ONCE):
+            votes = rows.votes[self.heard, part]
+            found[part] = evidence(counted(votes, len(self.prior)), self.prior)
+            if self.likelihood is not None:
+                tables = AGREEMENT * (self.likelihood - self.likelihood.mean(axis=2, keepdims=True))
+                found[part] += tables[:, 0].sum(axis=0)  # what silence says
+                found[part] += added_up(votes, tables[:, 1:] - tables[:, :1])
         return found
 
     def of_line(self, features: Any) -> np.ndarray:

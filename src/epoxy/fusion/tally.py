@@ -96,8 +96,8 @@ class Balance:
         equal = np.full(n_classes, 1 / n_classes)
         if not cast.any():
             return cls(equal, np.zeros(n_classes), np.ones(n_classes))
-        voted = cast > 0
-        share = (counts[voted] / cast[voted, None]).mean(axis=0)
+        weight = np.divide(1.0, cast, out=np.zeros_like(cast), where=cast > 0)
+        share = weight @ counts / np.count_nonzero(cast)
         found = np.maximum(share, LEAST_SHARE / n_classes)
         several = np.array([len(each) > 1 for each in votes.polarity], dtype=bool)
         number = np.asarray(votes.cast.sum(axis=0))

@@ -57,6 +57,7 @@ def ready_made(project: Project, rows: ProjectRows) -> dict[str, tuple[np.ndarra
             if name not in new.column_names:
                 raise UnknownName.of("column of votes in the new rows", name, new.column_names)
             found[name] += (votes_in(new.column(name), name, project.classes),)
+        mapped.let_go()
     return found
 
 
