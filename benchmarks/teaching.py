@@ -6,7 +6,7 @@
     python benchmarks/teaching.py --test                scored on test, to report
 
 Rows of dev are the pool: they are train rows of the session without a label, and `session.next(10,
-purpose, without=others)` picks ten at a time, each labelled with its truth and the word that came with it.
+purpose, among=pool)` picks ten at a time, each labelled with its truth and the word that came with it.
 An arm is a purpose; "score" draws at random. After 10, 20, 50, 100 and 200 labels, as far as the pool
 goes, the model is scored, and the accuracy that the session itself reports is compared with the truth. A
 draw is another random order of the same pool. The area is the mean height of the curve over labels.
@@ -76,10 +76,10 @@ def curve(session: Any, data: Any, arm: str, truth: np.ndarray, names: list[str]
     from epoxy.session import Label, Several
 
     right = dict(zip(names, truth.tolist(), strict=True))
-    others = range(session.probabilities.shape[0] - len(names))
+    among = range(session.probabilities.shape[0] - len(names), session.probabilities.shape[0])
     most, steps, given = min(max(AMOUNTS), len(names)), 0, 0
     while given < most:
-        rows = session.next(min(STEP, most - given), arm, without=others)
+        rows = session.next(min(STEP, most - given), arm, among=among)
         session.apply(
             Several(
                 tuple(

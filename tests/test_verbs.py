@@ -324,6 +324,7 @@ def adding(*given, **options):
         (lambda s: s.next(-1), ParameterError, "n is how many rows to suggest, got"),
         (lambda s: s.next(True), ParameterError, "n is how many rows to suggest, got"),
         (lambda s: s.next(3, "taech"), UnknownName, "named 'taech'; did you mean 'teach'"),
+        (lambda s: s.next(3, "score", among=[10**6]), ParameterError, "numbered from 0 to"),
         (
             adding("spam", rows=["r77777"], radius=1, name="n"),
             UnknownName,
@@ -485,6 +486,21 @@ def test_where_the_model_has_no_answer_the_mix_is_drawn_at_random():
     assert {each.purpose for each in silent.next(5)} == {"score"}
     with pytest.raises(NotIdentifiable, match="no source is switched on"):
         silent.next(5, "teach")
+
+
+@pytest.mark.parametrize("purpose", ["mix", "teach", "score", "cover", "conflict", "check"])
+def test_rows_may_be_chosen_among_some_only(fused, purpose):
+    among = list(range(0, 90, 3))
+
+    rows = fused.next(20, purpose, among=among)
+
+    assert {each.number for each in rows} <= set(among)
+    if purpose in ("mix", "score"):
+        assert len(rows) == 20
+    if purpose == "teach":
+        assert rows == fused.next(20, "teach", among=among[::-1])
+        assert fused.next(20, "teach", among=range(fused.n_rows)) == fused.next(20, "teach")
+    assert fused.next(5, purpose, among=[]) == ()
 
 
 # what counts as random

@@ -289,6 +289,7 @@ class Session(SessionView):
         purpose: str = "mix",
         *,
         seed: int = 0,
+        among: Sequence[int] | None = None,
         without: Iterable[int] = (),
     ) -> tuple[Suggestion, ...]:
         """Rows to look at next, each with its reason in words and what to pass as `chosen`.
@@ -303,13 +304,15 @@ class Session(SessionView):
         seed
             Settles which of rows that would tell the same comes first; what is drawn at random is the
             project's own.
+        among
+            Numbers of the rows to choose from, as `browse` gives them; None for all.
         without
             Numbers of rows that shall not come: those somebody skipped.
         """
         from ..suggest.next_rows import suggest
 
         with self.lock:
-            return suggest(self, n, purpose, seed, without)
+            return suggest(self, n, purpose, seed, among, without)
 
     @property
     def vocabulary(self) -> Vocabulary:

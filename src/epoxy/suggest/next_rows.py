@@ -10,7 +10,7 @@ Rows to score are drawn at random.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,12 +50,18 @@ class Suggestion:
 
 
 def suggest(
-    session: Session, n: int, purpose: str, seed: int, without: Iterable[int] = ()
+    session: Session,
+    n: int,
+    purpose: str,
+    seed: int,
+    among: Sequence[int] | None = None,
+    without: Iterable[int] = (),
 ) -> tuple[Suggestion, ...]:
-    """At most `n` rows for one purpose, of those whose numbers are not in `without`."""
+    """At most `n` rows for one purpose, of those whose numbers are `among` and not in `without`."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ParameterError(f"n is how many rows to suggest, got {n!r:.60}; give a whole number")
-    chooser = Chooser(session, seed, {session.place(each) for each in without})
+    places = None if among is None else {session.place(each) for each in among}
+    chooser = Chooser(session, seed, places, {session.place(each) for each in without})
     if purpose == "mix":
         return chooser.mix(int(n))
     if purpose not in PURPOSES:
@@ -66,8 +72,10 @@ def suggest(
 class Chooser:
     """One call's choice of rows; no row twice, and none of those `taken`."""
 
-    def __init__(self, session: Session, seed: int, taken: set[Place]) -> None:
-        self.session, self.seed = session, seed
+    def __init__(
+        self, session: Session, seed: int, among: set[Place] | None, taken: set[Place]
+    ) -> None:
+        self.session, self.seed, self.among = session, seed, among
         self.outcome, self.names = session.outcome, session.state.names
         self.workspace = self.outcome.workspace
         self.labels = self.workspace.labels
@@ -94,7 +102,7 @@ class Chooser:
                 break
             at, row = place
             missing = self.labels.y[at][row] == ABSTAIN or self.labels.wrong[at][row] > 0
-            if missing and place not in self.taken:
+            if missing and self._open(place):
                 reason = (
                     f"drawn at random, number {count:,} of {len(self.names.order):,} in the order "
                     "of this project: scores rest on such rows"
@@ -161,7 +169,7 @@ class Chooser:
     def check(self, n: int) -> list[Suggestion]:
         """Hand labels that look wrong, worst first, and then rows where a source looks wrong."""
         self._need_model()
-        doubted = [each for each in suspects(self.outcome) if each.place not in self.taken]
+        doubted = [each for each in suspects(self.outcome) if self._open(each.place)]
         found = [self._suspect(each) for each in doubted[:n]]
         return found + self._doubtful(n - len(found))
 
@@ -208,18 +216,30 @@ class Chooser:
         for at, row in self.taken:
             if at == TRAIN:
                 worth[row] = 0.0
-        if n <= 0 or not worth.any():
+        field, askable = self._field, self._worth_asking(worth)
+        if n <= 0 or not askable.any():
             return []
-        field = self._field
-        field.begin(worth, self.labels.rows[TRAIN])
+        field.begin(worth, askable, self.labels.rows[TRAIN])
         found: list[Suggestion] = []
         while len(found) < n and (node := field.best()) is not None:
             rows = field.of(node)
-            row = int(rows[worth[rows].argmax()])  # the one with the most worth, first of equals
+            row = int(rows[askable[rows].argmax()])  # the one with the most worth, first of equals
             reason = why(row, field.around(node))
             found.append(self._made((TRAIN, row), purpose, reason, purpose))
-            worth[row] = 0.0
+            askable[row] = 0.0
             field.take(node)
+        return found
+
+    def _open(self, place: Place) -> bool:
+        return place not in self.taken and (self.among is None or place in self.among)
+
+    def _worth_asking(self, worth: np.ndarray) -> np.ndarray:
+        """Worth of the rows that may be asked about, nothing of others."""
+        if self.among is None:
+            return worth.copy()
+        rows = [row for at, row in self.among if at == TRAIN]
+        found = np.zeros_like(worth)
+        found[rows] = worth[rows]
         return found
 
     @cached_property
@@ -268,12 +288,12 @@ class _Field:
         # equal gains are settled by the seed, not by the order of the rows
         self.shake = 1 + 1e-9 * np.random.default_rng(seed).random(len(self.near))
 
-    def begin(self, worth: np.ndarray, known: np.ndarray) -> None:
-        """What is to be told: each row's `worth`, of which some are `known`."""
+    def begin(self, worth: np.ndarray, askable: np.ndarray, known: np.ndarray) -> None:
+        """What is to be told: each row's `worth`, of which `askable` may be asked, and some are `known`."""
         kept = self.node >= 0
         self.left = np.bincount(self.node[kept], worth[kept], len(self.near))
         self.most = np.zeros(len(self.near))
-        np.maximum.at(self.most, self.node[kept], worth[kept])
+        np.maximum.at(self.most, self.node[kept], askable[kept])
         nodes = self.node[known][self.node[known] >= 0]
         np.multiply.at(self.left, self.near[nodes].ravel(), 1 - self.weight[nodes].ravel())
         self.gain = (self.weight * self.left[self.near]).sum(axis=1) * self.most * self.shake
