@@ -34,6 +34,13 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps lim
 
 @pytest.fixture
 def runner(tmp_path):
+    with Runner(tmp_path, Limits(memory=LIMITS.memory)) as made:
+        yield made
+
+
+@pytest.fixture
+def hasty(tmp_path):
+    """Of little time, for what never ends."""
     with Runner(tmp_path, LIMITS) as made:
         yield made
 
@@ -290,12 +297,12 @@ def test_votes_are_those_of_apply_for_functions_of_every_kind(runner):
         pytest.param("x = bytearray(2 ** 33)", "large", "more than 0.5 GiB of mem", marks=linux),
     ],
 )
-def test_a_function_that_cannot_be_asked_costs_its_own_column_only(runner, body, kind, message):
+def test_a_function_that_cannot_be_asked_costs_its_own_column_only(hasty, body, kind, message):
     odd = "class Odd:\n    def __repr__(self): raise RuntimeError('no repr')\n"
     start = "import epoxy, os, re, sys\n" + odd
-    write(runner.folder, start + GOOD + function(body) + GOOD.replace("good", "last"))
+    write(hasty.folder, start + GOOD + function(body) + GOOD.replace("good", "last"))
 
-    found = vote(runner)
+    found = vote(hasty)
 
     assert {name: column.tolist() for name, column in found.columns.items()} == {
         "good": GOOD_COLUMN,
@@ -304,8 +311,8 @@ def test_a_function_that_cannot_be_asked_costs_its_own_column_only(runner, body,
     assert [failure.kind for failure in found.failures] == [kind]
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(str(found.failures[0]))
-    write(runner.folder, start + GOOD + function("return 'ham'"))
-    assert vote(runner).columns["bad"].tolist() == [0] * 5
+    write(hasty.folder, start + GOOD + function("return 'ham'"))
+    assert vote(hasty).columns["bad"].tolist() == [0] * 5
 
 
 @linux
