@@ -31,6 +31,10 @@ def test_flipped_models_answer_as_before_or_are_refused(tmp_path):
     assert_no_harm("flips of model files", models.flip_models(tmp_path, 24))
 
 
+def test_models_made_on_purpose_are_refused_or_answer_with_distributions(tmp_path):
+    assert_no_harm("hostile model folders", models.hostile_models(tmp_path, 40))
+
+
 def test_a_bomb_takes_no_memory(tmp_path):
     for name, (folder, _) in models.saved(tmp_path).items():
         if name in ("majority", "fusion"):
@@ -64,6 +68,7 @@ def test_an_edited_session_equals_one_told_everything_at_once(model, edits):
     ("attack", "count"),
     [
         (models.flip_models, 220),
+        (models.hostile_models, 400),
         (projects.flip_projects, 80),
         (projects.kill_writers, 200),
         (projects.many_editors, 160),

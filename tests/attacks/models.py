@@ -120,6 +120,92 @@ def fresh_copy(folder: Path, copy: Path) -> Path:
 
 # made on purpose
 
+WRONG = (
+    None,
+    -1,
+    0,
+    7,
+    1e308,
+    float("nan"),
+    "x",
+    "predict_proba",
+    True,
+    [],
+    [[]],
+    {},
+    [None],
+    10**40,
+)
+
+
+def forge(folder: Path, rng: np.random.Generator) -> str:
+    """Change one value or one array of a model, with every checksum in order; says what."""
+    about, arrays = read(folder)
+    if rng.random() < 0.5 and arrays:
+        name = str(rng.choice(list(arrays)))
+        said = forge_array(arrays, name, rng)
+    else:
+        said = forge_value(about, rng)
+    write(folder, about, arrays)
+    return said
+
+
+def forge_array(arrays: dict[str, np.ndarray], name: str, rng: np.random.Generator) -> str:
+    array = arrays[name]
+    kinds: dict[str, Callable[[], np.ndarray]] = {
+        "NaN": lambda: np.full(array.shape, np.nan),
+        "infinite": lambda: np.full(array.shape, np.inf),
+        "negative": lambda: np.full(array.shape, -5.0 if array.dtype.kind == "f" else -5),
+        "huge": lambda: np.full(array.shape, 1e300 if array.dtype.kind == "f" else 10**9),
+        "half": lambda: array[: len(array) // 2],
+        "more": lambda: np.concatenate([array, array]),
+        "flat": lambda: array.ravel(),
+        "deeper": lambda: array[None],
+        "empty": lambda: array[:0],
+        "turned": lambda: array.T,
+        "text": lambda: np.full(array.shape, "x"),
+        "complex": lambda: np.full(array.shape, 1j),
+        "whole": lambda: np.zeros(array.shape, dtype=np.int64),
+        "half floats": lambda: np.zeros(array.shape, np.half),
+        "long floats": lambda: np.zeros(array.shape, np.longdouble),
+        "the other way round": lambda: array.astype(array.dtype.newbyteorder()),
+        "zeros": lambda: np.zeros_like(array),
+        "noise": lambda: rng.normal(size=array.shape),
+    }
+    kind = str(rng.choice([*kinds, "gone", "renamed"]))
+    if kind in kinds:
+        arrays[name] = kinds[kind]()
+    else:
+        taken = arrays.pop(name)
+        if kind == "renamed":
+            arrays[str(rng.choice(["predict_proba", "__class__", "fit", "../x", "x" * 500]))] = (
+                taken
+            )
+    return f"{kind} {name}"
+
+
+def forge_value(about: dict[str, Any], rng: np.random.Generator) -> str:
+    """Replace, remove or add one value, at any depth."""
+    place, path = about["values"], ["values"]
+    if rng.random() < 0.1:
+        place, path = about, []
+    while isinstance(place, dict | list) and place:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = keys[int(rng.integers(len(keys)))]
+        path.append(str(key))
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.4:
+            wrong = WRONG[int(rng.integers(len(WRONG)))]
+            if isinstance(place, dict) and rng.random() < 0.2:
+                del place[key]
+            elif isinstance(place, dict) and rng.random() < 0.1:
+                place["__dict__"] = wrong
+            else:
+                place[key] = wrong
+            return f"{'.'.join(path)} = {wrong!r}"
+        place = inner
+    return "nothing"
+
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a saved model says it is, and its arrays."""
@@ -135,27 +221,77 @@ def write(folder: Path, about: Any, arrays: dict[str, np.ndarray]) -> None:
 
 
 def odd_files(folder: Path, kind: str) -> None:
-    """Put something in the place of a model's file that is not a file, or would become far too large."""
+    """Put something in the place of a model's file that is not a file, or not that file."""
     target = folder / "model.npz"
-    if kind == "bomb":
-        bomb(target)
+    if kind.startswith("bomb"):
+        bomb(target, kind)
         return
+    arrays = read(folder)[1]
     target.unlink()
     if kind == "pipe":
         os.mkfifo(target)
-    else:
+    elif kind == "endless":
         target.symlink_to("/dev/zero")
+    elif kind == "loop":
+        target.symlink_to(target)
+    elif kind == "folder":
+        target.mkdir()
+    elif kind == "empty":
+        target.touch()
+    elif kind.endswith("json"):
+        with target.open("wb") as file:
+            storage.pack(file, arrays, {"model.json": ODD_JSON[kind]})
 
 
-def bomb(place: Path) -> None:
-    """Arrays that would become a thousand times as large as their file."""
+ODD_JSON = {
+    "deep json": b"[" * 200_000,
+    "long number json": b'{"format": ' + b"9" * 10_000 + b"}",
+    "list json": b"[1, 2]",
+    "not text json": b"\xff\xfe\x00",
+    "empty json": b"",
+}
+ODD = (
+    *("pipe", "endless", "loop", "folder", "empty", "gone", *ODD_JSON),
+    *("bomb", "bomb of overlaps", "bomb of a header"),
+)
+
+
+def bomb(place: Path, kind: str) -> None:
+    """Arrays that say they are, or would become, a thousand times as large as their file."""
     about, arrays = read(place.parent)
     header = io.BytesIO()
-    about_array = {"descr": "<f8", "fortran_order": False, "shape": (12_500_000,)}
+    claimed = (10**8,) if kind == "bomb of a header" else (12_500_000,)
+    about_array = {"descr": "<f8", "fortran_order": False, "shape": claimed}
     np.lib.format.write_array_header_1_0(header, about_array)
-    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+    how = zipfile.ZIP_DEFLATED if kind == "bomb" else zipfile.ZIP_STORED
+    times = 50 if kind == "bomb" else 1
+    with zipfile.ZipFile(place, "w", how) as archive:
         archive.writestr("model.json", json.dumps(about))
-        with archive.open(f"{next(iter(arrays))}.npy", "w", force_zip64=True) as member:
-            member.write(header.getvalue())
-            for _ in range(50):
-                member.write(bytes(2_000_000))
+        for at, name in enumerate(arrays):
+            if at == 0 or kind != "bomb":
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    member.write(header.getvalue())
+                    for _ in range(times):
+                        member.write(bytes(2_000_000))
+            if kind == "bomb of overlaps" and at:
+                archive.filelist[-1].header_offset = archive.filelist[1].header_offset
+
+
+def hostile_models(home: Path, count: int, seed: int = 0) -> Tally:
+    """Models made on purpose: every answer is a distribution, or there is a sentence."""
+    tally, rng, models = Tally(), np.random.default_rng(seed), saved(home / "whole")
+    for at in range(count):
+        name = list(models)[at % len(models)]
+        folder, ask = models[name]
+        copy = fresh_copy(folder, home / "copy")
+        if at % 4 == 3:
+            said = ODD[at // 4 % len(ODD)]
+            odd_files(copy, said)
+        else:
+            said = forge(copy, rng)
+        tally.check(
+            f"{name}, {at}: {said}",
+            lambda: ask(epoxy.load(copy)),  # noqa: B023 — asked at once
+            is_distribution,
+        )
+    return tally
